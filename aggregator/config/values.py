@@ -1,0 +1,66 @@
+"""Small values of the config as people write them: durations, listen addresses, patterns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def parse_duration(value: Any) -> Any:
+    """Seconds of `500ms`, `10s`, `5m`, `2h`, `7d` or a plain number; ValueError otherwise."""
+    if isinstance(value, bool) or value is None:
+        raise ValueError("a length of time is needed: 500ms, 10s, 5m, 2h, 7d")
+    if isinstance(value, int | float):
+        return float(value)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(value))
+    if match is None:
+        raise ValueError(f"'{value}' is no length of time; write 500ms, 10s, 5m, 2h or 7d")
+    return float(match.group(1)) * UNITS[match.group(2) or "s"]
+
+
+def parse_listen(value: str) -> tuple[str, int] | None:
+    """(host, port) of `host:port`, None for `off`; ValueError otherwise. Port 0 = any free one."""
+    if value == "off":
+        return None
+    host, _, port = value.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise ValueError(f"'{value}' is not host:port, nor 'off'")
+    return host.strip("[]"), int(port)
+
+
+def patterns(value: str | Sequence[str]) -> list[str]:
+    """The single regexes of an include or exclude: a list of them, or one text with commas.
+
+    A comma separates, except inside braces, brackets or parentheses (`a{1,3}`, `[a,b]`) and after
+    a backslash. Blanks around a pattern are dropped, and so are empty patterns. Never fails: what
+    does not compile comes back as it is written.
+    """
+    texts = [value] if isinstance(value, str) else list(value)
+    return [item for text in texts for part in _split(text) if (item := part.strip())]
+
+
+def _split(text: str) -> list[str]:
+    """Cut at the commas which no bracket of a regex encloses."""
+    parts, current, depth, in_class, escaped = [], "", 0, False, False
+    for char in text:
+        if escaped:
+            escaped = False
+        elif char == "\\":
+            escaped = True
+        elif in_class:
+            in_class = char != "]"
+        elif char == "[":
+            in_class = True
+        elif char in "({":
+            depth += 1
+        elif char in ")}":
+            depth = max(0, depth - 1)
+        elif char == "," and depth == 0:
+            parts.append(current)
+            current = ""
+            continue
+        current += char
+    return [*parts, current]

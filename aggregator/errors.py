@@ -1,0 +1,96 @@
+"""The errors of the project, who handles each, and the exit code each one ends a command with.
+
+    AggregatorError                exit 1   anything not named below
+    |-- ConfigError                exit 2   the user mends the config; nothing was touched
+    |-- RefusedError               exit 2   the plan is refused; nothing was written
+    |-- ClusterError               exit 3   one cluster cannot be reached or refuses us
+    |-- DataConflictError          exit 4   a policy says to stop: data lost or in conflict
+    |-- CheckpointError            exit 1   the checkpoint cannot be read or written
+    |-- CheckpointConflictError    exit 4   another writer committed: this one must not go on
+    `-- JarsError                  exit 1   the jars cannot be had
+
+A failure of one cluster among many is not raised at all: it is a `ClusterFailure` value in the
+result (see `aggregator.model`). `ClusterError` is raised only where one cluster is all there is,
+such as the hub. Foreign errors are translated once, in the edge that meets them, with `from`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXIT_DONE = 0
+EXIT_OTHER = 1
+EXIT_CONFIG = 2
+EXIT_CLUSTER = 3
+EXIT_DATA = 4
+
+
+class AggregatorError(Exception):
+    """Base of every error raised on purpose; its text is written for the person who runs this."""
+
+    exit_code: int = EXIT_OTHER
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with the config: where, what, and what to do about it."""
+
+    path: str
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.path}: {self.reason}" if self.path else self.reason
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class ConfigError(AggregatorError):
+    """The configuration is wrong. Carries every problem found, not only the first."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, problems: list[Problem] | tuple[Problem, ...], source: str = "") -> None:
+        self.problems = tuple(problems)
+        self.source = source
+        count = len(self.problems)
+        where = f" in {source}" if source else ""
+        head = f"{count} problem{'s' if count != 1 else ''}{where}:"
+        super().__init__("\n".join([head, *(f"  - {problem}" for problem in self.problems)]))
+
+
+class RefusedError(AggregatorError):
+    """The plan holds refusals, so nothing is started. Carries each refusal as a sentence."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, refusals: list[str] | tuple[str, ...]) -> None:
+        self.refusals = tuple(refusals)
+        super().__init__(
+            "\n".join(["refused:", *(f"  - {refusal}" for refusal in self.refusals)])
+        )
+
+
+class ClusterError(AggregatorError):
+    """A Kafka cluster cannot be reached, or refuses us; the text names the cluster and the fix."""
+
+    exit_code = EXIT_CLUSTER
+
+
+class DataConflictError(AggregatorError):
+    """Data is gone or contradicts the checkpoint, and the policy is to stop."""
+
+    exit_code = EXIT_DATA
+
+
+class CheckpointError(AggregatorError):
+    """The checkpoint table cannot be read or written."""
+
+
+class CheckpointConflictError(CheckpointError):
+    """Someone else wrote the checkpoint since we read it; going on could write twice."""
+
+    exit_code = EXIT_DATA
+
+
+class JarsError(AggregatorError):
+    """The jars that Spark or a broker needs are missing, wrong, or cannot be fetched."""

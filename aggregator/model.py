@@ -1,0 +1,205 @@
+"""The words of the project as frozen values: partitions, positions, facts, routes, lanes.
+
+Everything here is plain data: no Spark, no Kafka client, no clock. Offsets are always the NEXT
+offset: a position of 7 means that 0 to 6 are done; a log end of 7 means that 6 is the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+ORIGIN_CLUSTER = "origin.cluster"
+ORIGIN_TOPIC = "origin.topic"
+ORIGIN_PARTITION = "origin.partition"
+ORIGIN_OFFSET = "origin.offset"
+ORIGIN_TIMESTAMP = "origin.timestamp"
+ORIGIN_HEADERS = (
+    ORIGIN_CLUSTER,
+    ORIGIN_TOPIC,
+    ORIGIN_PARTITION,
+    ORIGIN_OFFSET,
+    ORIGIN_TIMESTAMP,
+)
+"""Header keys appended to every hub record, in this order; values are UTF-8 text."""
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, of a cluster that the context names."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class SourcePartition(NamedTuple):
+    """One partition of one topic of one source; `cluster` is the source's alias."""
+
+    cluster: str
+    topic: str
+    partition: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The same partition without its cluster."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.topic}-{self.partition}"
+
+
+class Positions(Mapping[SourcePartition, int]):
+    """Immutable map of source partition -> position (the NEXT offset to read, never the last).
+
+    An unknown partition is absent; it is never 0.
+    """
+
+    __slots__ = ("_offsets",)
+
+    def __init__(self, offsets: Mapping[SourcePartition, int] | None = None) -> None:
+        self._offsets: dict[SourcePartition, int] = dict(sorted((offsets or {}).items()))
+
+    def __getitem__(self, key: SourcePartition) -> int:
+        return self._offsets[key]
+
+    def __iter__(self) -> Iterator[SourcePartition]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __repr__(self) -> str:
+        return f"Positions({{{', '.join(f'{sp}: {at}' for sp, at in self._offsets.items())}}})"
+
+    def merged(self, newer: Mapping[SourcePartition, int]) -> Positions:
+        """Both together; where both know a partition, `newer` wins (it may go back: a rewind)."""
+        return Positions({**self._offsets, **newer})
+
+    def only(self, partitions: frozenset[SourcePartition] | set[SourcePartition]) -> Positions:
+        """The part that concerns `partitions`."""
+        return Positions({sp: at for sp, at in self._offsets.items() if sp in partitions})
+
+    def of_cluster(self, cluster: str) -> Positions:
+        """The part that concerns one source."""
+        return Positions({sp: at for sp, at in self._offsets.items() if sp.cluster == cluster})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """A topic as its cluster describes it.
+
+    `configs` holds only what is set on the topic itself (not broker defaults), name -> value.
+    `max_message_bytes`, `retention_ms`, `cleanup_policy`, `timestamp_after_max_ms` and
+    `timestamp_type` are the effective values.
+    """
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    internal: bool = False
+    configs: Mapping[str, str] = field(default_factory=dict)
+    max_message_bytes: int = 1_048_588
+    retention_ms: int = 604_800_000
+    cleanup_policy: str = "delete"
+    timestamp_after_max_ms: int = 9_223_372_036_854_775_807
+    timestamp_type: str = "CreateTime"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A cluster as it is now: its id, its brokers, its topics.
+
+    A topic that nobody asked about has its name and partition count only; its id is "".
+    `notes` say what could not be learned, such as configs without the right to read them.
+    """
+
+    alias: str
+    cluster_id: str
+    brokers: int
+    topics: Mapping[str, TopicFacts]
+    notes: tuple[str, ...] = ()
+
+
+class FailureKind(StrEnum):
+    """Why a cluster gave no answer."""
+
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFailure:
+    """What went wrong with one cluster, as a value: the others go on."""
+
+    alias: str
+    kind: FailureKind
+    reason: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.alias}: {self.kind}: {self.reason}"
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """What a partition's log holds now: [earliest, latest). `latest` is the last stable offset
+    for a read_committed reader, so a hanging transaction shows as a log that does not move."""
+
+    earliest: int
+    latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Facts of the clusters that answered, failures of those that did not."""
+
+    ok: Mapping[str, ClusterFacts]
+    failed: Mapping[str, ClusterFailure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One source topic -> one hub topic, with its partitioning.
+
+    `hub_partitions` is the hub topic's count after the plan is applied.
+    `transform` is "module:function" or "".
+    """
+
+    cluster: str
+    topic: str
+    hub_topic: str
+    partitions: int
+    hub_partitions: int
+    partition_by: str = "key"
+    transform: str = ""
+
+    def source_partitions(self) -> tuple[SourcePartition, ...]:
+        """Every partition this route reads."""
+        return tuple(
+            SourcePartition(self.cluster, self.topic, partition)
+            for partition in range(self.partitions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A set of source partitions, unioned and run by one streaming query.
+
+    `name` is stable while the lane lives (it names the query, the producer and log lines).
+    """
+
+    name: str
+    partitions: tuple[SourcePartition, ...]
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Aliases of the sources in this lane, sorted."""
+        return tuple(sorted({sp.cluster for sp in self.partitions}))

@@ -1,0 +1,216 @@
+"""One lane's streaming query: start it, watch its batches, drain or kill it.
+
+A generation is one life of the query, from fixed positions. Spark's own checkpoint directory is
+scratch: a new one for each generation, removed with it. The guarantee of the query alone is
+at-least-once and in order per source partition and hub partition.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from aggregator.errors import AggregatorError
+from aggregator.model import Lane, Positions
+from aggregator.stream.drain import end_after_batch, ended_cleanly, wait_for_end, wait_for_job
+from aggregator.stream.frames import Reading, parse_offsets, read_stream, to_hub_rows
+
+IDLE_PATIENCE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """A finished batch: its number, when it began and ended (ms since 1970), and where it got to.
+
+    `positions` are the NEXT offsets to read; everything below them is acknowledged by the hub.
+    """
+
+    batch: int
+    started_ms: int
+    ended_ms: int
+    rows: int
+    positions: Positions
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSettings:
+    """All that a lane's query needs beside its readings."""
+
+    trigger: str
+    interval_seconds: float
+    max_offsets: int
+    hub_names: tuple[str, ...]
+    source_options: Mapping[str, Mapping[str, str]]
+    sink_options: Mapping[str, str]
+
+
+class LaneQuery:
+    """A running generation of a lane."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lane: Lane,
+        generation: int,
+        readings: Sequence[Reading],
+        query: StreamingQuery,
+        scratch: Path,
+        realtime: bool,
+    ) -> None:
+        self._spark = spark
+        self.lane = lane
+        self.generation = generation
+        self._readings = tuple(readings)
+        self._query = query
+        self._scratch = scratch
+        self._realtime = realtime
+        self._seen = -1
+
+    @classmethod
+    def start(
+        cls,
+        spark: SparkSession,
+        lane: Lane,
+        generation: int,
+        readings: Sequence[Reading],
+        settings: LaneSettings,
+    ) -> LaneQuery:
+        """Start the lane's query from the positions in `readings`. Returns when it is launched."""
+        scratch = Path(tempfile.mkdtemp(prefix=f"aggregator-{lane.name}-"))
+        name = f"{lane.name}-{generation}"
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
+        rows = reduce(
+            DataFrame.unionByName,
+            (
+                to_hub_rows(
+                    read_stream(spark, reading, _reader_options(reading, settings)),
+                    reading,
+                    settings.hub_names,
+                )
+                for reading in readings
+            ),
+        )
+        writer = (
+            rows.writeStream.format("kafka")
+            .queryName(name)
+            .options(**settings.sink_options)
+            # A producer of its own: the cached one of an older generation may still hold records.
+            .option("kafka.client.id", f"aggregator-{name}")
+            .option("checkpointLocation", scratch.as_uri())
+        )
+        if settings.trigger == "realtime":
+            writer = writer.outputMode("update").trigger(**_realtime(settings.interval_seconds))
+        elif settings.trigger == "available-now":
+            writer = writer.trigger(availableNow=True)
+        return cls(
+            spark,
+            lane,
+            generation,
+            readings,
+            writer.start(),
+            scratch,
+            settings.trigger == "realtime",
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether the query is running and is meant to."""
+        return bool(self._query.isActive)
+
+    def failure(self) -> str | None:
+        """Why the query ended by itself, in the cause's own words; None when it did not fail."""
+        error = self._query.exception()
+        return None if error is None else _innermost(error)
+
+    def new_batch(self) -> BatchEnd | None:
+        """The newest finished batch, once; None when none has finished since the last call.
+
+        Batches in between may be passed over: positions only grow, so the newest says it all.
+        """
+        progress = self._query.lastProgress
+        if progress is None:
+            return None
+        facts = json.loads(progress.json)
+        batch = int(facts["batchId"])
+        if batch <= self._seen or len(facts["sources"]) != len(self._readings):
+            return None
+        offsets = [source.get("endOffset") for source in facts["sources"]]
+        if any(offset is None for offset in offsets):
+            return None
+        self._seen = batch
+        started = round(datetime.fromisoformat(facts["timestamp"]).timestamp() * 1000)
+        positions = Positions()
+        for reading, offset in zip(self._readings, offsets, strict=True):
+            positions = positions.merged(parse_offsets(reading, _as_text(offset)))
+        return BatchEnd(
+            batch,
+            started,
+            started + int(facts["durationMs"].get("triggerExecution", 0)),
+            int(facts["numInputRows"]),
+            positions,
+        )
+
+    def drain(self, timeout_seconds: float, tick: Callable[[], None] = lambda: None) -> bool:
+        """Let the running batch end, start no other, and return True when that came to pass.
+
+        After True, the last `new_batch` holds exactly what was written. False: the batch failed or
+        did not end in time, and the query was killed; what it wrote is then unknown. `tick` is
+        called now and then while waiting.
+        """
+        # An idle micro-batch query has no job to wait for; a real-time one always has.
+        patience = timeout_seconds if self._realtime else IDLE_PATIENCE_SECONDS
+        wait_for_job(self._spark, self._query, patience, tick)
+        end_after_batch(self._spark, self._query)
+        try:
+            ended = wait_for_end(self._query, timeout_seconds, tick)
+        except StreamingQueryException:
+            # The reason stays readable through failure().
+            return False
+        if not ended:
+            self.kill()
+        return ended and ended_cleanly(self._query)
+
+    def kill(self) -> None:
+        """Stop at once, in the middle of a batch. Spark may leave a producer's buffer behind."""
+        try:
+            self._query.stop()
+        except Exception as error:
+            raise AggregatorError(f"lane {self.lane.name} does not stop: {error}") from error
+
+    def close(self) -> None:
+        """Remove the scratch folder; call it when the query has ended."""
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _reader_options(reading: Reading, settings: LaneSettings) -> dict[str, str]:
+    options = dict(settings.source_options[reading.cluster])
+    if settings.trigger != "realtime":
+        options["maxOffsetsPerTrigger"] = str(settings.max_offsets)
+    return options
+
+
+def _realtime(interval_seconds: float) -> dict[str, Any]:
+    # A map, because PySpark's type stubs do not know this trigger yet.
+    return {"realTime": f"{round(interval_seconds * 1000)} milliseconds"}
+
+
+def _as_text(offset: object) -> str:
+    return offset if isinstance(offset, str) else json.dumps(offset)
+
+
+def _innermost(error: BaseException) -> str:
+    """The last cause in the chain of a Spark error: the one that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines or [type(error).__name__])[-1 if causes else 0]

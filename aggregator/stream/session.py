@@ -1,0 +1,76 @@
+"""Builds the one Spark session of an aggregation, with the settings the promise depends on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+
+LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
+
+ENFORCED = {
+    # A second attempt of a task would write its records twice: the sink is at-least-once.
+    "spark.task.maxFailures": "1",
+    "spark.stage.maxConsecutiveAttempts": "1",
+    "spark.speculation": "false",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Lanes share the session; FIFO would let one lane's long batch hold the slots of the others.
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Settings a user cannot change."""
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    # Work beside the lanes (recovery, SQL) is small: 200 shuffle tasks would only cost.
+    "spark.sql.shuffle.partitions": "8",
+    "spark.default.parallelism": "8",
+    # Real-time batches may be shorter than Spark's five seconds.
+    "spark.sql.streaming.realTimeMode.minBatchDuration": "1000",
+    "spark.sql.streaming.stopTimeout": "10000",
+    # Spark's own pattern does not know that a JAAS config holds a password.
+    "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential|pem",
+}
+"""Settings a user may change under `spark.conf`."""
+
+
+def session_conf(
+    config: Config, master: str, jars: Sequence[Path], partitions: int
+) -> dict[str, str]:
+    """Every Spark setting of the session, as name -> value.
+
+    `master` is a master URL (never `auto`), `partitions` how many source partitions are expected:
+    idle consumers beyond the cache's capacity would be closed and opened at every batch.
+    """
+    log4j = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
+    extra = config.spark.conf.get("spark.driver.extraJavaOptions", "")
+    return {
+        **DEFAULTS,
+        "spark.kafka.consumer.cache.capacity": str(max(256, 2 * partitions)),
+        **config.spark.conf,
+        **ENFORCED,
+        "spark.app.name": f"aggregator-{config.name}",
+        "spark.master": master,
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.driver.extraJavaOptions": f"{log4j} {extra}".strip(),
+    }
+
+
+def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
+    """Start the session with exactly these settings, on this Java."""
+    os.environ["JAVA_HOME"] = str(java_home)
+    # Spark looks the host name up to find its address; loopback is right for a local master, and
+    # keeps a start from waiting for a name server.
+    if conf["spark.master"].startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
