@@ -65,9 +65,7 @@ class RefusedError(AggregatorError):
 
     def __init__(self, refusals: list[str] | tuple[str, ...]) -> None:
         self.refusals = tuple(refusals)
-        super().__init__(
-            "\n".join(["refused:", *(f"  - {refusal}" for refusal in self.refusals)])
-        )
+        super().__init__("\n".join(["refused:", *(f"  - {refusal}" for refusal in self.refusals)]))
 
 
 class ClusterError(AggregatorError):

@@ -150,8 +150,12 @@ class ClusterFailure:
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What a partition's log holds now: [earliest, latest). `latest` is the last stable offset
-    for a read_committed reader, so a hanging transaction shows as a log that does not move."""
+    """What a partition's log holds now: [earliest, latest).
+
+    `latest` is the last stable offset
+    for a read_committed reader, so a hanging transaction shows as a log that does not
+    move.
+    """
 
     earliest: int
     latest: int

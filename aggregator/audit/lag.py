@@ -1,0 +1,290 @@
+"""Lag per source partition, its totals and when it will be gone. Pure: no client, no clock.
+
+Lag is counted in offsets: compaction and transaction markers take offsets too, so it may be more
+than the records that are left. Unknown is null, never 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import Field
+
+from aggregator.audit.document import Part, PartitionStatus, Status
+from aggregator.model import OffsetRange, SourcePartition
+
+Number = TypeVar("Number", int, float)
+
+ALL = "(all)"
+"""The name of the sum; no source can have it as its alias."""
+CAUGHT_UP = "caught up"
+GROWING = "growing"
+NOT_MOVING = "not moving"
+NOT_RUNNING = "not running"
+UNKNOWN = "unknown"
+
+
+class LagRow(Part):
+    """One source partition."""
+
+    cluster: str
+    topic: str
+    partition: int
+    position: int | None = None
+    log_end: int | None = None
+    lag: int | None = None
+    lag_bytes: int | None = None
+    consumed_per_second: float | None = None
+    produced_per_second: float | None = None
+    lane: str = ""
+    state: str = ""
+    reason: str = ""
+
+    @property
+    def source_partition(self) -> SourcePartition:
+        """Which partition this is about."""
+        return SourcePartition(self.cluster, self.topic, self.partition)
+
+
+class LagTotal(Part):
+    """The sum over a source, or over all: of the known part, with the count of the unknown."""
+
+    cluster: str
+    partitions: int
+    unknown: int = Field(description="partitions whose lag is not known")
+    lag: int | None
+    lag_bytes: int | None
+    consumed_per_second: float | None
+    produced_per_second: float | None
+    eta_seconds: float | None
+    eta: str
+
+
+class LagReport(Part):
+    """Lag at one moment. Positions are those of a running instance, or of the checkpoint."""
+
+    name: str
+    running: bool
+    at: datetime
+    rows: tuple[LagRow, ...]
+    totals: tuple[LagTotal, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Offsets per second of a partition: read by us, and written by its producers."""
+
+    consumed: float | None = None
+    produced: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A position and a log end, seen at a moment (seconds); None is unknown."""
+
+    at: float
+    position: int | None
+    log_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Records read at a position: their mean size in bytes; `empty` = none is left to read."""
+
+    mean_bytes: float | None = None
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Eta:
+    """When the lag is gone: in words, and in seconds where that can be said."""
+
+    text: str
+    seconds: float | None = None
+
+
+def rates(first: Reading, second: Reading, shortest: float = 0.0) -> Rates:
+    """The rates between two readings; unknown when they are not `shortest` seconds apart.
+
+    A position that went back is a rewind and tells no rate.
+    """
+    seconds = second.at - first.at
+    if seconds <= 0 or seconds < shortest:
+        return Rates()
+    return Rates(
+        _rate(first.position, second.position, seconds),
+        _rate(first.log_end, second.log_end, seconds),
+    )
+
+
+def eta(lag: int | None, consumed: float | None, produced: float | None) -> Eta:
+    """When the lag is gone at these rates; an unknown rate of the producers counts as none."""
+    if lag is None:
+        return Eta(UNKNOWN)
+    if lag <= 0:
+        return Eta(CAUGHT_UP, 0.0)
+    if consumed is None:
+        return Eta(UNKNOWN)
+    written = produced or 0.0
+    if consumed > written:
+        seconds = lag / (consumed - written)
+        return Eta(f"about {duration(seconds)}", seconds)
+    if consumed == 0 and written == 0:
+        return Eta(NOT_MOVING)
+    # Equal rates: a stream that is followed at a constant distance never gets there either.
+    return Eta(GROWING if written > consumed else NOT_MOVING)
+
+
+def duration(seconds: float) -> str:
+    """A length of time in one unit, as a person says it: `20 s`, `3 min`, `2 h`, `5 d`."""
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"
+
+
+def report_of(status: Status, earlier: Status | None = None) -> LagReport:
+    """The lag of a running instance as it knows it; rates since an `earlier` status of it."""
+    before = {_sp(part): part for part in earlier.partitions} if earlier is not None else {}
+    shortest = 1.5 * status.checkpoint_interval_seconds
+    rows = []
+    for part in status.partitions:
+        old = before.get(_sp(part))
+        rate = Rates()
+        if old is not None and earlier is not None:
+            rate = rates(_reading(earlier, old), _reading(status, part), shortest)
+        rows.append(
+            LagRow(
+                cluster=part.cluster,
+                topic=part.topic,
+                partition=part.partition,
+                position=part.position,
+                log_end=part.log_end,
+                lag=part.lag,
+                consumed_per_second=rate.consumed,
+                produced_per_second=rate.produced,
+                lane=part.lane,
+                state=part.state,
+                reason=part.reason,
+            )
+        )
+    return make_report(status.name, rows, running=True, at=status.at)
+
+
+def measured(
+    report: LagReport,
+    ends: Mapping[SourcePartition, OffsetRange],
+    failures: Mapping[SourcePartition, str],
+    at: datetime,
+) -> LagReport:
+    """The report with log ends that were read after its positions; what failed is unknown."""
+    rows = [_with_end(row, ends.get(row.source_partition), failures) for row in report.rows]
+    return make_report(report.name, rows, running=report.running, at=at, notes=report.notes)
+
+
+def with_bytes(report: LagReport, samples: Mapping[SourcePartition, Sample]) -> LagReport:
+    """The report with bytes: lag x mean record size of the partition, else of its topic.
+
+    A lag of which nothing can be read (transaction markers, compacted records) is no lag.
+    """
+    by_topic: dict[tuple[str, str], list[float]] = {}
+    for sp, sample in samples.items():
+        if sample.mean_bytes is not None:
+            by_topic.setdefault((sp.cluster, sp.topic), []).append(sample.mean_bytes)
+    rows = []
+    for row in report.rows:
+        sample = samples.get(row.source_partition, Sample())
+        sizes = by_topic.get((row.cluster, row.topic), [])
+        mean = sample.mean_bytes
+        if mean is None and sizes:
+            mean = sum(sizes) / len(sizes)
+        if sample.empty and row.lag:
+            reason = row.reason or f"the last {row.lag} offsets hold no records"
+            rows.append(row.model_copy(update={"lag": 0, "lag_bytes": 0, "reason": reason}))
+        elif row.lag == 0:
+            rows.append(row.model_copy(update={"lag_bytes": 0}))
+        elif row.lag is not None and mean is not None:
+            rows.append(row.model_copy(update={"lag_bytes": round(row.lag * mean)}))
+        else:
+            rows.append(row)
+    return make_report(report.name, rows, running=report.running, at=report.at, notes=report.notes)
+
+
+def make_report(
+    name: str, rows: Iterable[LagRow], *, running: bool, at: datetime, notes: Sequence[str] = ()
+) -> LagReport:
+    """Rows in order, with a total per source and one over all (when there are several)."""
+    ordered = tuple(sorted(rows, key=lambda row: row.source_partition))
+    groups: dict[str, list[LagRow]] = {}
+    for row in ordered:
+        groups.setdefault(row.cluster, []).append(row)
+    totals = [total(cluster, found, running=running) for cluster, found in groups.items()]
+    if len(groups) > 1:
+        totals.append(total(ALL, ordered, running=running))
+    return LagReport(
+        name=name, running=running, at=at, rows=ordered, totals=tuple(totals), notes=tuple(notes)
+    )
+
+
+def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
+    """The sum of some rows; its ETA is unknown while any of their lags is."""
+    lag = _sum(row.lag for row in rows)
+    unknown = sum(row.lag is None for row in rows)
+    consumed = _sum(row.consumed_per_second for row in rows)
+    produced = _sum(row.produced_per_second for row in rows)
+    when = eta(None if unknown else lag, consumed, produced)
+    if not running and lag and not unknown:
+        when = Eta(NOT_RUNNING)
+    sized = all(row.lag_bytes is not None for row in rows if row.lag)
+    return LagTotal(
+        cluster=cluster,
+        partitions=len(rows),
+        unknown=unknown,
+        lag=lag,
+        lag_bytes=_sum(row.lag_bytes for row in rows) if sized else None,
+        consumed_per_second=consumed,
+        produced_per_second=produced,
+        eta_seconds=when.seconds,
+        eta=when.text,
+    )
+
+
+def _with_end(
+    row: LagRow, log: OffsetRange | None, failures: Mapping[SourcePartition, str]
+) -> LagRow:
+    if log is None:
+        reason = failures.get(row.source_partition, "its log end is not known")
+        return row.model_copy(
+            update={"log_end": None, "lag": None, "lag_bytes": None, "reason": reason}
+        )
+    change: dict[str, object] = {"log_end": log.latest, "lag": None, "lag_bytes": None}
+    if row.position is not None and row.position <= log.latest:
+        change["lag"] = log.latest - row.position
+        if row.position < log.earliest:
+            change["reason"] = f"offsets {row.position} to {log.earliest - 1} are deleted"
+    elif row.position is not None:
+        change["reason"] = "the position is beyond the log's end: was the topic made anew?"
+    return row.model_copy(update=change)
+
+
+def _reading(status: Status, part: PartitionStatus) -> Reading:
+    return Reading(status.at.timestamp(), part.position, part.log_end)
+
+
+def _sp(part: PartitionStatus) -> SourcePartition:
+    return SourcePartition(part.cluster, part.topic, part.partition)
+
+
+def _rate(first: int | None, second: int | None, seconds: float) -> float | None:
+    if first is None or second is None or second < first:
+        return None
+    return (second - first) / seconds
+
+
+def _sum(values: Iterable[Number | None]) -> Number | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

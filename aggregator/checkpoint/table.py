@@ -1,0 +1,244 @@
+"""The checkpoint table: load the state, claim an epoch, append checkpoints by compare-and-set.
+
+A `CheckpointTable` belongs to ONE thread (the observer of progress): delta-rs handles are not to
+be shared. Other threads and processes that only read open a table of their own.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable, Schema, write_deltalake
+
+from aggregator.checkpoint.delta import (
+    NO_HOOKS,
+    at_known_version,
+    dataset,
+    last_commit,
+    make_durable,
+    open_delta,
+    table_uri,
+    translated,
+)
+from aggregator.checkpoint.rows import SCHEMA, Checkpoint, epoch_row, to_table
+from aggregator.checkpoint.state import State, state_from
+from aggregator.errors import CheckpointConflictError, CheckpointError
+
+FULL_EVERY = 500
+"""After so many commits one repeats all partitions: a load reads at most so many."""
+
+MAINTAIN_EVERY = 100
+"""After so many commits `maintenance_due` asks for a call of `maintain`."""
+
+CONFIGURATION: dict[str, str | None] = {
+    # On a local disk every commit lists the log folder, so the log is kept short. Older
+    # positions are read from the rows (history), not from older versions of the table.
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+    "delta.checkpointInterval": str(MAINTAIN_EVERY),
+}
+
+
+class CheckpointTable:
+    """Append-only rows, one commit per checkpoint; never two writers at the same version.
+
+    Guarantee: `append` returns only when the commit is in the table, on a local disk forced to
+    the disk; and it fails when anybody else committed since this writer's last commit.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        delta: DeltaTable,
+        storage_options: Mapping[str, str] | None = None,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.path = path
+        self.delta = delta
+        self._storage_options = dict(storage_options or {})
+        self._clock_ms = clock_ms
+        self.writer = uuid.uuid4().hex
+        self._state: State | None = None
+        self._epoch = 0
+        self._since_maintenance = 0
+
+    @classmethod
+    def open(cls, path: str, storage_options: Mapping[str, str] | None = None) -> Self | None:
+        """The table under `path` (the setting checkpoint.path); none when there is none yet.
+
+        CheckpointError when it cannot be read or is damaged.
+        """
+        delta = open_delta(path, storage_options)
+        return cls(path, delta, storage_options) if delta is not None else None
+
+    @classmethod
+    def create(cls, path: str, storage_options: Mapping[str, str] | None = None) -> Self:
+        """The table under `path`, made if there is none; CheckpointError when it cannot be had."""
+        found = cls.open(path, storage_options)
+        if found is not None:
+            return found
+        with translated(path, "created"):
+            # "ignore": two that create at once get the same table, and the epoch decides.
+            delta = DeltaTable.create(
+                table_uri(path),
+                Schema.from_arrow(SCHEMA),
+                mode="ignore",
+                name="aggregator_checkpoints",
+                configuration=CONFIGURATION,
+                storage_options=dict(storage_options or {}),
+            )
+        make_durable(path, 0)
+        return cls(path, delta, storage_options)
+
+    @property
+    def version(self) -> int:
+        """The Delta version this table knows."""
+        return int(self.delta.version())
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that this writer claimed; 0 before."""
+        return self._epoch
+
+    @property
+    def maintenance_due(self) -> bool:
+        """True when `maintain` should be called, by the thread that appends."""
+        return self._since_maintenance >= MAINTAIN_EVERY
+
+    def load(self) -> State:
+        """The newest state; for a writer the one after its own last commit.
+
+        Reads only rows from the last full commit on.
+        """
+        if self._state is None or not self._epoch:
+            with translated(self.path, "read"):
+                self.delta.update_incremental()
+                self._state = state_from(self._rows_since_full())
+        return self._state
+
+    def claim_epoch(self, owner: str) -> int:
+        """Begin to write: commit the epoch after the last one, with all positions repeated.
+
+        From then on an append of an older epoch is refused. CheckpointConflictError when another
+        writer commits at the same time. Returns the epoch.
+        """
+        self._epoch = 0
+        state = self.load()
+        seq, epoch = state.seq + 1, state.epoch + 1
+        now = self._clock_ms()
+        carried = state.carried(seq, epoch, without=())
+        rows = pa.concat_tables([epoch_row(seq, epoch, owner, now), to_table(carried, now)])
+        self._commit(rows, seq, epoch, lane=owner)
+        self._epoch = epoch
+        self._state = replace(state.apply(*carried), seq=seq, epoch=epoch, full_seq=seq)
+        return epoch
+
+    def append(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Commit `checkpoint` atomically and return it with its seq and epoch.
+
+        The commit is made full when the checkpoint asks for it, or when one is due.
+        CheckpointConflictError: somebody else committed since, nothing was written, and this
+        writer must stop. CheckpointError: it cannot be written, or no epoch is claimed.
+        """
+        if not self._epoch:
+            raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
+        if not checkpoint.positions:
+            raise CheckpointError(f"lane {checkpoint.lane}: a checkpoint without any position")
+        state = self.load()
+        seq = state.seq + 1
+        full = checkpoint.full or seq - state.full_seq >= FULL_EVERY
+        own = replace(checkpoint, seq=seq, epoch=self._epoch, full=full)
+        carried = state.carried(seq, self._epoch, own.positions) if full else []
+        self._commit(to_table([*carried, own], self._clock_ms()), seq, self._epoch, own.lane)
+        self._state = state.apply(*carried, own)
+        return own
+
+    def handle_for_maintenance(self) -> DeltaTable:
+        """A second handle at the known version; CheckpointConflictError when that is not the last.
+
+        delta-rs rebases a compaction or a vacuum onto foreign commits, whatever the number of
+        retries: on our own handle that would make us believe we had seen them.
+        """
+        fresh = open_delta(self.path, self._storage_options)
+        if fresh is None or fresh.version() != self.version:
+            raise self.conflict()
+        return fresh
+
+    def adopt(self, maintained: DeltaTable) -> None:
+        """Go on from the version that maintenance left, if all commits up to it are this writer's.
+
+        Otherwise CheckpointConflictError, and this writer stays refused.
+        """
+        steps = maintained.version() - self.version
+        with translated(self.path, "read"):
+            commits = maintained.history(steps) if steps else []
+        if len(commits) != steps or any(info.get("writer") != self.writer for info in commits):
+            raise self.conflict()
+        self.delta = maintained
+        self._since_maintenance = 0
+
+    def conflict(self) -> CheckpointConflictError:
+        """The error that names what this writer expected and what the table holds."""
+        known = self._state or State()
+        fresh = open_delta(self.path, self._storage_options)
+        info = last_commit(fresh) if fresh is not None else {}
+        found = fresh.version() if fresh is not None else "no table"
+        return CheckpointConflictError(
+            f"checkpoint.path {self.path}: expected version {self.version} (seq {known.seq}, "
+            f"epoch {known.epoch}), found version {found} (seq {info.get('seq', 'unknown')}, "
+            f"epoch {info.get('epoch', 'unknown')}). Another aggregator runs on this checkpoint, "
+            "or changed it: stop this one, and start again only when the other is stopped"
+        )
+
+    def _commit(self, rows: pa.Table, seq: int, epoch: int, lane: str) -> None:
+        try:
+            with translated(self.path, "written"):
+                write_deltalake(
+                    self.delta,
+                    rows,
+                    mode="append",
+                    commit_properties=at_known_version(
+                        seq=str(seq), epoch=str(epoch), lane=lane, writer=self.writer
+                    ),
+                    post_commithook_properties=NO_HOOKS,
+                )
+        except CheckpointConflictError as error:
+            if not self._landed(seq):
+                raise self.conflict() from error
+        make_durable(self.path, self.version)
+        self._since_maintenance += 1
+
+    def _landed(self, seq: int) -> bool:
+        """True when the refused commit is ours: an object store may repeat a request by itself."""
+        fresh = open_delta(self.path, self._storage_options)
+        if fresh is None or fresh.version() != self.version + 1:
+            return False
+        info = last_commit(fresh)
+        if (info.get("writer"), info.get("seq")) != (self.writer, str(seq)):
+            return False
+        self.delta = fresh
+        return True
+
+    def _rows_since_full(self) -> pa.Table:
+        last = self._last_seq()
+        rows = dataset(self.delta, self.path)
+        # The last full is nearly always near: file statistics spare reading the rest.
+        for since in (last - 2 * FULL_EVERY, 0):
+            found = rows.to_table(
+                columns=["seq"], filter=(pc.field("seq") > since) & pc.field("full")
+            )
+            if found.num_rows:
+                return rows.to_table(filter=pc.field("seq") >= pc.max(found["seq"]))
+        return rows.to_table()
+
+    def _last_seq(self) -> int:
+        files = pa.table(self.delta.get_add_actions(flatten=True))
+        if files.num_rows == 0 or "max.seq" not in files.column_names:
+            return 0
+        return int(pc.max(files["max.seq"]).as_py() or 0)

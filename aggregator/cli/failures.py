@@ -1,0 +1,59 @@
+"""How a command ends when something is wrong: a plain sentence on stderr and an exit code."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from aggregator.config.mask import hide_passwords, mask_text
+from aggregator.config.schema import Config
+from aggregator.errors import EXIT_OTHER, AggregatorError
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What is known about this call of the command line; `config` as soon as it is loaded."""
+
+    debug: bool = False
+    config: Config | None = None
+
+    def masked(self, text: str) -> str:
+        """The text without any secret of the config."""
+        return hide_passwords(text) if self.config is None else mask_text(text, self.config)
+
+
+class Commands(TyperGroup):
+    """The group of all commands: no error leaves it as a traceback, unless `--debug` is given."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As any group, with `--debug` taken wherever it stands."""
+        if "--debug" in args:
+            args = ["--debug", *(arg for arg in args if arg != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an error of ours ends it with its own exit code."""
+        invocation = Invocation(debug=bool(ctx.params.get("_debug")))
+        ctx.obj = invocation
+        try:
+            return super().invoke(ctx)
+        except AggregatorError as error:
+            complain(invocation, str(error), error)
+            raise typer.Exit(error.exit_code) from error
+        except (typer.TyperException, typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            complain(invocation, f"unexpected {type(error).__name__}: {error}", error)
+            raise typer.Exit(EXIT_OTHER) from error
+
+
+def complain(invocation: Invocation, text: str, error: BaseException | None = None) -> None:
+    """Write an error to stderr, secrets masked; with `--debug` its traceback before it."""
+    if invocation.debug and error is not None:
+        trace = "".join(traceback.format_exception(error))
+        typer.echo(invocation.masked(trace), err=True, nl=False)
+    typer.echo(f"error: {invocation.masked(text)}", err=True)

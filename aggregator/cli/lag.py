@@ -1,0 +1,116 @@
+"""`aggregator lag`: per source partition position, log end, lag in offsets and bytes, and ETA."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+
+from aggregator.audit.lag import LagReport
+from aggregator.audit.sample import measure
+from aggregator.audit.stopped import stopped_lag
+from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.running import Absent, running_lag
+from aggregator.config.schema import Config
+
+EXAMPLES = (
+    "aggregator lag -c aggregator.yaml",
+    "aggregator lag -c aggregator.yaml --watch 5",
+    "aggregator lag -o json | jq '.totals'",
+)
+CLEAR = "\x1b[2J\x1b[H"
+
+
+def lag(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+    watch: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="Show it again and again.")
+    ] = None,
+    sizes: Annotated[
+        bool, typer.Option("--bytes/--no-bytes", help="Read some waiting records for their size.")
+    ] = True,
+) -> None:
+    """Show how far behind each source partition is, and when it will have caught up.
+
+    Positions come from the running instance, else from the checkpoint; log ends are read live.
+    Lag counts offsets. A source that cannot be reached shows "unknown".
+    """
+    config = load_config(ctx, config_file, sets)
+    while True:
+        if watch is not None and output is Output.TABLE and _is_terminal():
+            typer.echo(CLEAR, nl=False)
+        show(report_of_lag(ctx, find_lag(config, sizes=sizes)), output)
+        if watch is None:
+            return
+        try:
+            threading.Event().wait(watch)
+        except KeyboardInterrupt:
+            return
+
+
+def find_lag(config: Config, *, sizes: bool = True) -> LagReport:
+    """The lag now: of the running instance, else of the checkpoint, with live log ends."""
+    found = running_lag(config)
+    if isinstance(found, Absent):
+        found = stopped_lag(config)
+    return measure(config, found, sizes=sizes)
+
+
+def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
+    """Rows and totals as a report; what is unknown says so in words."""
+    numbers = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes", "in/s"})
+    rows = Table(
+        "Lag",
+        ("source", "topic", "partition", "position", "log end", "lag", "bytes", "lane", "state")
+        + ("why",),
+        [
+            (
+                row.cluster,
+                row.topic,
+                row.partition,
+                _known(row.position),
+                _known(row.log_end),
+                _known(row.lag),
+                _known(row.lag_bytes),
+                row.lane,
+                row.state,
+                masked(ctx, row.reason) or None,
+            )
+            for row in lag.rows
+        ],
+        numbers,
+    )
+    totals = Table(
+        "Totals",
+        ("source", "partitions", "unknown", "lag", "bytes", "read/s", "written/s", "ETA"),
+        [
+            (
+                total.cluster,
+                total.partitions,
+                total.unknown,
+                _known(total.lag),
+                _known(total.lag_bytes),
+                total.consumed_per_second,
+                total.produced_per_second,
+                total.eta,
+            )
+            for total in lag.totals
+        ],
+        numbers | {"unknown", "read/s", "written/s"},
+    )
+    return Report(lag.model_dump(mode="json"), (rows, totals, *lag.notes))
+
+
+def _known(value: int | None) -> int | str:
+    return "unknown" if value is None else value
+
+
+def _is_terminal() -> bool:
+    import sys
+
+    return sys.stdout.isatty()

@@ -1,0 +1,68 @@
+"""The command `aggregator`: its subcommands, and how every error ends them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from aggregator import __version__
+from aggregator.cli import check, config, jars, lag, plan, positions, run, status
+from aggregator.cli.failures import Commands
+
+app = typer.Typer(
+    name="aggregator",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def aggregator(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+    _debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in the line).")
+    ] = False,
+) -> None:
+    """Bring many Kafka clusters together in one hub, with one Spark application.
+
+    \b
+    Examples:
+      aggregator check -c aggregator.yaml      can every cluster be reached and used?
+      aggregator plan -c aggregator.yaml       what would be done; changes nothing
+      aggregator run -c aggregator.yaml        run until it is stopped
+      aggregator lag -c aggregator.yaml        how far behind each source partition is
+
+    \b
+    The config is FILE of -c, else ./aggregator.yaml, else the file in $AGGREGATOR_CONFIG.
+    Exit codes: 0 done, 2 bad config or usage, 3 a cluster cannot be reached or refuses us,
+    4 data loss or conflict, 1 anything else.
+    """
+
+
+app.command()(run.run)
+app.command()(plan.plan)
+app.command()(check.check)
+app.command()(status.status)
+app.command()(lag.lag)
+app.add_typer(positions.app, name="positions")
+app.command()(jars.jars)
+app.command()(config.config)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    app()

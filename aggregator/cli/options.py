@@ -1,0 +1,88 @@
+"""The options that commands share, and how the config is found and loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.failures import Invocation
+from aggregator.cli.render import Output
+from aggregator.config.checks import warnings
+from aggregator.config.load import load
+from aggregator.config.schema import Config
+from aggregator.errors import ConfigError, Problem
+
+DEFAULT_FILE = Path("aggregator.yaml")
+FILE_VARIABLE = "AGGREGATOR_CONFIG"
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "-c",
+        "--config",
+        metavar="FILE",
+        help=f"The config file; else ./{DEFAULT_FILE}, else the one in ${FILE_VARIABLE}.",
+        show_default=False,
+    ),
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="A.B=C",
+        help="Set a value of the config; may be repeated.",
+        show_default=False,
+    ),
+]
+OutputOption = Annotated[
+    Output, typer.Option("-o", "--output", help="A table to read, or JSON for programs.")
+]
+
+
+def config_file(given: Path | None, env: Mapping[str, str] = os.environ) -> Path | None:
+    """The config file to use, None when there is none; a file that was named is never passed over.
+
+    A file that is named and does not exist is found out when it is read.
+    """
+    if given is not None:
+        return given
+    if DEFAULT_FILE.is_file():
+        return DEFAULT_FILE
+    named = env.get(FILE_VARIABLE, "")
+    return Path(named) if named else None
+
+
+def load_config(ctx: typer.Context, given: Path | None, sets: Sequence[str] | None) -> Config:
+    """The config of this call. ConfigError with every problem, also when there is no file.
+
+    `--set` values alone make a config too, when they hold all that is required.
+    """
+    path = config_file(given)
+    try:
+        config = load(path, sets or ())
+    except ConfigError as error:
+        if path is not None:
+            raise
+        hint = f"name one with -c FILE or ${FILE_VARIABLE}, or write ./{DEFAULT_FILE}"
+        missing = Problem("", "there is no config file", hint)
+        raise ConfigError([missing, *(error.problems if sets else ())]) from error
+    invocation = ctx.find_object(Invocation)
+    if invocation is not None:
+        invocation.config = config
+    return config
+
+
+def warn(config: Config, ctx: typer.Context) -> None:
+    """Write what is allowed and yet likely to surprise to stderr, a line each."""
+    for warning in warnings(config):
+        typer.echo(f"warning: {masked(ctx, warning)}", err=True)
+
+
+def masked(ctx: typer.Context, text: str) -> str:
+    """The text without any secret of this call's config."""
+    invocation = ctx.find_object(Invocation)
+    return text if invocation is None else invocation.masked(text)

@@ -1,0 +1,76 @@
+"""Asks the running instance over its API; that none answers is an answer, with the reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, build_opener
+
+from pydantic import BaseModel, ValidationError
+
+from aggregator.audit.document import Status
+from aggregator.audit.lag import LagReport
+from aggregator.config.schema import Config
+from aggregator.config.values import parse_listen
+
+TIMEOUT_SECONDS = 3.0
+ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses to listen on that nobody can connect to, and where to connect instead."""
+
+Document = TypeVar("Document", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """No running instance answers; why."""
+
+    reason: str
+
+
+def running_status(config: Config) -> Status | Absent:
+    """The status of the running instance of this config."""
+    return _ask(config, "/api/status", Status)
+
+
+def running_lag(config: Config) -> LagReport | Absent:
+    """The lag as the running instance of this config knows it."""
+    return _ask(config, "/api/lag", LagReport)
+
+
+def api_url(listen: str) -> str | None:
+    """Where an API that listens so is to be asked; None when it is off or its port is not told."""
+    address = parse_listen(listen)
+    if address is None or address[1] == 0:
+        return None
+    host = ANY_HOST.get(address[0], address[0])
+    return f"http://[{host}]:{address[1]}" if ":" in host else f"http://{host}:{address[1]}"
+
+
+def _ask(config: Config, path: str, kind: type[Document]) -> Document | Absent:
+    url = api_url(config.api.listen)
+    if url is None:
+        return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
+    try:
+        answer = _get(url + path)
+        name = answer.get("name") if isinstance(answer, dict) else None
+        if name != config.name:
+            other = f"aggregation '{name}'" if name else "something else"
+            return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
+        return kind.model_validate(answer)
+    except HTTPError as error:
+        if error.code == 503:
+            return Absent(f"the instance on {config.api.listen} is still starting")
+        return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
+    except (URLError, OSError):
+        return Absent(f"no instance answers on {config.api.listen}")
+    except (ValueError, ValidationError):
+        return Absent(f"something else answers on {config.api.listen}")
+
+
+def _get(url: str) -> Any:
+    # No proxy of the environment: the instance is on this machine or in this network.
+    opener = build_opener(ProxyHandler({}))
+    with opener.open(url, timeout=TIMEOUT_SECONDS) as response:
+        return json.load(response)

@@ -1,0 +1,92 @@
+"""`aggregator status`: what the running instance says, else what the checkpoint says."""
+
+from __future__ import annotations
+
+import typer
+
+from aggregator.audit.document import Status
+from aggregator.audit.stopped import CheckpointView, checkpoint_view
+from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
+from aggregator.cli.render import Output, Report, Table, cell, show
+from aggregator.cli.running import Absent, running_status
+from aggregator.cli.tables import positions_table, sources_table
+
+EXAMPLES = ("aggregator status -c aggregator.yaml", "aggregator status -o json")
+
+
+def status(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show whether it runs, its sources, lanes and checkpoint; when not, the last positions."""
+    config = load_config(ctx, config_file, sets)
+    found = running_status(config)
+    if isinstance(found, Absent):
+        show(report_of_view(checkpoint_view(config), found.reason), output)
+    else:
+        show(report_of_status(found), output)
+
+
+def report_of_status(status: Status) -> Report:
+    """The status document as a report; the JSON is the document itself and `running`."""
+    lanes = Table(
+        "Lanes",
+        ("lane", "state", "sources", "partitions", "batch", "records", "last batch", "restarts"),
+        [
+            (
+                lane.name,
+                lane.state,
+                ", ".join(lane.clusters),
+                lane.partitions,
+                lane.batch,
+                lane.records,
+                lane.last_batch_at,
+                lane.restarts,
+            )
+            for lane in status.lanes
+        ],
+        frozenset({"partitions", "batch", "records", "restarts"}),
+    )
+    unwell = Table(
+        "Partitions that are not well",
+        ("source", "topic", "partition", "state", "position", "log end", "why"),
+        [
+            (part.cluster, part.topic, part.partition, part.state, part.position, part.log_end)
+            + (part.reason,)
+            for part in status.partitions
+            if part.state != "RUNNING"
+        ],
+        frozenset({"partition", "position", "log end"}),
+    )
+    kept = status.checkpoint
+    checkpoint = f"Checkpoint: {kept.path}, commit {cell(kept.seq)}, epoch {cell(kept.epoch)}"
+    if kept.committed_at is not None:
+        checkpoint += f", {cell(kept.committed_at)} UTC"
+    head = f"{status.name}: {status.phase}, pid {status.pid} on {status.host}"
+    return Report(
+        {"running": True, **status.model_dump(mode="json")},
+        (
+            f"{head}, since {cell(status.started_at)} UTC ({status.trigger})",
+            *((f"Why: {status.reason}",) if status.reason else ()),
+            sources_table(status),
+            lanes,
+            unwell,
+            checkpoint,
+            *((f"checkpoint error: {kept.error}",) if kept.error else ()),
+            *(f"warning: {warning}" for warning in status.warnings),
+        ),
+    )
+
+
+def report_of_view(view: CheckpointView, reason: str = "") -> Report:
+    """What the checkpoint says of an instance that does not answer."""
+    data = {**view.model_dump(mode="json"), "reason": reason}
+    head = f"{view.name}: not running" + (f" ({reason})" if reason else "")
+    if view.seq is None:
+        return Report(data, (head, f"There is no checkpoint under {view.path} yet."))
+    how = "clean" if view.clean else "not clean: the next start looks for what the hub holds"
+    when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
+    last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
+    return Report(data, (head, last, positions_table(view.positions)))

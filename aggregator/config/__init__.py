@@ -1,0 +1,27 @@
+"""YAML, `--set` and references come in; one typed, checked, frozen `Config` comes out."""
+
+from aggregator.config.checks import warnings
+from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings
+from aggregator.config.load import load, load_text
+from aggregator.config.mask import mask_text, masked
+from aggregator.config.render import json_schema, masked_yaml, options_table, to_yaml
+from aggregator.config.schema import ClusterConfig, Config, HubConfig, SourceConfig, TopicRules
+
+__all__ = [
+    "ClusterConfig",
+    "Config",
+    "HubConfig",
+    "SourceConfig",
+    "TopicRules",
+    "json_schema",
+    "jvm_settings",
+    "librdkafka_settings",
+    "load",
+    "load_text",
+    "mask_text",
+    "masked",
+    "masked_yaml",
+    "options_table",
+    "to_yaml",
+    "warnings",
+]

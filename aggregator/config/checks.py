@@ -1,0 +1,228 @@
+"""What the types cannot say: settings we refuse, patterns that do not compile, a hub as source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aggregator.config.kafka_names import READERS, Role
+from aggregator.config.keys import nearest
+from aggregator.config.librdkafka import to_librdkafka
+from aggregator.config.schema import Config, settings_to_text
+from aggregator.config.values import parse_listen, patterns
+from aggregator.errors import Problem
+
+_OURS = "the aggregator sets it itself; remove it"
+REFUSED: Mapping[str, tuple[str, str]] = {
+    "auto.offset.reset": ("positions come from the checkpoint", "use start: of the source"),
+    "bootstrap.servers": ("stands outside of this map", "use bootstrap_servers: of the cluster"),
+    "enable.auto.commit": ("offsets are kept in the checkpoint, never in a group", "remove it"),
+    "group.id": ("no consumer group is used", "we use none; remove it"),
+    "interceptor.classes": ("the interceptor of the aggregator stands there", "remove it"),
+    "key.deserializer": ("records are copied as bytes", _OURS),
+    "key.serializer": ("records are copied as bytes", _OURS),
+    "minPartitions": ("splitting a partition breaks the order of its records", "remove it"),
+    "transactional.id": ("Spark never initialises transactions, so every write would fail", _OURS),
+    "value.deserializer": ("records are copied as bytes", _OURS),
+    "value.serializer": ("records are copied as bytes", _OURS),
+}
+"""Kafka settings that are refused whatever their value: why, and what to do."""
+
+LIBRDKAFKA_NAMES: Mapping[str, str] = {
+    "metadata.broker.list": "use bootstrap_servers: of the cluster",
+    "sasl.mechanisms": "the Java name is sasl.mechanism",
+    "sasl.password": "the Java name is sasl.jaas.config",
+    "sasl.username": "the Java name is sasl.jaas.config",
+    "socket.timeout.ms": "the Java name is request.timeout.ms",
+    "ssl.ca.location": "the Java names are ssl.truststore.location and ssl.truststore.type: PEM",
+    "ssl.ca.pem": "the Java names are ssl.truststore.certificates and ssl.truststore.type: PEM",
+    "ssl.certificate.location": "the Java names are ssl.keystore.location and .type: PEM",
+    "ssl.certificate.pem": "the Java name is ssl.keystore.certificate.chain",
+    "ssl.key.location": "the Java names are ssl.keystore.location and ssl.keystore.type: PEM",
+    "ssl.key.pem": "the Java name is ssl.keystore.key",
+    "enable.ssl.certificate.verification": "set ssl.truststore.certificates instead",
+}
+"""librdkafka's names that are no Java names, with what to write."""
+
+_TYPO = 0.86
+"""Above this likeness an unknown setting is a typo, below it a plugin's own setting."""
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+
+
+def problems(tree: Mapping[str, Any]) -> list[Problem]:
+    """Everything wrong with a config that its types cannot tell, whatever else is wrong with it.
+
+    `tree` is plain data in the shape of `Config`, with references resolved; parts of another
+    shape are passed over, since the types complain about those.
+    """
+    found: list[Problem] = []
+    for path, settings in _settings(tree):
+        found.extend(_setting_problems(path, settings))
+        if path.endswith(".kafka"):
+            cluster = path.removesuffix("kafka")
+            found.extend(
+                Problem(cluster + problem.path, problem.reason, problem.hint)
+                for problem in to_librdkafka(settings)[1]
+            )
+    hub = _servers(_map(tree, "hub"))
+    for alias, source in _map(tree, "sources").items():
+        found.extend(_source_problems(f"sources.{alias}", source, hub))
+    topics = _map(tree, "topics")
+    excluded = topics.get("config_exclude")
+    for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
+        found.extend(_pattern_problems(f"topics.config_exclude[{at}]", str(pattern)))
+    for name in _map(topics, "overrides"):
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", str(name)):
+            hint = "an override is for one hub topic; a regex does not work here"
+            found.append(Problem(f"topics.overrides.{name}", "is no topic name", hint))
+    found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
+    return found
+
+
+def warnings(config: Config) -> list[str]:
+    """What is allowed and yet likely to surprise, a sentence each, in a stable order."""
+    found = []
+    seen: dict[str, str] = {}
+    for alias, source in config.sources.items():
+        for server in sorted(_servers({"bootstrap_servers": source.bootstrap_servers})):
+            if seen.setdefault(server, alias) != alias:
+                found.append(
+                    f"sources.{alias}: shares {server} with sources.{seen[server]}; "
+                    "topics that both take arrive twice"
+                )
+                break
+    for path, settings in _settings(config.model_dump()):
+        found.extend(_setting_warnings(path, settings))
+    listen = parse_listen(config.api.listen)
+    if listen is not None and listen[0] not in _LOOPBACK:
+        found.append(f"api.listen: {config.api.listen} is open to the network, without a password")
+    return found
+
+
+def _settings(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every map of Kafka settings in the tree, with its path."""
+    for name in ("kafka", "producer"):
+        yield f"hub.{name}", _text(_map(tree, "hub").get(name))
+    for alias, source in _map(tree, "sources").items():
+        for name in ("kafka", "consumer"):
+            if isinstance(source, dict):
+                yield f"sources.{alias}.{name}", _text(source.get(name))
+
+
+def _setting_problems(path: str, settings: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in settings.items():
+        at = f"{path}.{name}"
+        if name.startswith("kafka."):
+            plain = name.removeprefix("kafka.")
+            yield Problem(at, "a setting has no 'kafka.' in front here", f"did you mean {plain}?")
+        elif name in REFUSED:
+            reason, hint = REFUSED[name]
+            yield Problem(at, f"refused: {reason}", hint)
+        elif refusal := _refused_value(name, value.strip().lower()):
+            yield Problem(at, f"refused: {refusal}", "remove it")
+        elif name in LIBRDKAFKA_NAMES:
+            yield Problem(at, "is a setting of librdkafka", LIBRDKAFKA_NAMES[name])
+        elif name not in READERS and (near := nearest(name, list(READERS), _TYPO)):
+            yield Problem(at, "unknown Kafka setting", f"did you mean {near}?")
+
+
+def _refused_value(name: str, value: str) -> str:
+    if name == "enable.idempotence" and value != "true":
+        return "a retried request could write twice"
+    if name == "acks" and value not in ("all", "-1"):
+        return "a record could be lost with one broker"
+    if name == "retries" and value == "0":
+        return "any hiccup of a broker would end the query"
+    if name == "max.in.flight.requests.per.connection" and value.isdigit() and int(value) > 5:
+        return "an idempotent producer keeps order with at most 5"
+    return ""
+
+
+def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
+    role: Role | None = None
+    if path.endswith(".consumer"):
+        role = "consumer"
+    elif path.endswith(".producer"):
+        role = "producer"
+    for name, value in settings.items():
+        at = f"{path}.{name}"
+        if name not in READERS:
+            yield f"{at}: unknown to Kafka's clients, passed on for a plugin to read"
+        elif role is not None and role not in READERS[name]:
+            yield f"{at}: no {role} reads this, so it has no effect"
+        elif role is not None and name.startswith(("ssl.", "sasl.", "security.")):
+            yield f"{at}: the admin client needs it too; put it under kafka"
+        elif name == "isolation.level" and value != "read_committed":
+            yield f"{at}: records of aborted transactions are copied"
+        elif name.startswith("partitioner."):
+            yield f"{at}: keys may land on other partitions than producers of this key choose"
+        elif name == "ssl.endpoint.identification.algorithm" and not value.strip():
+            yield f"{at}: the broker's name is not checked against its certificate"
+    mechanism = settings.get("sasl.mechanism", "").upper()
+    if settings.get("security.protocol", "").upper() == "SASL_PLAINTEXT" and mechanism == "PLAIN":
+        yield f"{path}.security.protocol: the password travels unencrypted; use SASL_SSL"
+
+
+def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Problem]:
+    if not isinstance(source, dict):
+        return
+    if shared := sorted(_servers(source) & hub):
+        hint = "a hub cannot be its own source"
+        yield Problem(f"{path}.bootstrap_servers", f"{shared[0]} is the hub", hint)
+    topics = _map(source, "topics")
+    for name in ("include", "exclude"):
+        value = topics.get(name)
+        if isinstance(value, list):
+            value = [str(item) for item in value]
+        elif not isinstance(value, str):
+            continue
+        parts = patterns(value)
+        if name == "include" and not parts:
+            hint = 'write include: ".*" to take every topic'
+            yield Problem(f"{path}.topics.include", "must not be empty", hint)
+        for pattern in parts:
+            yield from _pattern_problems(f"{path}.topics.{name}", pattern)
+
+
+def _pattern_problems(path: str, pattern: str) -> Iterator[Problem]:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        at = f" at position {error.pos}" if error.pos is not None else ""
+        hint = "write .* for any text" if pattern.startswith("*") else ""
+        yield Problem(path, f"'{pattern}' is not a regex: {error.msg}{at}", hint)
+
+
+def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
+    if conf.get("spark.speculation", "false").strip().lower() == "true":
+        reason = "refused: a second attempt of a task would write its records again"
+        yield Problem("spark.conf.spark.speculation", reason, "remove it")
+    if conf.get("spark.task.maxFailures", "1").strip() != "1":
+        reason = "refused: a retried task would write its records again"
+        yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
+
+
+def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = tree.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> dict[str, str]:
+    settings = settings_to_text(value)
+    if not isinstance(settings, dict):
+        return {}
+    return {name: item for name, item in settings.items() if isinstance(item, str)}
+
+
+def _servers(cluster: Mapping[str, Any]) -> frozenset[str]:
+    text = cluster.get("bootstrap_servers")
+    if not isinstance(text, str):
+        return frozenset()
+    return frozenset(_server(server) for server in text.lower().split(",") if server.strip())
+
+
+def _server(text: str) -> str:
+    host, _, port = text.strip().rpartition(":")
+    return f"{'localhost' if host in _LOOPBACK else host}:{port}"

@@ -1,0 +1,83 @@
+"""The one place that renders Kafka settings: for the Java clients, and for librdkafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aggregator.config.kafka_names import READERS, Role
+from aggregator.config.librdkafka import to_librdkafka
+from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
+from aggregator.errors import ConfigError
+
+__all__ = ["DEFAULTS", "ENFORCED", "Role", "jvm_settings", "librdkafka_settings"]
+
+DEFAULTS: Mapping[Role, Mapping[str, str]] = {
+    "consumer": {
+        # Records of aborted transactions never arrive.
+        "isolation.level": "read_committed",
+        # Reading must not create a topic on a source.
+        "allow.auto.create.topics": "false",
+    },
+    "producer": {
+        # The time a batch may wait for company: far below the latency of a task, enough to fill.
+        "linger.ms": "5",
+        # Many small batches cost more than the memory of larger ones.
+        "batch.size": "131072",
+        # Cheap on both sides, and it shrinks the repeated origin headers.
+        "compression.type": "lz4",
+        # The topic's max.message.bytes is the limit; the producer's own must not come first.
+        "max.request.size": "33554432",
+        # Must hold the largest record and a batch per hub partition.
+        "buffer.memory": "67108864",
+    },
+    "admin": {},
+}
+"""What we set when the user does not."""
+
+ENFORCED: Mapping[Role, Mapping[str, str]] = {
+    "consumer": {},
+    "producer": {
+        # Without these a retry inside the producer may double, lose or reorder records.
+        "acks": "all",
+        "enable.idempotence": "true",
+    },
+    "admin": {},
+}
+"""What we set whatever the user says."""
+
+
+def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
+    """Settings of one kind of Java client for a cluster, by their Java names, sorted.
+
+    Weakest first: our defaults, `kafka` of the cluster, its `consumer` or `producer`, then what we
+    enforce and `bootstrap.servers`. Settings that only another kind of client reads are left out;
+    unknown names go through, for plugins.
+    """
+    settings = {**DEFAULTS[role], **_given(cluster, role), **ENFORCED[role]}
+    settings["bootstrap.servers"] = cluster.bootstrap_servers
+    return {
+        name: value
+        for name, value in sorted(settings.items())
+        if name not in READERS or role in READERS[name]
+    }
+
+
+def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:
+    """Settings of a librdkafka client for a cluster: `kafka` of the cluster in librdkafka's names.
+
+    What librdkafka has no counterpart for is left out, so it never meets an unknown name.
+    Raises ConfigError for what it cannot do although the connection depends on it (JKS stores).
+    """
+    settings, problems = to_librdkafka(cluster.kafka)
+    if problems:
+        raise ConfigError(problems)
+    return {"bootstrap.servers": cluster.bootstrap_servers, **settings}
+
+
+def _given(cluster: ClusterConfig, role: Role) -> dict[str, str]:
+    own: Mapping[str, str] = {}
+    if role == "producer" and isinstance(cluster, HubConfig):
+        own = cluster.producer
+    elif role == "consumer" and isinstance(cluster, SourceConfig):
+        own = cluster.consumer
+    return {**cluster.kafka, **own}

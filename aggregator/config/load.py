@@ -1,0 +1,129 @@
+"""YAML, `--set` and references become one typed tree, or every problem at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from aggregator.config import checks
+from aggregator.config.keys import Shape, node_at, options
+from aggregator.config.overlay import overlay
+from aggregator.config.references import resolve
+from aggregator.config.schema import Config, TopicRules
+from aggregator.config.schema_errors import takes_none, translate
+from aggregator.config.yaml_text import parse_yaml
+from aggregator.errors import ConfigError, Problem
+
+_MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.SETTINGS)
+
+
+def load(
+    path: Path | None, sets: Sequence[str] = (), env: Mapping[str, str] = os.environ
+) -> Config:
+    """The config in a YAML file, with `--set` values laid over it and references resolved.
+
+    Without a path the config consists of `sets` alone. A relative `${file:PATH}` starts at the
+    folder of the config file. Raises ConfigError with every problem found, not only the first.
+    """
+    if path is None:
+        return load_text("", sets, env)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        problem = Problem("", f"cannot read it: {error.strerror}", "give the config with -c FILE")
+        raise ConfigError([problem], str(path)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([Problem("", "is not UTF-8 text")], str(path)) from error
+    return load_text(text, sets, env, folder=path.parent, source=str(path))
+
+
+def load_text(
+    text: str,
+    sets: Sequence[str] = (),
+    env: Mapping[str, str] = os.environ,
+    *,
+    folder: Path = Path(),
+    source: str = "",
+) -> Config:
+    """As `load`, for YAML text; `folder` is where relative files are, `source` names the text."""
+    data, problems = parse_yaml(text)
+    if data is None and problems:
+        raise ConfigError(problems, source)
+    if not isinstance(data, dict | None):
+        reason, hint = "is not a map of settings", "begin with hub: and sources:"
+        raise ConfigError([Problem("", reason, hint)], source)
+    tree: dict[str, Any] = data or {}
+    problems += overlay(tree, sets)
+    tree, more, failed = resolve(tree, env, folder)
+    problems += more
+    tree = _without_nothing(tree, (), problems)
+    config, more = _typed(tree)
+    problems += [problem for problem in more if problem.path not in failed]
+    known = {problem.path for problem in problems}
+    semantic = [problem for problem in checks.problems(tree) if problem.path not in failed]
+    problems += [problem for problem in semantic if problem.path not in known]
+    if problems or config is None:
+        # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
+        raise ConfigError(_in_order(problems), source)
+    return config
+
+
+def _typed(tree: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
+    """The typed tree, or what the types refuse; overrides are checked one by one."""
+    problems: list[Problem] = []
+    topics = tree.get("topics")
+    overrides = topics.get("overrides") if isinstance(topics, dict) else None
+    if isinstance(topics, dict) and isinstance(overrides, dict):
+        good: dict[str, Any] = {}
+        for hub_topic, keys in overrides.items():
+            try:
+                rules = TopicRules.model_validate(keys)
+            except ValidationError as error:
+                problems += translate(error, ("topics", "overrides", hub_topic))
+            else:
+                good[hub_topic] = rules.model_dump(exclude_unset=True)
+        tree = {**tree, "topics": {**topics, "overrides": good}}
+    try:
+        return Config.model_validate(tree), problems
+    except ValidationError as error:
+        return None, problems + translate(error)
+
+
+def _without_nothing(
+    tree: dict[str, Any], path: tuple[str, ...], problems: list[Problem]
+) -> dict[str, Any]:
+    """The tree without keys that have no value, as in `kafka:` with every line below commented out.
+
+    A setting without a value is a problem, since empty text means something to Kafka.
+    """
+    kept: dict[str, Any] = {}
+    free = bool(path) and path[-1] in _MAPS and node_at(path) is None
+    model = node_at(path)
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            kept[key] = _without_nothing(value, (*path, key), problems)
+        elif value is not None:
+            kept[key] = value
+        elif free:
+            reason, hint = "has no value", 'write "" for empty text'
+            problems.append(Problem(".".join((*path, key)), reason, hint))
+        elif model is None:
+            kept[key] = {}
+        elif key not in model.model_fields or takes_none(model.model_fields[key]):
+            kept[key] = None
+    return kept
+
+
+def _in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """The problems in the order of the schema's parts; what has no path first."""
+    parts = list(Config.model_fields)
+
+    def place(problem: Problem) -> int:
+        part = problem.path.split(".")[0]
+        return parts.index(part) if part in parts else -1 if not part else len(parts)
+
+    return sorted(dict.fromkeys(problems), key=place)

@@ -1,0 +1,111 @@
+"""References in the config: `${NAME}`, `${NAME:-default}`, `${file:PATH}` become their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aggregator.errors import Problem
+
+PLACEHOLDERS = {"topics.rename": frozenset({"topic", "cluster"})}
+"""Names in `${...}` that are no references, by the path where they stand."""
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
+
+
+def resolve(
+    tree: Any, env: Mapping[str, str], folder: Path, path: tuple[str, ...] = ()
+) -> tuple[Any, list[Problem], set[str]]:
+    """The tree with every reference in its text replaced, what failed, and the paths that failed.
+
+    `$${` stands for a literal `${`. What a reference brings in is not looked through again.
+    A relative PATH of `${file:PATH}` starts at `folder`; one newline at the end of the file goes.
+    Text whose reference failed stays as it is.
+    """
+    problems: list[Problem] = []
+    failed: set[str] = set()
+
+    def walk(item: Any, at: str) -> Any:
+        if isinstance(item, dict):
+            return {key: walk(value, f"{at}.{key}" if at else key) for key, value in item.items()}
+        if isinstance(item, list):
+            return [walk(value, f"{at}[{index}]") for index, value in enumerate(item)]
+        if not isinstance(item, str):
+            return item
+        found: list[Problem] = []
+        text = _replace(item, at, env, folder, found.append)
+        if not found:
+            return text
+        problems.extend(found)
+        failed.add(at)
+        return item
+
+    return walk(tree, ".".join(path)), problems, failed
+
+
+def escape(text: str, path: str = "") -> str:
+    """The text as it must stand in YAML, so that `resolve` gives it back as it is."""
+    kept = PLACEHOLDERS.get(path, frozenset())
+    return re.sub(
+        r"\$\{(?!(?:" + "|".join(sorted(kept)) + r")\})" if kept else r"\$\{",
+        "$${",
+        text,
+    )
+
+
+def _replace(
+    text: str,
+    path: str,
+    env: Mapping[str, str],
+    folder: Path,
+    report: Callable[[Problem], None],
+) -> str:
+    def value(match: re.Match[str]) -> str:
+        whole, inner, closed = match.group(0), match.group(1), match.group(2)
+        if inner is None:
+            return "${"
+        if not closed:
+            report(Problem(path, "'${' is not closed by '}'", "write $${ for a literal ${"))
+            return whole
+        if inner in PLACEHOLDERS.get(path, ()):
+            return whole
+        if inner.startswith("file:"):
+            return _file(inner.removeprefix("file:"), path, folder, report)
+        return _variable(inner, path, env, report)
+
+    return _REFERENCE.sub(value, text)
+
+
+def _variable(
+    inner: str, path: str, env: Mapping[str, str], report: Callable[[Problem], None]
+) -> str:
+    match = _NAME.fullmatch(inner)
+    if match is None:
+        hint = "write ${NAME}, ${NAME:-default} or ${file:PATH}; $${ for a literal ${"
+        report(Problem(path, f"'${{{inner}}}' is no reference", hint))
+        return ""
+    name, default = match.group(1), match.group(3)
+    if name in env:
+        return env[name]
+    if default is None:
+        hint = f"export {name}=..., or write ${{{name}:-default}}"
+        if kept := sorted(PLACEHOLDERS.get(path, ())):
+            known = " and ".join(f"${{{word}}}" for word in kept)
+            hint = f"{known} are filled in here; else export {name}=..."
+        report(Problem(path, f"environment variable {name} is not set", hint))
+        return ""
+    return default
+
+
+def _file(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
+    where = folder / name
+    try:
+        text = where.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"
+        report(Problem(path, f"cannot read {where}: {why}", "check the path in ${file:PATH}"))
+        return ""
+    return re.sub(r"\r?\n\Z", "", text)

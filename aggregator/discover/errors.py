@@ -1,0 +1,121 @@
+"""Kafka client errors -> our values: the one place that knows librdkafka's codes.
+
+librdkafka says only "timed out" of a call whose connection fails; the cause comes through its
+error callback. `explain` takes both and names the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from confluent_kafka import KafkaError, KafkaException
+
+from aggregator.errors import ClusterError
+from aggregator.model import ClusterFailure, FailureKind
+
+AUTHENTICATION = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError._SSL,
+    }
+)
+AUTHORIZATION = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+    }
+)
+CONNECTION = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
+TIMEOUT = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError.REQUEST_TIMED_OUT}
+)
+MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC})
+
+HINTS = {
+    FailureKind.UNREACHABLE: "check {setting} and that the brokers run",
+    FailureKind.REFUSED: "check the login, certificates and ACLs ({settings})",
+    FailureKind.TIMEOUT: "the brokers do not answer: check them, the network, and whether a "
+    "plaintext client meets a TLS port",
+    FailureKind.OTHER: "",
+}
+
+
+class ClusterCallError(ClusterError):
+    """A call to one cluster failed; `failure` says the same as a value."""
+
+    def __init__(self, failure: ClusterFailure) -> None:
+        self.failure = failure
+        super().__init__(str(failure))
+
+
+def code_of(error: BaseException | KafkaError) -> int | None:
+    """The Kafka error code behind an exception, None when it is no Kafka error."""
+    if isinstance(error, KafkaException) and error.args:
+        error = error.args[0]
+    return int(error.code()) if isinstance(error, KafkaError) else None
+
+
+def text_of(error: BaseException | KafkaError) -> str:
+    """What a Kafka error says, without the decoration of its repr."""
+    if isinstance(error, KafkaException) and error.args:
+        error = error.args[0]
+    return str(error.str()) if isinstance(error, KafkaError) else str(error)
+
+
+def explain(
+    alias: str,
+    path: str,
+    error: BaseException | KafkaError | None,
+    seen: Sequence[KafkaError],
+    seconds: float,
+    line: str = "",
+) -> ClusterFailure:
+    """The failure of a call as a value.
+
+    `error` is what the call ended with (None = no answer in `seconds`), `seen` what the error
+    callback told since the cluster last answered, `line` the client's last line on a failed
+    connection, `path` the cluster's place in the config.
+    """
+    told: list[BaseException | KafkaError] = [*reversed(seen), *([error] if error else [])]
+    for kind, known in (
+        (FailureKind.REFUSED, AUTHENTICATION | AUTHORIZATION),
+        (FailureKind.UNREACHABLE, CONNECTION - {KafkaError._ALL_BROKERS_DOWN}),
+    ):
+        for each in told:
+            text = text_of(each)
+            if code_of(each) in known and not _is_silence(text):
+                tls = "SSL handshake failed" in text
+                return _failure(alias, path, FailureKind.REFUSED if tls else kind, _clean(text))
+    if line and not _is_silence(line):
+        return _failure(alias, path, FailureKind.UNREACHABLE, _clean(line))
+    code = code_of(error) if error is not None else KafkaError._TIMED_OUT
+    if code in TIMEOUT or code in CONNECTION or error is None:
+        reason = f"no answer within {seconds:.3g} s"
+        return _failure(alias, path, FailureKind.TIMEOUT, reason)
+    return _failure(alias, path, FailureKind.OTHER, _clean(text_of(error)))
+
+
+def _is_silence(text: str) -> bool:
+    """A connection that stands and does not answer comes as a transport error 'timed out'."""
+    return "timed out" in text.lower()
+
+
+def _failure(alias: str, path: str, kind: FailureKind, reason: str) -> ClusterFailure:
+    if "closed by peer" in reason and kind is FailureKind.UNREACHABLE:
+        hint = f"the broker ends the connection: check security.protocol in {path}.kafka"
+        return ClusterFailure(alias, kind, reason, hint)
+    hint = HINTS[kind].format(setting=f"{path}.bootstrap_servers", settings=f"{path}.kafka")
+    return ClusterFailure(alias, kind, reason, hint)
+
+
+def _clean(text: str) -> str:
+    """Librdkafka's text without its inner words: `connection refused 127.0.0.1:1`."""
+    text = re.sub(r"\s*\(after \d+ms in state [^)]*\)\s*$", "", text)
+    if match := re.search(r"Connect to ipv[46]#(\S+) failed: (.*)", text):
+        return f"{match.group(2).strip().lower()} {match.group(1)}"
+    return re.sub(r"^\w+://", "", text).strip()

@@ -1,0 +1,318 @@
+"""Real Kafka clusters (KRaft) as child processes, to be killed, paused and restarted at will."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.processes import GuardedProcess, log_tail
+from aggregator.embedded.settings import (
+    LOG4J,
+    NodePorts,
+    Security,
+    new_cluster_id,
+    render_properties,
+    server_settings,
+)
+from aggregator.embedded.topics import alive_nodes
+from aggregator.embedded.waiting import wait_until
+from aggregator.errors import ClusterError
+from aggregator.jars import jars, java_command
+
+START_SECONDS = 90.0
+STOP_SECONDS = 30.0
+ATTEMPTS = 3
+
+JAVA_OPTIONS = (
+    "-Xmx256m",
+    "-Xshare:auto",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-Djava.awt.headless=true",
+)
+"""Small and fast to start; a benchmark passes its own."""
+
+
+class PortTakenError(ClusterError):
+    """Someone else took a port between our choice and the broker's start; try with others."""
+
+
+class Broker:
+    """One broker of a cluster: one java process, with a folder and ports that stay the same."""
+
+    def __init__(self, node: int, home: Path, ports: NodePorts, command: Sequence[str]) -> None:
+        self.node = node
+        self.home = home
+        self.ports = ports
+        self._command = command
+        self._process: GuardedProcess | None = None
+        self._remove: Path | None = None
+
+    @property
+    def address(self) -> str:
+        """host:port for clients."""
+        return f"127.0.0.1:{self.ports.client}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the java process; `ClusterError` when it was never started."""
+        return self._started().pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the java process is there, running or paused."""
+        return self._process is not None and self._process.alive
+
+    def start(self) -> None:
+        """Start it, or start it again with its port and data, and wait until it answers."""
+        self.launch()
+        self.wait_ready()
+
+    def launch(self, remove: Path | None = None) -> None:
+        """Start the process without waiting; does nothing when it is there already."""
+        if remove is not None:
+            self._remove = remove
+        if not self.alive:
+            self._process = GuardedProcess(self._command, self.log, remove=self._remove)
+
+    def wait_ready(self, brokers: int = 1) -> None:
+        """Wait until it answers and knows itself and `brokers` brokers in all to be alive."""
+
+        def ready() -> bool:
+            if not self.alive:
+                tail = self.log_tail()
+                taken = "Address already in use" in tail or "BindException" in tail
+                error = PortTakenError if taken else ClusterError
+                raise error(f"broker {self.node} ended with {self._exit_code}; its log:\n{tail}")
+            if not _accepts(self.ports.internal) or not _accepts(self.ports.client):
+                return False
+            nodes = alive_nodes(f"127.0.0.1:{self.ports.internal}")
+            return self.node in nodes and len(nodes) >= brokers
+
+        wait_until(
+            ready,
+            seconds=START_SECONDS,
+            what=lambda: f"broker {self.node} does not answer; its log:\n{self.log_tail()}",
+        )
+
+    def kill(self) -> None:
+        """Kill it (SIGKILL): nothing is flushed, nothing is said to anyone."""
+        self._started().kill()
+
+    def stop(self) -> None:
+        """Stop it cleanly (SIGTERM); it is killed when it takes longer than 30 s."""
+        self._started().terminate(STOP_SECONDS)
+
+    def pause(self) -> None:
+        """Freeze it (SIGSTOP): connections stay open and nothing answers."""
+        self._started().signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on after `pause` (SIGCONT)."""
+        self._started().signal(signal.SIGCONT)
+
+    @property
+    def log(self) -> Path:
+        """The file with everything it says."""
+        return self.home / "broker.log"
+
+    def log_tail(self, lines: int = 30) -> str:
+        """The last lines of its log."""
+        return log_tail(self.log, lines)
+
+    @property
+    def _exit_code(self) -> int | None:
+        return self._started().exit_code
+
+    def _started(self) -> GuardedProcess:
+        if self._process is None:
+            raise ClusterError(f"broker {self.node} was never started")
+        return self._process
+
+
+class EmbeddedCluster:
+    """A cluster of one or more brokers on loopback ports, gone when we are gone.
+
+    A context manager: `with EmbeddedCluster("eu") as eu: ... eu.bootstrap_servers`. `config` holds
+    broker settings that win over ours. `folder` keeps the data for a next start; without one a
+    temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
+    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        brokers: int = 1,
+        *,
+        config: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        sasl_users: Mapping[str, str] | None = None,
+        super_users: Sequence[str] = (),
+        acls: bool = False,
+        java_options: Sequence[str] = JAVA_OPTIONS,
+    ) -> None:
+        self.name = name
+        self.size = brokers
+        self.brokers: tuple[Broker, ...] = ()
+        self.cluster_id = ""
+        self._config = dict(config or {})
+        self._security = Security(dict(sasl_users or {}), tuple(super_users), acls)
+        self._java_options = tuple(java_options)
+        self._keep = folder
+        self._folder: Path | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect: 127.0.0.1:port, comma-separated."""
+        return ",".join(broker.address for broker in self.brokers)
+
+    @property
+    def admin_servers(self) -> str:
+        """The brokers' own listener: no login, and all rights. For setting up, not for the test."""
+        return ",".join(f"127.0.0.1:{broker.ports.internal}" for broker in self.brokers)
+
+    def client_config(self, user: str | None = None) -> dict[str, str]:
+        """Settings for a librdkafka client; with `user`, those that log it in by SASL/PLAIN."""
+        config = {"bootstrap.servers": self.bootstrap_servers}
+        if user is not None:
+            config |= {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": user,
+                "sasl.password": self._security.users[user],
+            }
+        return config
+
+    def start(self) -> EmbeddedCluster:
+        """Start every broker and wait until all answer; `ClusterError` with the log when not.
+
+        `JarsError` when the brokers' jars or a Java cannot be had. Does nothing when it runs.
+        """
+        if self.brokers:
+            return self
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                self._start()
+                return self
+            except PortTakenError:
+                self.stop()
+                if attempt == ATTEMPTS:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+        raise AssertionError("unreachable")
+
+    def stop(self) -> None:
+        """End every broker and remove the temporary folder. Safe to call at any time, twice too.
+
+        With a kept `folder` the brokers are stopped cleanly, otherwise at once.
+        """
+        started = [broker for broker in self.brokers if broker.alive]
+        if self._keep is not None and started:
+            # All at once: a quorum that shrinks one by one would make the last ones wait for it.
+            with ThreadPoolExecutor(len(started)) as pool:
+                list(pool.map(Broker.stop, started))
+        else:
+            for broker in started:
+                broker.kill()
+        self.brokers = ()
+        if self._folder is not None and self._keep is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder = None
+
+    def __enter__(self) -> EmbeddedCluster:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        class_path = os.pathsep.join(str(path) for path in jars("broker"))
+        folder = self._keep or Path(tempfile.mkdtemp(prefix=f"kafka-{self.name}-"))
+        self._folder = folder
+        ports = [NodePorts(*free_ports(3)) for _ in range(self.size)]
+        homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
+        self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
+        java = [java_command(), *self._java_options, "-cp", class_path]
+        brokers = []
+        for node, home in enumerate(homes, 1):
+            home.mkdir(parents=True, exist_ok=True)
+            settings = server_settings(
+                node, ports, str(home / "data"), security=self._security, overrides=self._config
+            )
+            properties = home / "server.properties"
+            properties.write_text(render_properties(settings), "utf-8")
+            (home / "log4j2.properties").write_text(LOG4J, "utf-8")
+            log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
+            command = [*java, log4j, "kafka.Kafka", str(properties)]
+            brokers.append(Broker(node, home, ports[node - 1], command))
+        self._format([home for home in homes if not _stored_cluster_id(home)], java)
+        self.brokers = tuple(brokers)
+        remove = folder if self._keep is None else None
+        for broker in brokers:
+            broker.launch(remove)
+        for broker in brokers:
+            broker.wait_ready(self.size)
+
+    def _format(self, homes: Sequence[Path], java: Sequence[str]) -> None:
+        """Write the id of the cluster and of each node into empty data folders."""
+        tool = [*java, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c"]
+        children = [
+            subprocess.Popen(
+                [*tool, str(home / "server.properties")],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for home in homes
+        ]
+        outputs = [child.communicate()[0] for child in children]
+        for child, output in zip(children, outputs, strict=True):
+            if child.returncode != 0:
+                raise ClusterError(f"cannot format the cluster {self.name}:\n{output}")
+
+
+def start_clusters(clusters: Sequence[EmbeddedCluster]) -> None:
+    """Start several clusters at once; when one does not start, all are stopped and it is raised."""
+    with ThreadPoolExecutor(max(1, len(clusters))) as pool:
+        started = [pool.submit(cluster.start) for cluster in clusters]
+    try:
+        for future in started:
+            future.result()
+    except BaseException:
+        for cluster in clusters:
+            cluster.stop()
+        raise
+
+
+def _accepts(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _stored_cluster_id(home: Path) -> str:
+    meta = home / "data" / "meta.properties"
+    if not meta.exists():
+        return ""
+    lines = meta.read_text("utf-8").splitlines()
+    return next(
+        (line[len("cluster.id=") :] for line in lines if line.startswith("cluster.id=")), ""
+    )

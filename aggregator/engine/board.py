@@ -1,0 +1,192 @@
+"""What a running engine knows, gathered in one place and told as the status document."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aggregator import __version__
+from aggregator.audit.document import (
+    CheckpointStatus,
+    LaneState,
+    LaneStatus,
+    PartitionState,
+    PartitionStatus,
+    Phase,
+    SourceState,
+    SourceStatus,
+    Status,
+)
+from aggregator.config.schema import Config
+from aggregator.model import Route, SourcePartition
+
+
+@dataclass(slots=True)
+class LaneNote:
+    """What the board remembers of a lane."""
+
+    state: LaneState
+    generation: int
+    partitions: tuple[SourcePartition, ...]
+    restarts: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """The last batch of a lane that ended, and the records of all its batches since the start."""
+
+    batch: int | None = None
+    records: int = 0
+    last_end_ms: int | None = None
+
+
+@dataclass(slots=True)
+class SourceNote:
+    """What the board remembers of a source."""
+
+    state: SourceState
+    since: datetime
+    reason: str = ""
+    cluster_id: str = ""
+
+
+@dataclass(slots=True)
+class Board:
+    """Written by the engine's threads, read by anybody through `document`."""
+
+    config: Config
+    trigger: str
+    phase: Phase = Phase.STARTING
+    reason: str = ""
+    hub_cluster_id: str = ""
+    routes: tuple[Route, ...] = ()
+    warnings: tuple[str, ...] = ()
+    lanes: dict[str, LaneNote] = field(default_factory=dict)
+    progress: Mapping[str, LaneProgress] = field(default_factory=dict)
+    sources: dict[str, SourceNote] = field(default_factory=dict)
+    positions: Mapping[SourcePartition, int] = field(default_factory=dict)
+    log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    held: Mapping[SourcePartition, str] = field(default_factory=dict)
+    stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
+    seq: int | None = None
+    epoch: int | None = None
+    committed_ms: int | None = None
+    checkpoint_error: str = ""
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def source(self, alias: str, state: SourceState, reason: str = "") -> bool:
+        """Note the state of a source; True when it is news."""
+        with self.lock:
+            known = self.sources.get(alias)
+            if known is not None and (known.state, known.reason) == (state, reason):
+                return False
+            news = known is None or known.state != state
+            since = datetime.now(UTC) if news or known is None else known.since
+            cluster_id = known.cluster_id if known is not None else ""
+            self.sources[alias] = SourceNote(state, since, reason, cluster_id)
+            return news
+
+    def lag(self, alias: str) -> int | None:
+        """Offsets that a source is behind, over its partitions of known lag; None if none is."""
+        lags = [
+            max(0, self.log_ends[sp] - position)
+            for sp, position in self.positions.items()
+            if sp.cluster == alias and sp in self.log_ends
+        ]
+        return sum(lags) if lags else None
+
+    def document(self) -> Status:
+        """The status as it is now."""
+        with self.lock:
+            partitions = tuple(self._partitions())
+            return Status(
+                name=self.config.name,
+                phase=self.phase,
+                version=__version__,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                started_at=self.started_at,
+                at=datetime.now(UTC),
+                hub_cluster_id=self.hub_cluster_id,
+                trigger=self.trigger,
+                checkpoint_interval_seconds=self.config.stream.checkpoint_interval,
+                sources=tuple(self._source(alias) for alias in self.sources),
+                lanes=tuple(
+                    _lane(name, note, self.progress.get(name, LaneProgress()))
+                    for name, note in sorted(self.lanes.items())
+                ),
+                partitions=partitions,
+                checkpoint=CheckpointStatus(
+                    path=self.config.checkpoint.path,
+                    seq=self.seq,
+                    epoch=self.epoch,
+                    committed_at=_moment(self.committed_ms),
+                    error=self.checkpoint_error,
+                ),
+                warnings=self.warnings,
+                reason=self.reason,
+            )
+
+    def _source(self, alias: str) -> SourceStatus:
+        note = self.sources[alias]
+        routes = [route for route in self.routes if route.cluster == alias]
+        return SourceStatus(
+            alias=alias,
+            state=note.state,
+            since=note.since,
+            reason=note.reason,
+            cluster_id=note.cluster_id,
+            topics=len(routes),
+            partitions=sum(route.partitions for route in routes),
+            lag=self.lag(alias),
+        )
+
+    def _partitions(self) -> list[PartitionStatus]:
+        lane_of = {sp: name for name, note in self.lanes.items() for sp in note.partitions}
+        found = []
+        for route in self.routes:
+            for sp in route.source_partitions():
+                state, reason = PartitionState.RUNNING, ""
+                if sp in self.held:
+                    state, reason = PartitionState.HELD, self.held[sp]
+                elif sp in self.stuck:
+                    state, reason = PartitionState.STUCK, self.stuck[sp]
+                found.append(
+                    PartitionStatus(
+                        cluster=sp.cluster,
+                        topic=sp.topic,
+                        partition=sp.partition,
+                        hub_topic=route.hub_topic,
+                        lane=lane_of.get(sp, ""),
+                        state=state,
+                        position=self.positions.get(sp),
+                        log_end=self.log_ends.get(sp),
+                        reason=reason,
+                    )
+                )
+        return found
+
+
+def _lane(name: str, note: LaneNote, progress: LaneProgress) -> LaneStatus:
+    return LaneStatus(
+        name=name,
+        state=note.state,
+        generation=note.generation,
+        clusters=tuple(sorted({sp.cluster for sp in note.partitions})),
+        partitions=len(note.partitions),
+        batch=progress.batch,
+        records=progress.records,
+        last_batch_at=_moment(progress.last_end_ms),
+        restarts=note.restarts,
+        reason=note.reason,
+    )
+
+
+def _moment(millis: int | None) -> datetime | None:
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC)

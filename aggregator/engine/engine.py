@@ -1,0 +1,315 @@
+"""Runs the lanes of a plan: starts them, keeps them in step with the clusters, stops them.
+
+The engine's own thread decides; the lookout, the source watches and the observer are threads that
+hand it values. `run` in `aggregator.engine.run` builds one and numbers the steps.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from aggregator.audit.document import Phase, SourceState, Status
+from aggregator.config.schema import Config
+from aggregator.discover import ClusterAdmin, apply
+from aggregator.engine.board import Board
+from aggregator.engine.events import Event, EventSink
+from aggregator.engine.lanes import Lanes
+from aggregator.engine.look import Look, Lookout
+from aggregator.engine.observer import Identity, Observer
+from aggregator.engine.settings import lane_settings
+from aggregator.engine.sources import SourcesWatch
+from aggregator.errors import AggregatorError, ClusterError
+from aggregator.model import Lane, Route, SourcePartition
+from aggregator.plan.backoff import BackOff
+from aggregator.plan.lanes import plan_lanes, stagger
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions import GapKind, Remembered, StartPlan, plan_positions
+from aggregator.stream.transform import check_transform
+
+LOOP_SECONDS = 0.25
+STATUS_SECONDS = 1.0
+FAILURES_ALLOWED = 3
+"""`--until-caught-up` gives a lane so many tries; a run that goes on for ever gives it endless."""
+
+OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
+"""Gaps for which even a partition that runs is taken out. The others are told by comparing a
+position with the log, and the position of a running partition is a batch behind the truth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is made of; all of it is started and ended by the caller."""
+
+    spark: SparkSession
+    observer: Observer
+    lookout: Lookout
+    sources: SourcesWatch
+    hub: ClusterAdmin
+    board: Board
+
+
+class Engine:
+    """The lanes of one aggregation, from their start to their stop."""
+
+    def __init__(
+        self,
+        config: Config,
+        parts: Parts,
+        trigger: str,
+        emit: EventSink,
+        on_status: Callable[[Status], None],
+        stop: threading.Event,
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._trigger = trigger
+        self._emit = emit
+        self._on_status = on_status
+        self._stop = stop
+        self._board = parts.board
+        self._lanes = Lanes(parts.spark, parts.observer, parts.board, emit)
+        self._backoff = BackOff()
+        self._known_topics: dict[str, frozenset[str]] = {}
+        self._checked_transforms: set[str] = set()
+        self._told: dict[SourcePartition, str] = {}
+        self._next_status = 0.0
+        self.held: Mapping[SourcePartition, str] = {}
+
+    def begin(self, look: Look) -> None:
+        """Start every lane of the first look.
+
+        Raises ConfigError for a transform that does not fit, ClusterError when the hub refuses a
+        change that the plan needs, CheckpointError when a start cannot be committed.
+        """
+        self._follow(look, first=True)
+
+    def supervise(self, *, until_done: bool) -> None:
+        """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
+        while not self._stop.wait(LOOP_SECONDS):
+            if (conflict := self._parts.observer.conflict) is not None:
+                self._lanes.kill()
+                raise conflict
+            self._notice_ends(until_done)
+            newest = self._parts.lookout.latest()
+            if isinstance(newest, Look):
+                self._follow(newest, first=False)
+            elif newest is not None:
+                self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
+            if self._backoff.due(time.monotonic()):
+                self._parts.lookout.wake()
+            self.tell()
+            if until_done and not self._lanes.running and not self._waiting(until_done):
+                return
+
+    def end(self) -> dict[str, str]:
+        """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
+        self._board.phase = Phase.STOPPING
+        self.tell(now=True)
+        interval = self._config.stream.checkpoint_interval
+        patience = max(self._config.supervision.stop_timeout, 2 * interval)
+        return self._lanes.drain(list(self._lanes.running), patience)
+
+    def tell(self, *, now: bool = False) -> None:
+        """Bring the board up to date, and hand the status out about once a second."""
+        moment = time.monotonic()
+        if not now and moment < self._next_status:
+            return
+        self._next_status = moment + STATUS_SECONDS
+        observer, board = self._parts.observer, self._board
+        with board.lock:
+            board.positions = observer.positions
+            board.progress = observer.progress
+            board.seq, board.epoch = observer.state.seq, observer.state.epoch
+            board.committed_ms = observer.committed_ms
+            board.checkpoint_error = observer.error
+            self._parts.sources.tell(board, self._emit)
+        self._on_status(board.document())
+
+    def _follow(self, look: Look, *, first: bool) -> None:
+        """Bring the lanes in step with what a look has found."""
+        plan = look.plan
+        if plan.refusals and not first:
+            self._emit(Event("plan_refused", "; ".join(plan.refusals)))
+            return
+        try:
+            self._apply(plan)
+            self._check_transforms(plan)
+        except AggregatorError as error:
+            if first:
+                raise
+            self._emit(Event("plan_failed", str(error)))
+            return
+        start = self._positions(look)
+        self._note_look(look, start)
+        wanted = self._wanted(plan, start)
+        current = [running.lane for running in self._lanes.running.values()]
+        lanes = plan_lanes(
+            wanted, self._config.stream.lanes, self._config.stream.max_partitions_per_lane, current
+        )
+        changed = [lane for lane in lanes.lanes if self._is_changed(lane, plan)]
+        over = {lane.name for lane in [*lanes.ended(current), *changed]} & set(self._lanes.running)
+        for name, problem in self._lanes.drain(over, self._patience).items():
+            self._emit(Event("lane_unclean", f"lane {name}: {problem}", {"lane": name}))
+        self._start(changed, plan, start, first)
+
+    def _start(self, lanes: list[Lane], plan: Plan, start: StartPlan, first: bool) -> None:
+        positions = self._parts.observer.positions.merged(
+            {
+                sp: at
+                for sp, at in start.positions.items()
+                if sp not in self._parts.observer.positions
+            }
+        )
+        settings = lane_settings(self._config, plan, self._trigger)
+        began = time.monotonic()
+        delays = stagger(lanes, self._config.stream.checkpoint_interval)
+        for lane, delay in zip(lanes, delays, strict=True):
+            if self._stop.wait(max(0.0, began + delay - time.monotonic())):
+                return
+            try:
+                self._lanes.start(lane, positions, plan.routes, settings)
+            except (AggregatorError, PySparkException) as error:
+                if first:
+                    raise
+                self._failed(lane, str(error))
+        watched = {sp for running in self._lanes.running.values() for sp in running.lane.partitions}
+        self._parts.sources.follow(watched)
+
+    def _notice_ends(self, until_done: bool) -> None:
+        lanes = {name: running.lane for name, running in self._lanes.running.items()}
+        for name, problem in self._lanes.ended().items():
+            if problem:
+                self._failed(lanes[name], problem)
+                if not (until_done and self._backoff.failures(name) >= FAILURES_ALLOWED):
+                    continue
+            self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
+
+    def _failed(self, lane: Lane, reason: str) -> None:
+        delay = self._backoff.failed(lane.name, frozenset(lane.partitions), time.monotonic())
+        note = self._board.lanes[lane.name]
+        note.restarts += 1
+        self._emit(
+            Event(
+                "lane_failed",
+                f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}",
+                {"lane": lane.name},
+            )
+        )
+
+    def _waiting(self, until_done: bool) -> bool:
+        """Whether a failed lane will be tried again."""
+        limit = FAILURES_ALLOWED if until_done else None
+        return self._backoff.waiting(limit)
+
+    def _apply(self, plan: Plan) -> None:
+        timeout = self._config.supervision.connect_timeout
+        for done in apply(plan.actions, self._parts.hub, timeout):
+            if not done.ok:
+                raise ClusterError(f"hub: {done.action}: {done.reason}")
+            if done.changed:
+                self._emit(Event("hub_changed", str(done.action)))
+
+    def _check_transforms(self, plan: Plan) -> None:
+        names = {route.transform for route in plan.routes if route.transform}
+        for name in sorted(names - self._checked_transforms):
+            check_transform(self._parts.spark, name)
+            self._checked_transforms.add(name)
+
+    def _positions(self, look: Look) -> StartPlan:
+        observer = self._parts.observer
+        appeared = {
+            (alias, topic)
+            for alias, facts in look.plan.sources.items()
+            if alias in self._known_topics
+            for topic in facts.topics
+            if topic not in self._known_topics[alias]
+        }
+        for alias, facts in look.plan.sources.items():
+            self._known_topics[alias] = frozenset(facts.topics)
+        known = Remembered(observer.positions, observer.state.topic_ids, observer.state.cluster_ids)
+        starts = {alias: source.start for alias, source in self._config.sources.items()}
+        return plan_positions(
+            look.plan.routes, known, look.observed, starts, look.by_time, frozenset(appeared)
+        )
+
+    def _wanted(self, plan: Plan, start: StartPlan) -> set[SourcePartition]:
+        """Partitions that are to run: those with a start, and those that run and may go on."""
+        selected = {sp for route in plan.routes for sp in route.source_partitions()}
+        lost = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
+        running = {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
+        resting = self._backoff.resting(time.monotonic())
+        wanted = ((running & selected) - lost) | (set(start.positions) - resting)
+        self.held = {sp: reason for sp, reason in start.held.items() if sp not in wanted}
+        self._board.held = self.held
+        for sp, reason in self.held.items():
+            if self._told.get(sp) != reason:
+                self._emit(Event("partition_held", f"{sp}: {reason}", {"partition": str(sp)}))
+        self._told = dict(self.held)
+        return wanted
+
+    def _is_changed(self, lane: Lane, plan: Plan) -> bool:
+        running = self._lanes.running.get(lane.name)
+        if running is None or running.lane != lane:
+            return True
+        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+        routes = tuple(route for route in plan.routes if (route.cluster, route.topic) in topics)
+        return not _same(running.routes, routes)
+
+    def _note_look(self, look: Look, start: StartPlan) -> None:
+        plan, board = look.plan, self._board
+        for warning in plan.warnings:
+            if warning not in board.warnings:
+                self._emit(Event("warning", warning))
+        for gap in start.gaps:
+            if self._told.get(gap.partition) != gap.reason:
+                self._emit(Event("gap", str(gap), {"partition": str(gap.partition)}))
+        with board.lock:
+            board.routes, board.warnings = plan.routes, plan.warnings
+            board.hub_cluster_id = plan.hub.cluster_id
+            for alias in self._config.sources:
+                if alias in look.unreachable:
+                    board.source(alias, SourceState.UNREACHABLE, look.unreachable[alias])
+                elif alias not in board.sources:
+                    board.source(alias, SourceState.RUNNING)
+                if alias in plan.sources:
+                    board.sources[alias].cluster_id = plan.sources[alias].cluster_id
+        self._parts.sources.unreachable = dict(look.unreachable)
+        self._parts.observer.update(
+            identity_of(plan), self._parts.sources.log_ends() or _ends(look)
+        )
+
+    @property
+    def _patience(self) -> float:
+        interval = self._config.stream.checkpoint_interval
+        return max(self._config.supervision.stop_timeout, 2 * interval)
+
+
+def identity_of(plan: Plan) -> Identity:
+    """The ids that positions of this plan's sources belong to."""
+    return Identity(
+        {"hub": plan.hub.cluster_id}
+        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        {
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+    )
+
+
+def _ends(look: Look) -> dict[SourcePartition, int]:
+    return {sp: log.latest for sp, log in look.observed.offsets.items()}
+
+
+def _same(before: Iterable[Route], after: Iterable[Route]) -> bool:
+    """Whether two sets of routes make the same query.
+
+    Source partition counts do not matter: a lane names the partitions that it reads.
+    """
+    return [replace(r, partitions=0) for r in before] == [replace(r, partitions=0) for r in after]

@@ -1,0 +1,135 @@
+"""The lanes that run: start one, drain some, notice the ones that ended by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from aggregator.audit.document import LaneState
+from aggregator.engine.board import Board, LaneNote
+from aggregator.engine.events import Event, EventSink
+from aggregator.engine.observer import Observer
+from aggregator.errors import AggregatorError
+from aggregator.model import Lane, Positions, Route
+from aggregator.stream.frames import plan_readings
+from aggregator.stream.lane import LaneQuery, LaneSettings
+
+ENDED_TIMEOUT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLane:
+    """A lane with the routes its query was built from, and the query."""
+
+    lane: Lane
+    routes: tuple[Route, ...]
+    query: LaneQuery
+
+
+class Lanes:
+    """All running lanes of an engine. Used by the engine's thread alone."""
+
+    def __init__(
+        self, spark: SparkSession, observer: Observer, board: Board, emit: EventSink
+    ) -> None:
+        self._spark = spark
+        self._observer = observer
+        self._board = board
+        self._emit = emit
+        self._generation = 0
+        self._running: dict[str, RunningLane] = {}
+
+    @property
+    def running(self) -> Mapping[str, RunningLane]:
+        """Lane name -> the lane that runs."""
+        return self._running
+
+    def start(
+        self, lane: Lane, positions: Positions, routes: Sequence[Route], settings: LaneSettings
+    ) -> None:
+        """Commit the start of a lane, then start its query.
+
+        Raises CheckpointError or ClusterError when the start cannot be committed, and whatever
+        Spark says against the query; the lane then does not run.
+        """
+        self._generation += 1
+        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+        own = tuple(route for route in routes if (route.cluster, route.topic) in topics)
+        starts = positions.only(set(lane.partitions))
+        restarts = self._board.lanes[lane.name].restarts if lane.name in self._board.lanes else 0
+        self._note(lane, LaneState.STARTING, restarts)
+        self._observer.begin(lane.name, self._generation, starts, list(own))
+        query = LaneQuery.start(
+            self._spark, lane, self._generation, plan_readings(own, starts), settings
+        )
+        self._running[lane.name] = RunningLane(lane, own, query)
+        self._observer.watch(query, list(own))
+        self._note(lane, LaneState.RUNNING, restarts)
+        self._emit(
+            Event(
+                "lane_started",
+                f"lane {lane.name} reads {len(lane.partitions)} partitions of "
+                f"{', '.join(lane.clusters)}",
+                {"lane": lane.name, "generation": self._generation},
+            )
+        )
+
+    def drain(self, names: Collection[str], timeout_seconds: float) -> dict[str, str]:
+        """Let the lanes end after their running batch and commit where they got to.
+
+        Returns lane name -> what went wrong, for those that did not end cleanly.
+        """
+        chosen = [self._running[name] for name in sorted(names)]
+        if not chosen:
+            return {}
+        for lane in chosen:
+            self._board.lanes[lane.lane.name].state = LaneState.DRAINING
+        with ThreadPoolExecutor(len(chosen), thread_name_prefix="drain") as pool:
+            clean = list(pool.map(lambda lane: lane.query.drain(timeout_seconds), chosen))
+        problems = {}
+        for lane, ok in zip(chosen, clean, strict=True):
+            problem = self._finish(lane, ok)
+            if problem:
+                problems[lane.lane.name] = problem
+        return problems
+
+    def ended(self) -> dict[str, str]:
+        """Lanes that ended by themselves since the last call: name -> why they failed, or "".
+
+        Their last positions are committed, and they are no longer among `running`.
+        """
+        ended = {}
+        for name in [name for name, lane in self._running.items() if not lane.query.active]:
+            lane = self._running[name]
+            clean = lane.query.drain(ENDED_TIMEOUT_SECONDS)
+            ended[name] = self._finish(lane, clean)
+        return ended
+
+    def kill(self) -> None:
+        """End all lanes at once and commit nothing."""
+        for name in list(self._running):
+            lane = self._running.pop(name)
+            lane.query.kill()
+            lane.query.close()
+
+    def _finish(self, lane: RunningLane, clean: bool) -> str:
+        name = lane.lane.name
+        failure = lane.query.failure()
+        problem = failure or ("" if clean else "its last batch did not end cleanly")
+        del self._running[name]
+        try:
+            self._observer.finish(lane.query, clean=clean and failure is None)
+        except AggregatorError as error:
+            problem = problem or f"its last position is not committed: {error}"
+        note = self._board.lanes[name]
+        note.reason = problem
+        note.state = LaneState.FAILED if problem else LaneState.DONE
+        lane.query.close()
+        return problem
+
+    def _note(self, lane: Lane, state: LaneState, restarts: int) -> None:
+        note = LaneNote(state, self._generation, lane.partitions, restarts)
+        self._board.lanes[lane.name] = note

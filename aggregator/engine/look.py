@@ -1,0 +1,101 @@
+"""A look at all clusters, in the background: what is there now, and what follows from it.
+
+The engine's own thread never waits for a cluster: a thread looks, every `topics.refresh_interval`
+and when it is woken, and hands over whole results.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.schema import Config
+from aggregator.discover import discover, hub_facts
+from aggregator.engine.prepare import Prepared, merged, observe, offsets_by_time, plan_with
+from aggregator.errors import AggregatorError
+from aggregator.model import ClusterFacts, SourcePartition
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions import Observed
+
+SOON_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look found: the plan that follows, log ranges, and offsets for timestamp starts."""
+
+    plan: Plan
+    observed: Observed
+    by_time: Mapping[SourcePartition, int]
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+
+def first_look(config: Config, prepared: Prepared) -> Look:
+    """The look of a start, from what `prepare` found already."""
+    plan = prepared.plan
+    return Look(
+        plan,
+        observe(config, plan, plan.routes),
+        offsets_by_time(config, plan.routes),
+        {alias: str(failure) for alias, failure in prepared.discovery.failed.items()},
+    )
+
+
+class Lookout:
+    """The thread that looks. `latest()` returns the newest look once, or None."""
+
+    def __init__(self, config: Config, known: Mapping[str, ClusterFacts]) -> None:
+        self._config = config
+        self._known = dict(known)
+        self._results: queue.SimpleQueue[Look | AggregatorError] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="lookout", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first look comes after one interval."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look again soon, whatever the interval."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread soon; nobody waits for a cluster that hangs."""
+        self._stop.set()
+        self._wake.set()
+
+    def latest(self) -> Look | AggregatorError | None:
+        """The newest result since the last call: a look, or why there was none."""
+        newest: Look | AggregatorError | None = None
+        while True:
+            try:
+                newest = self._results.get_nowait()
+            except queue.Empty:
+                return newest
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            if self._wake.wait(self._config.topics.refresh_interval):
+                self._wake.clear()
+                # Woken because something failed a moment ago: give it a moment.
+                if self._stop.wait(SOON_SECONDS):
+                    return
+            try:
+                self._results.put(self._look())
+            except AggregatorError as error:
+                self._results.put(error)
+
+    def _look(self) -> Look:
+        found = discover(self._config)
+        together = merged(self._known, found)
+        plan = plan_with(self._config, together, hub_facts(found), ())
+        self._known |= found.ok
+        return Look(
+            plan,
+            observe(self._config, plan, plan.routes),
+            offsets_by_time(self._config, plan.routes),
+            {alias: str(failure) for alias, failure in found.failed.items()},
+        )

@@ -1,0 +1,270 @@
+"""Observes the lanes' progress and commits checkpoints; the only user of the checkpoint table.
+
+Off the critical path: it reads what a query reports about itself, asks the hub for its end
+offsets, and appends to Delta, while the queries go on. One lock holds it together, because a
+lane's end is committed from the engine's thread and all else from the observer's own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from aggregator.checkpoint.maintenance import maintain
+from aggregator.checkpoint.rows import HUB, Checkpoint
+from aggregator.checkpoint.state import State
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.engine.board import LaneProgress
+from aggregator.engine.events import Event, EventSink
+from aggregator.engine.tail import HubSnapshot, HubTail
+from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.model import Positions, Route, SourcePartition, TopicPartition
+from aggregator.stream.lane import BatchEnd, LaneQuery
+
+POLL_SECONDS = 0.25
+MAINTENANCE_PAUSE_SECONDS = 60.0
+
+SnapshotReader = Callable[[Iterable[str]], HubSnapshot]
+"""Reads the end offsets of hub topics; raises ClusterError when the hub does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id."""
+
+    cluster_ids: Mapping[str, str]
+    topic_ids: Mapping[tuple[str, str], str]
+
+
+@dataclass(slots=True)
+class _Watched:
+    query: LaneQuery
+    hub_topics: frozenset[str]
+    batch: int = -1
+    committed: float = 0.0
+    pending: Checkpoint | None = None
+
+
+class Observer:
+    """Commits a checkpoint for each lane's start, batches and end.
+
+    A commit that fails because the storage does (CheckpointError) is tried again with newer
+    positions; `error` tells meanwhile. A conflict (another writer) is final: `conflict` is set,
+    and the engine must stop without writing anything more.
+    """
+
+    def __init__(
+        self,
+        table: CheckpointTable,
+        read_hub: SnapshotReader,
+        identity: Identity,
+        interval_seconds: float,
+        history_seconds: float,
+        emit: EventSink,
+    ) -> None:
+        self._table = table
+        self._read_hub = read_hub
+        self._identity = identity
+        self._interval = interval_seconds
+        self._history = history_seconds
+        self._emit = emit
+        self._lock = threading.RLock()
+        self._lanes: dict[str, _Watched] = {}
+        self._tail = HubTail(HubSnapshot(0, {}))
+        self._log_ends: Mapping[SourcePartition, int] = {}
+        self._maintain_after = 0.0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="observer", daemon=True)
+        self.state: State = table.load()
+        self.positions: Positions = self.state.positions
+        self.progress: Mapping[str, LaneProgress] = {}
+        self.committed_ms: int | None = None
+        self.error = ""
+        self.conflict: CheckpointConflictError | None = None
+
+    def start(self) -> None:
+        """Begin to observe, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread. Lanes that are still watched are not committed any more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def update(self, identity: Identity, log_ends: Mapping[SourcePartition, int]) -> None:
+        """Take over what discovery and the watch of the sources have found since."""
+        with self._lock:
+            self._identity = identity
+            self._log_ends = log_ends
+
+    def begin(self, name: str, generation: int, positions: Positions, routes: list[Route]) -> None:
+        """Commit the start of a lane before its query runs: from here on its end is not clean.
+
+        Raises CheckpointError when it cannot be written (then the lane must not start), and
+        ClusterError when the hub does not tell its end offsets.
+        """
+        hub_topics = frozenset(route.hub_topic for route in routes)
+        with self._lock:
+            snapshot = self._read_hub(self._hub_topics() | hub_topics)
+            self._tail.taken(snapshot)
+            self._tail.began(name, snapshot)
+            ends = snapshot.of_topics(hub_topics)
+            unclean = self.state.unclean & set(positions)
+            if unclean:
+                # Nobody has looked yet at what the hub holds of these: the older bound stays.
+                ends = self.state.hub_ends_for(unclean)
+            self._commit(
+                self._checkpoint(name, generation, -1, positions, snapshot, clean=False), ends
+            )
+
+    def watch(self, query: LaneQuery, routes: list[Route]) -> None:
+        """Observe a query that has just been started after `begin`."""
+        with self._lock:
+            self._lanes[query.lane.name] = _Watched(
+                query, frozenset(route.hub_topic for route in routes)
+            )
+
+    def finish(self, query: LaneQuery, *, clean: bool) -> None:
+        """Commit where a query got to, and observe it no more.
+
+        `clean` says that nothing was written beyond the last batch that it reported: then no
+        start ever has to look into the hub for it. Raises CheckpointError when it cannot be
+        written.
+        """
+        name = query.lane.name
+        with self._lock:
+            watched = self._lanes.pop(name)
+            self._see(watched)
+            positions = self.positions.only(set(query.lane.partitions))
+            if clean:
+                snapshot = self._read_hub(self._hub_topics() | watched.hub_topics)
+                self._tail.taken(snapshot)
+            else:
+                snapshot = self._tail.for_batch(name)
+            checkpoint = self._checkpoint(
+                name, query.generation, watched.batch, positions, snapshot, clean=clean
+            )
+            self._commit(checkpoint, snapshot.of_topics(watched.hub_topics))
+            self._tail.ended(name)
+
+    def tick(self) -> None:
+        """Look at every lane once; commit those whose batch has ended."""
+        with self._lock:
+            ended = [watched for watched in self._lanes.values() if self._see(watched)]
+            for watched in self._lanes.values():
+                if watched.pending is not None and self._is_due(watched):
+                    self._try_commit(watched)
+            if ended:
+                self._take_snapshot()
+            self._maintain()
+
+    def _see(self, watched: _Watched) -> BatchEnd | None:
+        name = watched.query.lane.name
+        ended = watched.query.new_batch()
+        if ended is None:
+            self._tail.quiet(name)
+            return None
+        watched.batch = ended.batch
+        records = ended.rows
+        if (before := self.progress.get(name)) is not None:
+            records += before.records
+        self.progress = {
+            **self.progress,
+            name: LaneProgress(ended.batch, records, ended.ended_ms),
+        }
+        self.positions = self.positions.merged(ended.positions)
+        snapshot = self._tail.for_batch(name)
+        watched.pending = replace(
+            self._checkpoint(
+                name, watched.query.generation, ended.batch, ended.positions, snapshot, clean=False
+            ),
+            hub_ends=snapshot.of_topics(watched.hub_topics),
+        )
+        return ended
+
+    def _is_due(self, watched: _Watched) -> bool:
+        # Micro-batches may end many times a second; a real-time batch is as long as the interval.
+        return time.monotonic() - watched.committed >= 0.8 * self._interval
+
+    def _try_commit(self, watched: _Watched) -> None:
+        assert watched.pending is not None
+        try:
+            self._commit(watched.pending, watched.pending.hub_ends)
+        except CheckpointConflictError as error:
+            self.conflict = error
+            watched.pending = None
+        except CheckpointError as error:
+            # It stays pending, to be tried again with the next look.
+            self._note_error(str(error))
+        else:
+            watched.committed = time.monotonic()
+            watched.pending = None
+
+    def _commit(self, checkpoint: Checkpoint, hub_ends: Mapping[TopicPartition, int]) -> None:
+        if self.conflict is not None:
+            raise self.conflict
+        self._table.append(replace(checkpoint, hub_ends=hub_ends))
+        self.state = self._table.load()
+        self.committed_ms = time.time_ns() // 1_000_000
+        if self.error:
+            self._note_error("")
+
+    def _checkpoint(
+        self,
+        name: str,
+        generation: int,
+        batch: int,
+        positions: Positions,
+        snapshot: HubSnapshot,
+        *,
+        clean: bool,
+    ) -> Checkpoint:
+        topics = {(sp.cluster, sp.topic) for sp in positions}
+        clusters = {sp.cluster for sp in positions} | {HUB}
+        ids = self._identity
+        return Checkpoint(
+            lane=name,
+            generation=generation,
+            batch=batch,
+            positions=positions,
+            hub_ends={},
+            snapshot_at_ms=snapshot.taken_ms,
+            cluster_ids={k: v for k, v in ids.cluster_ids.items() if k in clusters},
+            topic_ids={k: v for k, v in ids.topic_ids.items() if k in topics},
+            log_ends={sp: end for sp, end in self._log_ends.items() if sp in positions},
+            clean=clean,
+        )
+
+    def _take_snapshot(self) -> None:
+        try:
+            self._tail.taken(self._read_hub(self._hub_topics()))
+        except ClusterError as error:
+            # The older snapshot stays valid; recovery would only have more to read.
+            self._note_error(f"hub end offsets: {error}")
+
+    def _maintain(self) -> None:
+        if not self._table.maintenance_due or time.monotonic() < self._maintain_after:
+            return
+        try:
+            maintain(self._table, self._history, time.time_ns() // 1_000_000)
+        except CheckpointConflictError as error:
+            self.conflict = error
+        except CheckpointError as error:
+            self._maintain_after = time.monotonic() + MAINTENANCE_PAUSE_SECONDS
+            self._note_error(f"maintenance: {error}")
+
+    def _hub_topics(self) -> frozenset[str]:
+        return frozenset().union(*(watched.hub_topics for watched in self._lanes.values()))
+
+    def _note_error(self, error: str) -> None:
+        if error != self.error:
+            kind = "checkpoint_error" if error else "checkpoint_recovered"
+            self._emit(Event(kind, error or "checkpoints are committed again"))
+        self.error = error
+
+    def _loop(self) -> None:
+        while not self._stop.wait(POLL_SECONDS):
+            self.tick()

@@ -1,0 +1,171 @@
+"""Steps 1 and 2 of a run, and all of `aggregator plan`: discover the clusters, decide the plan."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aggregator.config.schema import Config
+from aggregator.discover import ClusterAdmin, ClusterCallError, discover, hub_facts, open_admin
+from aggregator.model import (
+    ClusterFacts,
+    ClusterFailure,
+    Discovery,
+    Lane,
+    OffsetRange,
+    Route,
+    SourcePartition,
+    TopicPartition,
+)
+from aggregator.plan.plan import Plan, make_plan
+from aggregator.plan.positions import Observed
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was discovered, and what is to be done about it."""
+
+    discovery: Discovery
+    plan: Plan
+
+
+def prepare(config: Config) -> Prepared:
+    """Discover all clusters and plan a first start; changes nothing.
+
+    A source that fails is a value in the result. Raises ClusterError when the hub gives no answer.
+    """
+    found = discover(config)
+    hub = hub_facts(found)
+    draft = plan_with(config, found, hub, ())
+    oldest = oldest_records(config, draft.routes)
+    plan = make_plan(
+        config,
+        found,
+        hub,
+        oldest_record_ms=oldest,
+        now_ms=time.time_ns() // 1_000_000,
+        cores=os.cpu_count(),
+    )
+    return Prepared(found, plan)
+
+
+def plan_with(config: Config, found: Discovery, hub: ClusterFacts, current: Sequence[Lane]) -> Plan:
+    """The plan for clusters as found, keeping the lanes that run; without a look at history."""
+    return make_plan(config, found, hub, current_lanes=current, cores=os.cpu_count())
+
+
+def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
+    """A discovery in which a source that gave no answer stands as it was known before.
+
+    So a source that cannot be reached for a while loses none of its routes.
+    """
+    known = {alias: facts for alias, facts in before.items() if alias in found.failed}
+    failed = {alias: it for alias, it in found.failed.items() if alias not in known}
+    return Discovery({**known, **found.ok}, failed)
+
+
+def observe(config: Config, plan: Plan, routes: Iterable[Route]) -> Observed:
+    """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
+    by_cluster = _by_cluster(routes)
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, OffsetRange]]:
+        def call(admin: ClusterAdmin) -> dict[SourcePartition, OffsetRange]:
+            found = admin.offsets(by_cluster[alias], timeout)
+            return {
+                SourcePartition(alias, tp.topic, tp.partition): log
+                for tp, log in found.ranges.items()
+            }
+
+        return call
+
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
+    return Observed(
+        cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        topic_ids={
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        offsets=offsets,
+    )
+
+
+def offsets_by_time(config: Config, routes: Iterable[Route]) -> dict[SourcePartition, int]:
+    """Start offsets of the sources whose `start` is a timestamp."""
+    by_cluster = {
+        alias: partitions
+        for alias, partitions in _by_cluster(routes).items()
+        if config.sources[alias].start.isdigit()
+    }
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, int]]:
+        def call(admin: ClusterAdmin) -> dict[SourcePartition, int]:
+            moment = int(config.sources[alias].start)
+            found = admin.offsets_at(moment, by_cluster[alias], timeout)
+            return {SourcePartition(alias, tp.topic, tp.partition): at for tp, at in found.items()}
+
+        return call
+
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    return {sp: at for answer in answers.values() for sp, at in answer.items()}
+
+
+def oldest_records(config: Config, routes: Iterable[Route]) -> dict[tuple[str, str], int]:
+    """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
+    by_cluster = _by_cluster(routes)
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
+        return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
+
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
+
+
+def _by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
+    found: dict[str, list[TopicPartition]] = {}
+    for route in routes:
+        partitions = [sp.topic_partition for sp in route.source_partitions()]
+        found.setdefault(route.cluster, []).extend(partitions)
+    return found
+
+
+def _ask_all(
+    config: Config, questions: Mapping[str, Callable[[ClusterAdmin], Answer]]
+) -> dict[str, Answer]:
+    """Ask several clusters at once. One that fails is left out.
+
+    What it would have told is unknown: a partition of unknown range is held back by the plan until
+    the next look.
+    """
+    answers: queue.SimpleQueue[tuple[str, Answer | ClusterFailure]] = queue.SimpleQueue()
+
+    def run(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> None:
+        try:
+            with open_admin(config, alias) as admin:
+                answers.put((alias, ask(admin)))
+        except ClusterCallError as error:
+            answers.put((alias, error.failure))
+
+    for alias, ask in questions.items():
+        threading.Thread(target=run, args=(alias, ask), daemon=True, name=f"ask-{alias}").start()
+    end = time.monotonic() + config.supervision.connect_timeout + 1.0
+    found: dict[str, Answer] = {}
+    for _ in questions:
+        try:
+            alias, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            break
+        if not isinstance(answer, ClusterFailure):
+            found[alias] = answer
+    return found

@@ -1,0 +1,93 @@
+"""All source watches together: log ends, reachability, stuck partitions, told to the board."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Collection, Mapping
+
+from aggregator.audit.document import SourceState
+from aggregator.config.schema import Config
+from aggregator.engine.board import Board
+from aggregator.engine.events import Event, EventSink
+from aggregator.engine.watch import SourceWatch
+from aggregator.model import SourcePartition
+from aggregator.plan.stuck import Movement, follow, stuck
+
+BATCHES_BEHIND = 2.5
+"""Positions are told at batch ends, so a shorter silence than this many batches says nothing."""
+CATCHING_UP_ABOVE = 10_000
+"""A source further behind than so many offsets, and than what batches explain, is catching up."""
+
+
+class SourcesWatch:
+    """One watch per source; `tell` brings a board up to date. Used by the engine's thread."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._watches = {alias: SourceWatch(config, alias) for alias in config.sources}
+        self._movements: dict[SourcePartition, Movement] = {}
+        self._totals: dict[str, deque[tuple[float, int]]] = {}
+        self.unreachable: Mapping[str, str] = {}
+
+    def start(self) -> None:
+        """Begin to watch what `follow` names."""
+        for watch in self._watches.values():
+            watch.start()
+
+    def stop(self) -> None:
+        """End the watches soon."""
+        for watch in self._watches.values():
+            watch.stop()
+
+    def follow(self, partitions: Collection[SourcePartition]) -> None:
+        """Watch these partitions from now on."""
+        for alias, watch in self._watches.items():
+            watch.partitions = frozenset(sp for sp in partitions if sp.cluster == alias)
+
+    def log_ends(self) -> dict[SourcePartition, int]:
+        """The log ends last told, of all sources."""
+        return {
+            sp: end for watch in self._watches.values() for sp, end in watch.latest.log_ends.items()
+        }
+
+    def tell(self, board: Board, emit: EventSink) -> None:
+        """Put log ends, health and stuck partitions on the board; news become events."""
+        now = time.monotonic()
+        board.log_ends = self.log_ends()
+        watched = {sp for watch in self._watches.values() for sp in watch.partitions}
+        positions = {sp: at for sp, at in board.positions.items() if sp in watched}
+        self._movements = follow(self._movements, positions, board.log_ends, now)
+        patience = max(
+            self._config.supervision.stuck_after,
+            BATCHES_BEHIND * self._config.stream.checkpoint_interval,
+        )
+        before, board.stuck = board.stuck, stuck(self._movements, now, patience)
+        for sp, reason in board.stuck.items():
+            if sp not in before:
+                emit(Event("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)}))
+        for alias, watch in self._watches.items():
+            state, reason = self._health(alias, watch, board)
+            if alias in board.sources and board.source(alias, state, reason):
+                message = f"source {alias} is {state}" + (f": {reason}" if reason else "")
+                emit(Event("source_state", message, {"source": alias, "state": str(state)}))
+
+    def _health(self, alias: str, watch: SourceWatch, board: Board) -> tuple[SourceState, str]:
+        if watch.latest.failure:
+            return SourceState.UNREACHABLE, watch.latest.failure
+        if alias in self.unreachable and not watch.latest.log_ends:
+            return SourceState.UNREACHABLE, self.unreachable[alias]
+        lag = board.lag(alias) or 0
+        if lag > max(CATCHING_UP_ABOVE, BATCHES_BEHIND * self._arrivals(alias, watch)):
+            return SourceState.CATCHING_UP, ""
+        return SourceState.RUNNING, ""
+
+    def _arrivals(self, alias: str, watch: SourceWatch) -> float:
+        """How many records arrive at a source in one checkpoint interval, by its log ends."""
+        seen = self._totals.setdefault(alias, deque())
+        now, interval = time.monotonic(), self._config.stream.checkpoint_interval
+        seen.append((now, sum(watch.latest.log_ends.values())))
+        while len(seen) > 2 and seen[1][0] < now - interval:
+            seen.popleft()
+        (then, before), (_, after) = seen[0], seen[-1]
+        return (after - before) / max(now - then, 1.0) * interval

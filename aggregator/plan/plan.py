@@ -1,0 +1,155 @@
+"""The whole plan as one value: routes, actions at the hub, lanes, slots, warnings, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.config.schema import Config
+from aggregator.errors import RefusedError
+from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
+from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
+from aggregator.plan.history import history_warnings
+from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
+from aggregator.plan.lanes import plan_lanes
+from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
+from aggregator.plan.slots import SlotPlan, plan_slots
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What will be done. With refusals in it nothing may be done."""
+
+    hub: ClusterFacts
+    sources: Mapping[str, ClusterFacts]
+    failed: Mapping[str, ClusterFailure]
+    routes: tuple[Route, ...]
+    hub_topics: Mapping[str, HubTopic]
+    actions: tuple[Action, ...]
+    lanes: tuple[Lane, ...]
+    slots: SlotPlan
+    skipped: tuple[SkippedTopic, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    def raise_if_refused(self) -> None:
+        """RefusedError with every refusal, when there is one."""
+        if self.refusals:
+            raise RefusedError(self.refusals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as JSON-ready data: the same that `aggregator plan` shows as a table."""
+        return {
+            "hub": _cluster(self.hub),
+            "sources": {alias: _cluster(facts) for alias, facts in self.sources.items()},
+            "failed": {
+                alias: {"kind": str(it.kind), "reason": it.reason, "hint": it.hint}
+                for alias, it in self.failed.items()
+            },
+            "routes": [_route(route) for route in self.routes],
+            "actions": [_action(action) for action in self.actions],
+            "lanes": [
+                {"name": lane.name, "partitions": [str(sp) for sp in lane.partitions]}
+                for lane in self.lanes
+            ],
+            "slots": {
+                "master": self.slots.master,
+                "slots": self.slots.slots,
+                "required": self.slots.required,
+            },
+            "skipped": [
+                {"cluster": it.cluster, "topic": it.topic, "reason": it.reason}
+                for it in self.skipped
+            ],
+            "warnings": list(self.warnings),
+            "refusals": list(self.refusals),
+        }
+
+
+def make_plan(
+    config: Config,
+    discovery: Discovery,
+    hub: ClusterFacts,
+    *,
+    current_lanes: Sequence[Lane] = (),
+    oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
+    now_ms: int | None = None,
+    cores: int | None = None,
+) -> Plan:
+    """Decide everything from the config and the clusters as discovered; changes nothing.
+
+    `current_lanes` keeps running lanes as they are. History is judged against retention when
+    both `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
+    """
+    matching = match_topics(config, discovery, hub)
+    hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
+    routes = plan_routes(config, matching, hub_plan.topics)
+    partitions = [sp for route in routes for sp in route.source_partitions()]
+    stream = config.stream
+    lanes = plan_lanes(partitions, stream.lanes, stream.max_partitions_per_lane, current_lanes)
+    slots = plan_slots(
+        config.spark.master, len(partitions), stream.trigger, config.spark.conf, cores
+    )
+    history: tuple[str, ...] = ()
+    if oldest_record_ms is not None and now_ms is not None:
+        history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
+    refusals = (*matching.refusals, *hub_plan.refusals, slots.refusal)
+    warnings = (
+        *matching.warnings,
+        *hub_plan.warnings,
+        *history,
+        *lanes.warnings,
+        slots.warning,
+    )
+    return Plan(
+        hub=hub,
+        sources={alias: discovery.ok[alias] for alias in config.sources if alias in discovery.ok},
+        failed={
+            alias: discovery.failed[alias] for alias in config.sources if alias in discovery.failed
+        },
+        routes=routes,
+        hub_topics=hub_plan.topics,
+        actions=hub_plan.actions,
+        lanes=lanes.lanes,
+        slots=slots,
+        skipped=matching.skipped,
+        warnings=tuple(warning for warning in warnings if warning),
+        refusals=tuple(refusal for refusal in refusals if refusal),
+    )
+
+
+def _cluster(facts: ClusterFacts) -> dict[str, Any]:
+    return {"cluster_id": facts.cluster_id, "brokers": facts.brokers, "topics": len(facts.topics)}
+
+
+def _route(route: Route) -> dict[str, Any]:
+    return {
+        "cluster": route.cluster,
+        "topic": route.topic,
+        "hub_topic": route.hub_topic,
+        "partitions": route.partitions,
+        "hub_partitions": route.hub_partitions,
+        "partition_by": route.partition_by,
+        "transform": route.transform,
+    }
+
+
+def _action(action: Action) -> dict[str, Any]:
+    match action:
+        case CreateTopic(name, partitions, replication_factor, configs):
+            return {
+                "action": "create",
+                "topic": name,
+                "partitions": partitions,
+                "replication_factor": replication_factor,
+                "configs": dict(configs),
+            }
+        case GrowTopic(name, before, after):
+            return {"action": "grow", "topic": name, "from": before, "to": after}
+        case AlterConfigs(name, changes):
+            return {
+                "action": "alter",
+                "topic": name,
+                "configs": {key: {"from": old, "to": new} for key, (old, new) in changes.items()},
+            }

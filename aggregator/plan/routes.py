@@ -1,0 +1,171 @@
+"""Source topics -> routes: what is taken from each source, and under which name at the hub."""
+
+from __future__ import annotations
+
+import difflib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.schema import Config
+from aggregator.model import ClusterFacts, Discovery, Route
+from aggregator.plan.hub_topics import HubTopic
+from aggregator.plan.naming import hub_topic_name, source_topic
+from aggregator.plan.selection import Selection
+from aggregator.plan.topic_configs import Contribution
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedTopic:
+    """A source topic that is not taken, and why."""
+
+    cluster: str
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Hub topic name -> the source topics that flow into it, and what was left out."""
+
+    contributions: Mapping[str, tuple[Contribution, ...]]
+    skipped: tuple[SkippedTopic, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Found:
+    taken: dict[str, list[Contribution]] = field(default_factory=lambda: defaultdict(list))
+    skipped: list[SkippedTopic] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    refusals: list[str] = field(default_factory=list)
+
+
+def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Matching:
+    """Apply each source's include and exclude, and the rename, to what was discovered.
+
+    Sources come in config order. A source that failed is a warning: it is left out until it can
+    be reached.
+    """
+    found = _Found()
+    found.warnings.extend(f"hub: {note}" for note in hub.notes)
+    for alias, source in config.sources.items():
+        selection = Selection.of(source.topics)
+        found.refusals.extend(
+            f"sources.{alias}.topics.include names {name}, an internal topic that is never "
+            "copied; take it out"
+            for name in selection.internal_literals()
+        )
+        if (failure := discovery.failed.get(alias)) is not None:
+            found.warnings.append(f"source {failure}; left out until it can be reached")
+        elif (facts := discovery.ok.get(alias)) is not None:
+            _match_source(alias, facts, selection, config.topics.rename, found)
+    _check_identities(config, discovery, hub, found)
+    return Matching(
+        {name: tuple(sources) for name, sources in found.taken.items()},
+        tuple(found.skipped),
+        tuple(found.warnings),
+        tuple(found.refusals),
+    )
+
+
+def plan_routes(
+    config: Config, matching: Matching, hub_topics: Mapping[str, HubTopic]
+) -> tuple[Route, ...]:
+    """A route per source topic whose hub topic is planned, in config order of the sources."""
+    routes = []
+    for hub_topic, sources in matching.contributions.items():
+        if (target := hub_topics.get(hub_topic)) is None:
+            continue
+        rules = config.topics.rules_for(hub_topic)
+        routes += [
+            Route(
+                cluster=source.cluster,
+                topic=source.topic.name,
+                hub_topic=hub_topic,
+                partitions=source.topic.partitions,
+                hub_partitions=target.partitions,
+                partition_by=rules.partition_by,
+                transform=rules.transform,
+            )
+            for source in sources
+        ]
+    order = {alias: index for index, alias in enumerate(config.sources)}
+    return tuple(sorted(routes, key=lambda route: (order[route.cluster], route.topic)))
+
+
+def _match_source(
+    alias: str, facts: ClusterFacts, selection: Selection, rename: str, found: _Found
+) -> None:
+    found.warnings.extend(f"source {alias}: {note}" for note in facts.notes)
+    own: dict[str, list[str]] = defaultdict(list)
+    for name, topic in sorted(facts.topics.items()):
+        if (reason := selection.reason_not(name, topic.internal)) is not None:
+            found.skipped.append(SkippedTopic(alias, name, reason))
+        elif topic.partitions < 1:
+            found.skipped.append(SkippedTopic(alias, name, "its partitions cannot be described"))
+            found.warnings.append(
+                f"source {alias}: topic {name} is selected but cannot be described; allow "
+                "Describe and Read on it"
+            )
+        else:
+            hub_topic = hub_topic_name(rename, alias, name)
+            own[hub_topic].append(name)
+            found.taken[hub_topic].append(Contribution(alias, topic))
+    for hub_topic, topics in own.items():
+        if len(topics) > 1:
+            found.warnings.append(
+                f"source {alias}: topics {', '.join(topics)} all flow into hub topic {hub_topic}"
+            )
+    if not own:
+        found.warnings.append(
+            f"source {alias}: no topic matches sources.{alias}.topics now; new ones may come"
+        )
+    for name in selection.literals():
+        if name not in facts.topics and selection.matches(name):
+            close = difflib.get_close_matches(name, list(facts.topics), n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            found.warnings.append(
+                f"source {alias}: topic {name} does not exist, or we may not see it{hint}"
+            )
+
+
+def hub_topic_selected(config: Config, hub_topic: str) -> bool:
+    """Whether any source may have a topic that flows into `hub_topic`."""
+    for alias, source in config.sources.items():
+        topic = source_topic(config.topics.rename, alias, hub_topic)
+        if topic == "" or (topic and Selection.of(source.topics).matches(topic)):
+            return True
+    return False
+
+
+def _check_identities(
+    config: Config, discovery: Discovery, hub: ClusterFacts, found: _Found
+) -> None:
+    """The same cluster under two names: as hub and source, or as two sources."""
+    by_id: dict[str, list[str]] = defaultdict(list)
+    for alias in config.sources:
+        if (facts := discovery.ok.get(alias)) is not None:
+            by_id[facts.cluster_id].append(alias)
+    for alias in by_id.get(hub.cluster_id, []):
+        found.refusals.append(
+            f"source {alias} is the hub itself (cluster id {hub.cluster_id}): it would copy its "
+            f"own records for ever; mend sources.{alias}.bootstrap_servers"
+        )
+    topics: dict[str, set[str]] = defaultdict(set)
+    for sources in found.taken.values():
+        for source in sources:
+            topics[source.cluster].add(source.topic.name)
+    for cluster_id, aliases in by_id.items():
+        for index, first in enumerate(aliases):
+            for second in aliases[index + 1 :]:
+                same = f"sources {first} and {second} are one cluster (cluster id {cluster_id})"
+                both = sorted(topics[first] & topics[second])
+                if both:
+                    found.refusals.append(
+                        f"{same} and both take {', '.join(both)}: every record would arrive "
+                        "twice; remove one of them, or give them topics that do not overlap"
+                    )
+                else:
+                    found.warnings.append(f"{same}; their topics do not overlap now")

@@ -1,0 +1,1 @@
+"""The latest status goes in; REST comes out, from a thread of the running aggregation."""

@@ -1,0 +1,71 @@
+"""The REST endpoints of a running aggregation, over its latest status; nothing is changed by it.
+
+`/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+
+from aggregator import __version__
+from aggregator.audit.document import Phase, Status
+from aggregator.audit.lag import LagReport, report_of
+from aggregator.serve.holder import StatusHolder
+
+STARTING = "Worker is still starting up."
+READY = "Worker has completed startup and is ready to handle requests."
+
+
+def make_app(holder: StatusHolder, config_view: dict[str, Any]) -> FastAPI:
+    """The app over `holder`; `config_view` is the effective config with its secrets masked."""
+    app = FastAPI(title="aggregator", version=__version__, docs_url="/api/docs", redoc_url=None)
+
+    @app.get("/")
+    async def root() -> dict[str, str]:
+        """Version and the hub's cluster id, as Connect's root."""
+        status = holder.latest()
+        cluster_id = status.hub_cluster_id if status is not None else ""
+        return {"version": __version__, "commit": "unknown", "kafka_cluster_id": cluster_id}
+
+    @app.get("/health")
+    async def health() -> Response:
+        """200 healthy, 503 starting, 500 unhealthy, as Connect's."""
+        code, body = health_of(holder.latest())
+        return JSONResponse(body, code)
+
+    @app.get("/api/status", response_model=Status)
+    async def status() -> Any:
+        """The status document."""
+        return holder.latest() or _starting()
+
+    @app.get("/api/lag", response_model=LagReport)
+    async def lag() -> Any:
+        """Lag per source partition, with rates and ETA."""
+        latest = holder.latest()
+        return report_of(latest, holder.earlier()) if latest is not None else _starting()
+
+    @app.get("/api/config")
+    async def config() -> dict[str, Any]:
+        """The effective config, secrets masked."""
+        return config_view
+
+    return app
+
+
+def health_of(status: Status | None) -> tuple[int, dict[str, str]]:
+    """HTTP code and body of `/health` for a status, None before the first."""
+    if status is None or status.phase is Phase.STARTING:
+        return 503, {"status": "starting", "message": STARTING}
+    if status.phase is Phase.FAILED:
+        return 500, {"status": "unhealthy", "message": status.reason or "The aggregation failed."}
+    if status.phase is Phase.RUNNING:
+        return 200, {"status": "healthy", "message": READY}
+    message = f"The aggregation is {str(status.phase).lower()}."
+    return 200, {"status": "healthy", "message": message}
+
+
+def _starting() -> Response:
+    return JSONResponse({"error_code": 503, "message": STARTING}, 503)

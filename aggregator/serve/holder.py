@@ -1,0 +1,44 @@
+"""Holds the latest status of a run for the threads that serve it, and an earlier one for rates."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from datetime import timedelta
+
+from aggregator.audit.document import Status
+
+WINDOW_SECONDS = 60.0
+WINDOW_BATCHES = 3
+"""Positions move at batch ends only, so a rate needs a window of some batches."""
+KEPT = 12
+
+
+class StatusHolder:
+    """Thread-safe: the engine puts a status about once a second, requests read the latest."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._latest: Status | None = None
+        self._kept: deque[Status] = deque()
+
+    def put(self, status: Status) -> None:
+        """Take a new status; keeps few of the older ones, as far back as rates look."""
+        batches = WINDOW_BATCHES * status.checkpoint_interval_seconds
+        window = timedelta(seconds=max(WINDOW_SECONDS, batches))
+        with self._lock:
+            self._latest = status
+            if not self._kept or status.at - self._kept[-1].at >= window / KEPT:
+                self._kept.append(status)
+            while len(self._kept) > 1 and status.at - self._kept[1].at >= window:
+                self._kept.popleft()
+
+    def latest(self) -> Status | None:
+        """The newest status, None before the first."""
+        with self._lock:
+            return self._latest
+
+    def earlier(self) -> Status | None:
+        """The oldest status that is kept: about a window ago, or the first of this run."""
+        with self._lock:
+            return self._kept[0] if self._kept else None

@@ -1,0 +1,72 @@
+"""Runs the REST app in a daemon thread, on a port that is taken before anything else starts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+import uvicorn
+from fastapi import FastAPI
+
+from aggregator.errors import AggregatorError, ConfigError, Problem
+
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+BACKLOG = 128
+
+
+class ApiServer:
+    """Serves an app on host:port. Port 0 takes a free one; `port` tells which.
+
+    The port is taken when this is made: ConfigError when it cannot be had.
+    """
+
+    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        settings = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+        self._server = uvicorn.Server(settings)
+        self._thread = threading.Thread(target=self._serve, name="api", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it answers, without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    def start(self) -> None:
+        """Begin to serve; returns when requests are answered."""
+        self._thread.start()
+        end = time.monotonic() + START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                raise AggregatorError(f"the API on {self.url} does not start; set api.listen: off")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Stop serving and free the port; waits at most some seconds for running requests."""
+        self._server.should_exit = True
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Else the port of an aggregator that has just ended could not be had for a minute.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        reason = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        hint = "does it run already? choose another port, 0 for any free one, or 'off'"
+        raise ConfigError([Problem("api.listen", reason, hint)]) from error
+    return listening

@@ -1,0 +1,66 @@
+"""Fixtures for everyone: real clusters, started once per session and only when a test asks."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+
+ClusterFactory = Callable[..., EmbeddedCluster]
+
+
+@pytest.fixture(scope="session")
+def cluster_factory() -> Iterator[ClusterFactory]:
+    """`cluster_factory("name", brokers=1, config={...})` -> a running cluster of one's own.
+
+    Takes what `EmbeddedCluster` takes. Stopped at the end of the session, or earlier by its user.
+    """
+    started: list[EmbeddedCluster] = []
+
+    def make(name: str, brokers: int = 1, **options: object) -> EmbeddedCluster:
+        cluster = EmbeddedCluster(name, brokers, **options)  # type: ignore[arg-type]
+        started.append(cluster)
+        return cluster.start()
+
+    yield make
+    for cluster in started:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
+    """The two sources and the hub that tests share; started at once, when first asked for.
+
+    Do not kill or pause these: take one from `cluster_factory` for that.
+    """
+    clusters = {name: EmbeddedCluster(name) for name in ("source-a", "source-b", "hub")}
+    start_clusters(list(clusters.values()))
+    yield clusters
+    for cluster in clusters.values():
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def source_a(shared_clusters: dict[str, EmbeddedCluster]) -> EmbeddedCluster:
+    return shared_clusters["source-a"]
+
+
+@pytest.fixture(scope="session")
+def source_b(shared_clusters: dict[str, EmbeddedCluster]) -> EmbeddedCluster:
+    return shared_clusters["source-b"]
+
+
+@pytest.fixture(scope="session")
+def hub(shared_clusters: dict[str, EmbeddedCluster]) -> EmbeddedCluster:
+    return shared_clusters["hub"]
+
+
+@pytest.fixture
+def unique(request: pytest.FixtureRequest) -> str:
+    """A suffix for topic names that no other test has: the test's name and a random part."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:60]
+    return f"{name}-{uuid.uuid4().hex[:8]}"

@@ -1,0 +1,336 @@
+"""Discovery, actions and checks against real brokers: good, dead, hung, refusing ones."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from aggregator.config.schema import Config
+from aggregator.discover import (
+    HUB,
+    ClusterAdmin,
+    ClusterCallError,
+    apply,
+    check_cluster,
+    discover,
+    hub_facts,
+    open_admin,
+)
+from aggregator.discover.discover import run_all
+from aggregator.embedded import topics
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.model import ClusterFacts, FailureKind, OffsetRange, TopicPartition
+from aggregator.plan import make_plan
+from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
+from tests.conftest import ClusterFactory
+
+LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def config(hub: str, include: str, timeout: float = 10.0, **sources: dict[str, Any]) -> Config:
+    return Config.model_validate(
+        {
+            "hub": {"bootstrap_servers": hub},
+            "supervision": {"connect_timeout": timeout},
+            "sources": {
+                alias: {"topics": {"include": include}, **source}
+                for alias, source in sources.items()
+            },
+        }
+    )
+
+
+def at(cluster: EmbeddedCluster) -> dict[str, Any]:
+    return {"bootstrap_servers": cluster.bootstrap_servers}
+
+
+def login(cluster: EmbeddedCluster, user: str, password: str) -> dict[str, Any]:
+    return {
+        **at(cluster),
+        "kafka": {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.jaas.config": f'{LOGIN} username="{user}" password="{password}";',
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster_factory: ClusterFactory) -> EmbeddedCluster:
+    """A cluster with logins and ACLs: `root` may all, `reader` what a test allows."""
+    return cluster_factory(
+        "guarded", sasl_users={"root": "r", "reader": "s"}, super_users=["root"], acls=True
+    )
+
+
+@pytest.fixture
+def hub_admin(hub: EmbeddedCluster) -> Iterator[ClusterAdmin]:
+    cfg = config(hub.bootstrap_servers, "x", x={"bootstrap_servers": "127.0.0.1:1"})
+    with open_admin(cfg, HUB) as admin:
+        yield admin
+
+
+def test_facts_of_a_cluster(source_a: EmbeddedCluster, hub: EmbeddedCluster, unique: str) -> None:
+    topics.create_topic(
+        source_a.bootstrap_servers, unique, partitions=3, config={"retention.ms": "-1"}
+    )
+    topics.create_topic(source_a.bootstrap_servers, f"other-{unique}", partitions=2)
+    topics.create_topic(hub.bootstrap_servers, unique, partitions=5)
+    found = discover(config(hub.bootstrap_servers, unique, eu=at(source_a)))
+    assert not found.failed
+    eu = found.ok["eu"]
+    assert (eu.cluster_id, eu.brokers, eu.notes) == (source_a.cluster_id, 1, ())
+    topic = eu.topics[unique]
+    assert topic.topic_id and topic.partitions == 3 and topic.replication_factor == 1
+    assert topic.configs == {"retention.ms": "-1"} and topic.retention_ms == -1
+    assert (topic.max_message_bytes, topic.cleanup_policy) == (1_048_588, "delete")
+    other = eu.topics[f"other-{unique}"]
+    assert (other.partitions, other.topic_id) == (2, "")
+    assert hub_facts(found).cluster_id == hub.cluster_id
+    assert hub_facts(found).topics[unique].topic_id
+    assert discover(config(hub.bootstrap_servers, unique, eu=at(source_a)), aliases=["eu"]).ok == {
+        "eu": eu
+    }
+
+
+def test_dead_and_hung_clusters_do_not_hold_up_the_good_one(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, cluster_factory: ClusterFactory, unique: str
+) -> None:
+    topics.create_topic(source_a.bootstrap_servers, unique)
+    with cluster_factory("hung") as hung:
+        dead = {"bootstrap_servers": "127.0.0.1:1"}
+        nowhere = {"bootstrap_servers": "no.such.host.invalid:9092"}
+        cfg = config(
+            hub.bootstrap_servers,
+            unique,
+            timeout=6,
+            good=at(source_a),
+            dead=dead,
+            hung=at(hung),
+            nowhere=nowhere,
+        )
+        hung.brokers[0].pause()
+        start = time.monotonic()
+        found = discover(cfg)
+        seconds = time.monotonic() - start
+        hung.brokers[0].resume()
+    assert seconds < 7.5
+    assert set(found.ok) == {HUB, "good"}
+    kinds = {alias: failure.kind for alias, failure in found.failed.items()}
+    assert kinds == {
+        "dead": FailureKind.UNREACHABLE,
+        "nowhere": FailureKind.UNREACHABLE,
+        "hung": FailureKind.TIMEOUT,
+    }
+    assert "connection refused 127.0.0.1:1" in found.failed["dead"].reason
+    assert "no.such.host.invalid" in found.failed["nowhere"].reason
+    assert found.failed["hung"].reason == "no answer within 6 s"
+    assert "sources.dead.bootstrap_servers" in found.failed["dead"].hint
+    plan = make_plan(cfg, found, hub_facts(found))
+    assert [route.cluster for route in plan.routes] == ["good"]
+    assert sum("left out until it can be reached" in it for it in plan.warnings) == 3
+
+
+def test_an_open_client_survives_a_pause_of_its_broker(cluster_factory: ClusterFactory) -> None:
+    with cluster_factory("pausing") as cluster:
+        topics.create_topic(cluster.bootstrap_servers, "t")
+        cfg = config("127.0.0.1:1", "t", eu=at(cluster))
+        with open_admin(cfg, "eu") as admin:
+            assert admin.offsets([TopicPartition("t", 0)], 10).ranges
+            cluster.brokers[0].pause()
+            start = time.monotonic()
+            with pytest.raises(ClusterCallError, match="eu: timeout"):
+                admin.offsets([TopicPartition("t", 0)], 1)
+            assert time.monotonic() - start < 2
+            cluster.brokers[0].resume()
+            assert admin.offsets([TopicPartition("t", 0)], 10).ranges
+
+
+def test_wrong_logins_are_refused_and_say_so(
+    guarded: EmbeddedCluster, hub: EmbeddedCluster
+) -> None:
+    cfg = config(
+        hub.bootstrap_servers,
+        "t",
+        wrong=login(guarded, "root", "no"),
+        none=at(guarded),
+        right=login(guarded, "root", "r"),
+    )
+    start = time.monotonic()
+    found = discover(cfg)
+    assert time.monotonic() - start < 9
+    assert set(found.ok) == {HUB, "right"}
+    wrong = found.failed["wrong"]
+    assert wrong.kind is FailureKind.REFUSED
+    assert "Invalid username or password" in wrong.reason
+    assert "sources.wrong.kafka" in wrong.hint
+    assert found.failed["none"].kind is FailureKind.UNREACHABLE
+    assert "security.protocol" in found.failed["none"].hint
+    first, second = check_cluster(cfg, "wrong", 10)
+    assert (first.name, first.ok) == ("reachable", True)
+    assert (second.name, second.ok) == ("authenticated", False)
+
+
+def test_describe_without_read_is_told_apart(
+    guarded: EmbeddedCluster, hub: EmbeddedCluster, unique: str
+) -> None:
+    topics.create_topic(guarded.admin_servers, unique)
+    topics.create_topic(guarded.admin_servers, f"{unique}-hidden")
+    _allow(guarded, "reader", unique, "DESCRIBE")
+    cfg = config(hub.bootstrap_servers, f"{unique}.*", eu=login(guarded, "reader", "s"))
+    rights = [it for it in check_cluster(cfg, "eu", 10) if it.name.startswith("rights")]
+    assert [(it.name, it.ok) for it in rights] == [(f"rights on {unique}", False)]
+    assert rights[0].detail == "without READ, DESCRIBE_CONFIGS"
+    assert rights[0].hint == f"allow READ, DESCRIBE_CONFIGS on topic {unique}"
+    found = discover(cfg, aliases=["eu"])
+    assert "DescribeConfigs" in found.ok["eu"].notes[0]
+    _allow(guarded, "reader", unique, "READ")
+    _allow(guarded, "reader", unique, "DESCRIBE_CONFIGS")
+    assert all(it.ok for it in check_cluster(cfg, "eu", 10))
+
+
+def test_check_of_the_hub(hub: EmbeddedCluster, source_a: EmbeddedCluster, unique: str) -> None:
+    topics.create_topic(
+        hub.bootstrap_servers,
+        unique,
+        config={"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"},
+    )
+    results = {
+        it.name: it
+        for it in check_cluster(config(hub.bootstrap_servers, unique, eu=at(source_a)), HUB, 10)
+    }
+    assert {name for name, it in results.items() if not it.ok} == {
+        f"replicas of {unique}",
+        f"limits of {unique}",
+    }
+    assert "min.insync.replicas 2" in results[f"replicas of {unique}"].detail
+    assert results[f"rights on {unique}"].ok and results["create topics"].ok
+
+
+def test_actions_twice(hub_admin: ClusterAdmin, hub: EmbeddedCluster, unique: str) -> None:
+    topics.create_topic(hub.bootstrap_servers, f"old-{unique}", partitions=2)
+    actions: list[Action] = [
+        CreateTopic(unique, 3, None, {"max.message.bytes": "2000000"}),
+        GrowTopic(f"old-{unique}", 2, 4),
+        AlterConfigs(f"old-{unique}", {"retention.ms": (None, "-1")}),
+    ]
+    first = apply(actions, hub_admin, 10)
+    assert [(it.ok, it.changed) for it in first] == [(True, True)] * 3
+    found = hub_admin.describe(lambda name: unique in name, 10).topics
+    assert found[unique].partitions == 3 and found[unique].max_message_bytes == 2_000_000
+    assert found[f"old-{unique}"].partitions == 4 and found[f"old-{unique}"].retention_ms == -1
+    second = apply(actions, hub_admin, 10)
+    assert [(it.ok, it.changed) for it in second] == [(True, False)] * 3
+    assert hub_admin.describe(lambda name: unique in name, 10).topics == found
+
+
+def test_actions_that_fail_say_why_and_stop_no_other(
+    hub_admin: ClusterAdmin, hub: EmbeddedCluster, unique: str
+) -> None:
+    topics.create_topic(hub.bootstrap_servers, f"{unique}.x", partitions=2)
+    results = apply(
+        [
+            CreateTopic(f"{unique}.x", 9, None),
+            CreateTopic(f"{unique}_x", 1, None),
+            CreateTopic(f"rf-{unique}", 1, 3),
+            AlterConfigs(f"{unique}.x", {"no.such.config": (None, "1")}),
+            CreateTopic(f"good-{unique}", 1, 1),
+        ],
+        hub_admin,
+        10,
+    )
+    assert [it.ok for it in results] == [False, False, False, False, True]
+    assert "with 2 partitions" in results[0].reason
+    assert "collides" in results[1].reason
+    assert "replication factor" in results[2].reason
+    assert "no.such.config" in results[3].reason
+
+
+def test_a_plan_applied_needs_nothing_more(
+    source_a: EmbeddedCluster, source_b: EmbeddedCluster, hub: EmbeddedCluster, unique: str
+) -> None:
+    topics.create_topic(
+        source_a.bootstrap_servers, unique, partitions=6, config={"segment.bytes": "1048576"}
+    )
+    topics.create_topic(source_b.bootstrap_servers, unique, partitions=3)
+    cfg = config(hub.bootstrap_servers, unique, eu=at(source_a), us=at(source_b))
+    found = discover(cfg)
+    plan = make_plan(cfg, found, hub_facts(found))
+    assert not plan.refusals and len(plan.actions) == 1
+    with open_admin(cfg, HUB) as admin:
+        assert all(it.ok for it in apply(plan.actions, admin, 10))
+    found = discover(cfg)
+    again = make_plan(cfg, found, hub_facts(found))
+    assert (again.actions, again.warnings, again.refusals) == ((), (), ())
+    created = hub_facts(found).topics[unique]
+    assert created.partitions == 6
+    assert created.configs["segment.bytes"] == "1048576"
+    assert created.max_message_bytes == 1_048_588 + 2048
+    assert created.timestamp_after_max_ms == 9_223_372_036_854_775_807
+
+
+def test_offsets_per_partition(hub_admin: ClusterAdmin, hub: EmbeddedCluster, unique: str) -> None:
+    # Records of 1970 would be deleted at once by the default retention.
+    topics.create_topic(hub.bootstrap_servers, unique, partitions=2, config={"retention.ms": "-1"})
+    records = [topics.NewRecord(b"v", partition=0, timestamp=ms) for ms in (1000, 2000, 3000)]
+    topics.produce(hub.bootstrap_servers, unique, records)
+    first, second = TopicPartition(unique, 0), TopicPartition(unique, 1)
+    missing, beyond = TopicPartition(f"no-{unique}", 0), TopicPartition(unique, 9)
+    everything = [first, second, missing, beyond]
+    found = hub_admin.offsets(everything, 10)
+    assert found.ranges == {first: OffsetRange(0, 3), second: OffsetRange(0, 0)}
+    assert set(found.failed) == {missing, beyond}
+    assert hub_admin.offsets_at(2000, everything, 10) == {first: 1, second: 0}
+    assert hub_admin.offsets_at(4000, everything, 10) == {first: 3, second: 0}
+    assert hub_admin.oldest_record_ms(everything, 10) == {unique: 1000}
+    assert hub_admin.offsets([], 10).ranges == {}
+
+
+def test_the_client_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    found = discover(config("127.0.0.1:1", "x", timeout=1, eu={"bootstrap_servers": "127.0.0.1:1"}))
+    assert set(found.failed) == {HUB, "eu"}
+    assert capfd.readouterr().err == ""
+
+
+def _allow(cluster: EmbeddedCluster, user: str, topic: str, operation: str) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+    admin = topics.admin(cluster.admin_servers)  # its futures end with it
+    for future in admin.create_acls([binding]).values():
+        future.result(10)
+
+
+def test_a_job_that_never_ends_is_a_timeout_for_its_cluster_only() -> None:
+    forever = threading.Event()
+    good = ClusterFacts("good", "G", 1, {})
+
+    def hang() -> ClusterFacts:
+        forever.wait()
+        return good
+
+    def fail() -> ClusterFacts:
+        raise ValueError("odd")
+
+    start = time.monotonic()
+    found = run_all({"hang": hang, "good": lambda: good, "fail": fail}, 0.2)
+    assert time.monotonic() - start < 3
+    forever.set()
+    assert dict(found.ok) == {"good": good}
+    assert found.failed["hang"].kind is FailureKind.TIMEOUT
+    assert found.failed["fail"].reason == "ValueError: odd"

@@ -1,0 +1,259 @@
+"""Maintenance, history and the lock: structure stays small, states stay the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregator.checkpoint import table as table_module
+from aggregator.checkpoint.history import history, state_at
+from aggregator.checkpoint.lock import Owner, WriterLock
+from aggregator.checkpoint.maintenance import maintain
+from aggregator.checkpoint.rows import EPOCH, Checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.errors import CheckpointConflictError, CheckpointError
+from aggregator.model import Positions, SourcePartition, TopicPartition
+
+WEEK = 7 * 86_400.0
+
+
+class Clock:
+    """Milliseconds that pass only when told."""
+
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def commit(at: int, lane: str = "eu") -> Checkpoint:
+    return Checkpoint(
+        lane=lane,
+        generation=1,
+        batch=at,
+        positions=Positions({SourcePartition(lane, "orders", p): at for p in range(12)}),
+        hub_ends={TopicPartition("orders", p): at * 10 for p in range(4)},
+        snapshot_at_ms=1_700_000_000_000 + at,
+    )
+
+
+def writer(path: Path, clock: Clock | None = None) -> CheckpointTable:
+    table = CheckpointTable.create(str(path))
+    if clock is not None:
+        table._clock_ms = clock
+    table.claim_epoch("here")
+    return table
+
+
+def reopened(path: Path) -> CheckpointTable:
+    table = CheckpointTable.open(str(path))
+    assert table is not None
+    return table
+
+
+def test_many_commits_leave_few_files_and_a_short_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "MAINTAIN_EVERY", 50)
+    monkeypatch.setitem(
+        table_module.CONFIGURATION, "delta.logRetentionDuration", "interval 0 seconds"
+    )
+    clock = Clock()
+    table = writer(tmp_path, clock)
+    calls = 0
+    for at in range(1, 301):
+        table.append(commit(at, ("eu", "us")[at % 2]))
+        clock.now += 10_000
+        if table.maintenance_due:
+            calls += 1
+            state = table.load()
+            done = maintain(table, WEEK, clock.now, keep_hours=0)
+            assert done.files_after == 1
+            assert done.rows_deleted == 0
+            assert table.load() == state
+            assert reopened(tmp_path).load() == state
+    assert calls == 6
+    folder = tmp_path / "checkpoints"
+    assert len(table.delta.file_uris()) <= 51
+    assert len(list(folder.glob("*.parquet"))) <= 101
+    assert len(list((folder / "_delta_log").iterdir())) <= 120
+    assert reopened(tmp_path).load() == table.load()
+    assert set(table.load().positions.values()) == {299, 300}
+
+
+def test_expired_rows_go_and_the_state_at_the_cutoff_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "FULL_EVERY", 10)
+    clock = Clock()
+    table = writer(tmp_path, clock)
+    table.append(commit(1, "gone"))
+    for at in range(2, 61):
+        clock.now += 60_000
+        table.append(commit(at))
+    cutoff = clock.now - 1800_000
+    at_cutoff = state_at(str(tmp_path), at_ms=cutoff)
+    newest = table.load()
+    done = maintain(table, 1800, clock.now)
+    assert done.rows_deleted > 0
+    assert table.load() == newest == reopened(tmp_path).load()
+    assert state_at(str(tmp_path), at_ms=cutoff) == at_cutoff
+    assert newest.positions[SourcePartition("gone", "orders", 0)] == 1
+    kept = [item.seq for item in history(str(tmp_path), limit=1000)]
+    # Full commits are 1, 11, 21, 31; 31 is as old as the cutoff, so 21 is the last one before it.
+    assert kept == list(range(61, 20, -1))
+    with pytest.raises(CheckpointError, match="nothing that old"):
+        state_at(str(tmp_path), at_ms=1_700_000_000_000)
+    # Again at the same time: nothing is left to delete.
+    assert maintain(table, 1800, clock.now).rows_deleted == 0
+    table.append(commit(100))
+    assert reopened(tmp_path).load() == table.load()
+
+
+def test_maintenance_keeps_the_compare_and_set(tmp_path: Path) -> None:
+    first = writer(tmp_path)
+    first.append(commit(1))
+    maintain(first, WEEK, first._clock_ms())
+    first.append(commit(2))
+    second = reopened(tmp_path)
+    second.claim_epoch("there")
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        maintain(first, WEEK, first._clock_ms())
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        first.append(commit(3))
+    second.append(commit(4))
+    maintain(second, WEEK, second._clock_ms())
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        first.append(commit(5))
+    assert set(reopened(tmp_path).load().positions.values()) == {4}
+
+
+def test_a_commit_that_comes_during_maintenance_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """delta-rs rebases a compaction onto foreign commits; the writer must not follow it."""
+    first = writer(tmp_path)
+    first.append(commit(1))
+    first.append(commit(2))
+    handle = first.handle_for_maintenance()
+    second = reopened(tmp_path)
+    second.claim_epoch("there")
+    second.append(commit(3))
+    # The moment between the check and the first step.
+    monkeypatch.setattr(first, "handle_for_maintenance", lambda: handle)
+    known = first.version
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        maintain(first, WEEK, first._clock_ms())
+    assert first.version == known
+    assert handle.version() > known
+    with pytest.raises(CheckpointConflictError, match="Another aggregator"):
+        first.append(commit(4))
+    assert set(reopened(tmp_path).load().positions.values()) == {3}
+
+
+def test_maintaining_an_empty_table_does_no_harm(tmp_path: Path) -> None:
+    table = CheckpointTable.create(str(tmp_path))
+    assert maintain(table, WEEK, 1_700_000_000_000).rows_deleted == 0
+    table.claim_epoch("x")
+    assert reopened(tmp_path).load().epoch == 1
+
+
+def test_history_tells_each_commit_newest_first(tmp_path: Path) -> None:
+    clock = Clock()
+    table = writer(tmp_path, clock)
+    clock.now += 5
+    table.append(commit(1))
+    clock.now += 5
+    table.append(commit(2, "us"))
+    found = history(str(tmp_path))
+    assert [(item.seq, item.lane, item.positions, item.rows) for item in found] == [
+        (3, "us", 12, 16),
+        (2, "eu", 12, 16),
+        (1, "here", 0, 1),
+    ]
+    assert [item.committed_at_ms - 1_700_000_000_000 for item in found] == [10, 5, 0]
+    assert found[-1].kind == EPOCH
+    assert [item.seq for item in history(str(tmp_path), limit=1)] == [3]
+    assert history(str(tmp_path / "none")) == []
+
+
+def test_the_state_at_a_commit_or_a_moment(tmp_path: Path) -> None:
+    clock = Clock()
+    table = writer(tmp_path, clock)
+    states = [table.load()]
+    for at in range(1, 5):
+        clock.now += 1000
+        table.append(commit(at, ("eu", "us")[at % 2]))
+        states.append(table.load())
+    path = str(tmp_path)
+    for index, state in enumerate(states):
+        assert state_at(path, seq=index + 1) == state
+        assert state_at(path, at_ms=1_700_000_000_000 + index * 1000 + 999) == state
+    assert state_at(path) == states[-1]
+    with pytest.raises(CheckpointError, match="nothing that old"):
+        state_at(path, at_ms=1_699_999_999_999)
+    with pytest.raises(CheckpointError, match="no checkpoint yet"):
+        state_at(str(tmp_path / "none"))
+
+
+# --- the lock -------------------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from aggregator.checkpoint.lock import WriterLock
+lock = WriterLock.acquire(sys.argv[1])
+sys.stdout.write("held\\n")
+sys.stdout.flush()
+sys.stdin.read()
+"""
+
+
+def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    path = str(tmp_path / "state")
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        for _ in range(2):
+            with pytest.raises(CheckpointConflictError) as caught:
+                WriterLock.acquire(path)
+            assert f"pid {holder.pid}, since 20" in str(caught.value)
+            assert f"host {Owner().host}" in str(caught.value)
+    finally:
+        # The lock ends with its process, even by kill -9.
+        holder.kill()
+        holder.communicate(timeout=30)
+    with WriterLock.acquire(path) as lock:
+        written = json.loads((tmp_path / "state" / "lock").read_text())
+        assert Owner(**written) == lock.owner
+
+
+def test_a_released_lock_can_be_taken_again(tmp_path: Path) -> None:
+    lock = WriterLock.acquire(str(tmp_path))
+    with pytest.raises(CheckpointConflictError):
+        WriterLock.acquire(str(tmp_path))
+    lock.release()
+    lock.release()
+    WriterLock.acquire(f"file://{tmp_path}").release()
+
+
+def test_an_object_store_has_no_lock(tmp_path: Path) -> None:
+    with WriterLock.acquire("s3://bucket/state"), WriterLock.acquire("s3://bucket/state"):
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_where_nothing_can_be_written_names_the_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CheckpointError, match=r"checkpoint\.path .*choose another one") as caught:
+        WriterLock.acquire(str(tmp_path / "file"))
+    assert not isinstance(caught.value, CheckpointConflictError)

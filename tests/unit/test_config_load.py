@@ -1,0 +1,445 @@
+"""YAML, `--set` and references become one config, or every problem at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config import Config, load, load_text
+from aggregator.errors import ConfigError
+
+MINIMAL = """
+hub: {bootstrap_servers: "hub:9092"}
+sources:
+  eu: {bootstrap_servers: "eu:9092", topics: {include: orders}}
+"""
+
+
+def config_of(more: str = "", *sets: str, env: dict[str, str] | None = None) -> Config:
+    return load_text(MINIMAL + more, sets, env or {})
+
+
+def problems_of(text: str, *sets: str, env: dict[str, str] | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, sets, env or {})
+    return [str(problem) for problem in caught.value.problems]
+
+
+def problems_with(more: str = "", *sets: str, env: dict[str, str] | None = None) -> list[str]:
+    return problems_of(MINIMAL + more, *sets, env=env)
+
+
+def test_the_minimum_takes_every_default() -> None:
+    config = config_of()
+    assert config.name == "central"
+    assert config.hub.bootstrap_servers == "hub:9092"
+    assert config.sources["eu"].topics.include == "orders"
+    assert config.sources["eu"].start == "earliest"
+    assert config.topics.rename == "${topic}"
+    assert config.stream.checkpoint_interval == 10.0
+
+
+def test_every_problem_is_told_at_once() -> None:
+    text = """
+name: my hub
+hub:
+  bootstrap.servers: hub:9092
+  kafka:
+    secrity.protocol: SSL
+    group.id: x
+    sasl.jaas.config: ${PASSWORD}
+sources:
+  eu:
+    bootstrap_servers: localhost
+    include: orders
+    topics: {include: "*orders"}
+    start: yesterday
+topics: {partitions: many, overrides: {orders: {partition_by: keys}}}
+stream: {trigger: real-time, lanes: 0, checkpoint_interval: 0s, partitions: 3}
+spark: {conf: {spark.speculation: true}}
+checkpont: {path: x}
+"""
+    with pytest.raises(ConfigError) as caught:
+        load_text(text, ["noequals"], {}, source="bad.yaml")
+    assert str(caught.value) == (
+        "19 problems in bad.yaml:\n"
+        "  - name: 'my hub' is no name: only letters, digits, '_' and '-'\n"
+        "  - hub.kafka.sasl.jaas.config: environment variable PASSWORD is not set"
+        " (export PASSWORD=..., or write ${PASSWORD:-default})\n"
+        "  - hub.bootstrap_servers: is required (write bootstrap_servers: host:9092)\n"
+        "  - hub.bootstrap.servers: unknown key (did you mean bootstrap_servers?)\n"
+        "  - hub.kafka.secrity.protocol: unknown Kafka setting (did you mean security.protocol?)\n"
+        "  - hub.kafka.group.id: refused: no consumer group is used (we use none; remove it)\n"
+        "  - sources.eu.bootstrap_servers: 'localhost' is not host:port\n"
+        "  - sources.eu.start: 'yesterday' is no start position; use earliest, latest,"
+        " 2026-01-31T00:00:00Z, or milliseconds since 1970\n"
+        "  - sources.eu.include: unknown key (did you mean sources.eu.topics.include?)\n"
+        "  - sources.eu.topics.include: '*orders' is not a regex: nothing to repeat at position 0"
+        " (write .* for any text)\n"
+        "  - topics.overrides.orders.partition_by: 'keys' is not one of key, source_partition,"
+        " round_robin, cluster (did you mean key?)\n"
+        "  - topics.partitions: 'many' is not source or a whole number from 1 to 100000\n"
+        "  - stream.trigger: 'real-time' is not one of realtime, microbatch, available-now"
+        " (did you mean realtime?)\n"
+        "  - stream.lanes: '0' is not auto or a whole number from 1 to 1000\n"
+        "  - stream.checkpoint_interval: '0s' is not a length of time from 1s to 1h,"
+        " such as 500ms, 10s or 5m\n"
+        "  - stream.partitions: unknown key (did you mean topics.partitions?)\n"
+        "  - spark.conf.spark.speculation: refused: a second attempt of a task would write its"
+        " records again (remove it)\n"
+        "  - --set noequals: is not a.b=c\n"
+        "  - checkpont: unknown key (did you mean checkpoint?)"
+    )
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_at_all_says_what_to_write() -> None:
+    assert problems_of("") == [
+        "hub: is required (write hub: {bootstrap_servers: host:9092})",
+        "sources: is required (write sources: {eu: {bootstrap_servers: host:9092,"
+        ' topics: {include: ".*"}}})',
+    ]
+
+
+def test_no_source_is_a_problem() -> None:
+    assert problems_of('hub: {bootstrap_servers: "h:1"}\nsources: {}') == [
+        "sources: must not be empty (write sources: {eu: {bootstrap_servers: host:9092,"
+        ' topics: {include: ".*"}}})'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("- a\n- b\n", "is not a map of settings (begin with hub: and sources:)"),
+        ("hub: {a: b", "line 1, column 11: not valid YAML: expected ',' or '}',"),
+        (
+            "hub:\n  a: b: c\n",
+            "line 2, column 7: not valid YAML: mapping values are not allowed here"
+            " (put the value in quotes, and check the indentation)",
+        ),
+        ("hub:\n\ta: b\n", "line 2, column 1: not valid YAML: found character '\\t'"),
+        ("a: 1\n---\nb: 2\n", "line 2, column 1: not valid YAML: but found another document"),
+        ("a: \x00", "not valid YAML: special characters are not allowed"),
+    ],
+)
+def test_syntax_errors_name_line_and_column(text: str, expected: str) -> None:
+    (problem,) = problems_of(text)
+    assert problem.startswith(expected)
+
+
+def test_a_tab_has_its_own_hint() -> None:
+    assert problems_of("hub:\n\ta: b\n")[0].endswith("(indent with blanks, not with tabs)")
+
+
+def test_a_key_given_twice_names_both_lines() -> None:
+    text = MINIMAL + "name: a\ntopics:\n  grow: true\n  grow: false\nname: b\n"
+    assert problems_of(text) == [
+        "name: given twice, in line 5 and in line 9 (remove one of them)",
+        "topics.grow: given twice, in line 7 and in line 8 (remove one of them)",
+    ]
+
+
+def test_a_recursive_anchor_and_an_unknown_tag_are_problems() -> None:
+    assert problems_with("topics: &t {overrides: {a: *t}}\nname: !env NAME\n") == [
+        "name: line 6: unknown tag !env (put the text in quotes)",
+        "topics.overrides.a: line 5: an anchor refers to itself",
+    ]
+
+
+def test_merge_keys_are_overridden_by_own_keys() -> None:
+    config = load_text(
+        """
+hub: {bootstrap_servers: "hub:1"}
+sources:
+  a: &a {bootstrap_servers: "a:1", topics: {include: x}, start: latest}
+  b: {<<: *a, bootstrap_servers: "b:1"}
+  c: {<<: [{start: earliest}, *a], bootstrap_servers: "c:1"}
+""",
+        env={},
+    )
+    assert config.sources["b"].bootstrap_servers == "b:1"
+    assert config.sources["b"].start == "latest"
+    assert config.sources["c"].start == "earliest"
+
+
+def test_scalars_stay_the_text_that_was_written() -> None:
+    config = load_text(
+        """
+name: 2026
+hub: {bootstrap_servers: "hub:1", kafka: {ssl.key.password: 0123, enable.metrics.push: True}}
+sources:
+  no: {bootstrap_servers: "a:1", topics: {include: 42}, start: 2026-01-31T00:00:00Z}
+  7: {bootstrap_servers: "b:1", topics: {include: [1, on]}}
+topics: {partitions: 6, create: no, overrides: {orders: {partitions: 12, grow: true}}}
+spark: {conf: {spark.sql.shuffle.partitions: 4, spark.ui.enabled: false}}
+api: {listen: off}
+""",
+        env={},
+    )
+    assert config.name == "2026"
+    assert config.hub.kafka == {"ssl.key.password": "0123", "enable.metrics.push": "true"}
+    assert list(config.sources) == ["no", "7"]
+    assert config.sources["no"].topics.include == "42"
+    assert config.sources["no"].start == "1769817600000"
+    assert config.sources["7"].topics.include == ["1", "on"]
+    assert (config.topics.partitions, config.topics.create) == (6, False)
+    assert config.topics.overrides == {"orders": {"partitions": 12, "grow": True}}
+    assert config.spark.conf == {"spark.sql.shuffle.partitions": "4", "spark.ui.enabled": "false"}
+    assert config.api.listen == "off"
+
+
+def test_a_part_with_every_line_commented_out_takes_its_defaults() -> None:
+    config = config_of("topics:\n  overrides:\n  partitions:\nspark:\n  conf:\n  jars: null\n")
+    assert config == config_of()
+
+
+def test_null_is_a_value_where_it_means_something() -> None:
+    config = config_of(
+        "topics: {replication_factor: 3, overrides: {a: {replication_factor: null}}}"
+    )
+    assert config.topics.rules_for("a").replication_factor is None
+    assert config.topics.rules_for("b").replication_factor == 3
+
+
+def test_a_setting_without_a_value_is_a_problem() -> None:
+    assert problems_with("spark:\n  conf:\n    spark.ui.port:\n") == [
+        'spark.conf.spark.ui.port: has no value (write "" for empty text)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("nam: x", "nam: unknown key (did you mean name?)"),
+        ("Name: x", "Name: unknown key (did you mean name?)"),
+        ("zzz:", "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
+         " spark, supervision, api)"),
+        ("stream: {checkpoint-interval: 1s}",
+         "stream.checkpoint-interval: unknown key (did you mean checkpoint_interval?)"),
+        ("stream: {partition_by: key}",
+         "stream.partition_by: unknown key (did you mean topics.partition_by?)"),
+        ("topics: {start: latest}",
+         "topics.start: unknown key (did you mean sources.<alias>.start?)"),
+        ("topics: {overrides: {a.b: {rename: x}}}",
+         "topics.overrides.a.b.rename: unknown key (did you mean topics.rename?)"),
+        ("topics: {overrides: {a: {partition: 1}}}",
+         "topics.overrides.a.partition: unknown key (did you mean partitions?)"),
+        ("topics: {overrides: {a: 5}}", "topics.overrides.a: '5' is not a map of settings"),
+        ("topics: {overrides: [a]}", "topics.overrides: a list is not a map of settings"),
+        ("topics: {overrides: {'a.*': {grow: true}}}", "topics.overrides.a.*: is no topic name"
+         " (an override is for one hub topic; a regex does not work here)"),
+        ("topics: {config_exclude: ['a', '(']}", "topics.config_exclude[1]: '(' is not a regex:"
+         " missing ), unterminated subpattern at position 0"),
+        ("topics: {config_exclude: x}", "topics.config_exclude: 'x' is not a list of text"),
+        ("topics: {create: maybe}", "topics.create: 'maybe' is not true or false"),
+        ("topics: {replication_factor: 1.5}",
+         "topics.replication_factor: '1.5' is not a whole number from 1 to 100"),
+        ("topics: {rename: a b}", "topics.rename: only letters, digits, '.', '_' and '-'"
+         " may stand in a topic name"),
+        ("topics: {rename: '${topc}'}", "topics.rename: environment variable topc is not set"
+         " (${cluster} and ${topic} are filled in here; else export topc=...)"),
+        ("topics: {transform: x}", "topics.transform: 'x' is not module:function"),
+        ("topics: {refresh_interval: 0}", "topics.refresh_interval: '0s' is not"
+         " a length of time above 0s, such as 500ms, 10s or 5m"),
+        ("topics: {refresh_interval: soon}", "topics.refresh_interval: 'soon' is no length"
+         " of time; write 500ms, 10s, 5m, 2h or 7d"),
+        ("stream: {max_offsets_per_trigger: 0}",
+         "stream.max_offsets_per_trigger: '0' is not a whole number of at least 1"),
+        ("stream: fast", "stream: 'fast' is not a map of settings"),
+        ("spark: {jars: [a]}", "spark.jars: a list is not text"),
+        ("spark: {conf: x}", "spark.conf: 'x' is not a map of settings"),
+        ("spark: {conf: {spark: {ui: {port: 1}}}}",
+         "spark.conf.spark: a map is not text (write spark.NAME: VALUE in one line)"),
+        ("spark: {conf: {spark.task.maxFailures: 4}}", "spark.conf.spark.task.maxFailures: refused:"
+         " a retried task would write its records again (remove it; it is 1)"),
+        ("checkpoint: {path: ''}", "checkpoint.path: must not be empty"),
+        ("api: {listen: nowhere}", "api.listen: 'nowhere' is not host:port, nor 'off'"),
+    ],
+)  # fmt: skip
+def test_one_wrong_thing_is_one_problem(more: str, expected: str) -> None:
+    assert problems_with(more) == [expected]
+
+
+def test_a_kafka_setting_beside_the_map_is_shown_its_place() -> None:
+    text = MINIMAL.replace("hub: {", "hub: {security.protocol: SSL, ")
+    assert problems_of(text) == [
+        "hub.security.protocol: unknown key (Kafka settings stand under hub.kafka)"
+    ]
+
+
+def test_every_wrong_alias_is_named() -> None:
+    source = '{bootstrap_servers: "x:1", topics: {include: a}}'
+    text = f'hub: {{bootstrap_servers: "h:1"}}\nsources:\n  e u: {source}\n  -x: {source}\n'
+    assert problems_of(text) == [
+        "sources.e u: 'e u' is no name: only letters, digits, '_' and '-'",
+        "sources.-x: '-x' is no name: only letters, digits, '_' and '-'",
+    ]
+
+
+@pytest.mark.parametrize("include", ["''", "','", "[]", "['', ' ']"])
+def test_an_empty_include_is_a_problem(include: str) -> None:
+    text = MINIMAL.replace("include: orders", f"include: {include}")
+    assert problems_of(text) == [
+        'sources.eu.topics.include: must not be empty (write include: ".*" to take every topic)'
+    ]
+
+
+def test_sets_reach_every_place() -> None:
+    config = config_of(
+        "topics: {overrides: {old: {grow: true}}}",
+        "name=other",
+        "hub.kafka.security.protocol=SSL",
+        "hub.producer.linger.ms=7",
+        "sources.eu.consumer.fetch.min.bytes=9",
+        "sources.eu.topics.include=[a, b]",
+        "sources.us={bootstrap_servers: 'us:1', topics: {include: x}}",
+        "sources.us.start=latest",
+        "topics.overrides.a.b.partitions=3",
+        "topics.overrides.c.d={partitions: 4}",
+        "topics.rename=${cluster}.${topic}",
+        "checkpoint.storage_options.AWS_REGION=eu",
+        "spark.conf.spark.ui.enabled=true",
+        "spark.jars='/x'",
+        "topics.replication_factor=null",
+    )
+    assert config.name == "other"
+    assert config.hub.kafka == {"security.protocol": "SSL"}
+    assert config.hub.producer == {"linger.ms": "7"}
+    assert config.sources["eu"].consumer == {"fetch.min.bytes": "9"}
+    assert config.sources["eu"].topics.include == ["a", "b"]
+    assert config.sources["us"].start == "latest"
+    assert config.topics.overrides == {
+        "old": {"grow": True},
+        "a.b": {"partitions": 3},
+        "c.d": {"partitions": 4},
+    }
+    assert config.topics.rename == "${cluster}.${topic}"
+    assert config.checkpoint.storage_options == {"AWS_REGION": "eu"}
+    assert config.spark.conf == {"spark.ui.enabled": "true"}
+    assert config.spark.jars == "/x"
+
+
+def test_a_set_keeps_text_that_yaml_would_cut_or_refuse() -> None:
+    jaas = 'x.PlainLoginModule required username="a: b" password="c #d=e";'
+    config = config_of("", f"sources.eu.kafka.sasl.jaas.config={jaas}")
+    assert config.sources["eu"].kafka["sasl.jaas.config"] == jaas
+
+
+def test_a_set_regex_that_is_no_yaml_list_is_text() -> None:
+    config = config_of("", "sources.eu.topics.include=[a-z]+.*")
+    assert config.sources["eu"].topics.include == "[a-z]+.*"
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        ("x", "--set x: is not a.b=c"),
+        ("=x", "--set : is not a.b=c"),
+        ("a..b=x", "--set a..b: is not a.b=c"),
+        ("name.x=1", "--set name.x: name is a value and has nothing below it"),
+        ("stream.lans=1", "stream.lans: unknown key (did you mean lanes?)"),
+        ("streem.lanes=1", "streem: unknown key (did you mean stream?)"),
+    ],
+)
+def test_bad_sets(item: str, expected: str) -> None:
+    text = MINIMAL + "name: x\n"
+    assert problems_of(text, item) == [expected]
+
+
+def test_sets_alone_make_a_config() -> None:
+    sets = [
+        "hub.bootstrap_servers=h:1",
+        "sources.a.bootstrap_servers=a:1",
+        "sources.a.topics.include=x",
+    ]
+    assert load(None, sets, {}).sources["a"].bootstrap_servers == "a:1"
+
+
+def test_references(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("p${NOT}w\n\n", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(
+        MINIMAL
+        + """
+name: ${NAME}
+checkpoint: {path: "${ROOT:-/var}/${NAME}/$${x}${EMPTY:-}"}
+spark: {conf: {a.password: "${file:secret}", b: "${file:%s}"}}
+topics: {rename: "${PREFIX}.${cluster}.${topic}"}
+"""
+        % (tmp_path / "secret"),
+        encoding="utf-8",
+    )
+    env = {"NAME": "n1", "PREFIX": "pre"}
+    config = load(tmp_path / "config.yaml", ["spark.conf.c=${NAME}"], env)
+    assert config.name == "n1"
+    assert config.checkpoint.path == "/var/n1/${x}"
+    assert config.spark.conf == {"a.password": "p${NOT}w\n", "b": "p${NOT}w\n", "c": "n1"}
+    assert config.topics.rename == "pre.${cluster}.${topic}"
+
+
+def test_references_give_numbers_and_lists_their_values() -> None:
+    config = config_of(
+        "topics: {partitions: '${N}', create: '${C}', config_exclude: ['${R}']}",
+        env={"N": "8", "C": "false", "R": "a.*"},
+    )
+    assert (config.topics.partitions, config.topics.create) == (8, False)
+    assert config.topics.config_exclude == ["a.*"]
+
+
+def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AGGREGATOR_TEST_NAME", "from-env")
+    assert load_text(MINIMAL + "name: ${AGGREGATOR_TEST_NAME}").name == "from-env"
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("${NO}", "environment variable NO is not set (export NO=..., or write ${NO:-default})"),
+        ("${file:gone}", "cannot read gone: No such file or directory"
+         " (check the path in ${file:PATH})"),
+        ("${file:/}", "cannot read /: Is a directory (check the path in ${file:PATH})"),
+        ("${a b}", "'${a b}' is no reference (write ${NAME}, ${NAME:-default} or ${file:PATH};"
+         " $${ for a literal ${)"),
+        ("x${OPEN", "'${' is not closed by '}' (write $${ for a literal ${)"),
+        ("${}", "'${}' is no reference (write ${NAME}, ${NAME:-default} or ${file:PATH};"
+         " $${ for a literal ${)"),
+    ],
+)  # fmt: skip
+def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expected: str) -> None:
+    assert problems_with(f"topics: {{partitions: '{value}'}}") == [f"topics.partitions: {expected}"]
+
+
+def test_a_file_that_is_not_text_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "jks").write_bytes(b"\xfe\xed\xfe\xed")
+    with pytest.raises(ConfigError) as caught:
+        load_text(MINIMAL + "name: ${file:jks}", env={}, folder=tmp_path)
+    assert caught.value.problems[0].reason == f"cannot read {tmp_path}/jks: not UTF-8 text"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    gone = tmp_path / "gone.yaml"
+    with pytest.raises(ConfigError) as caught:
+        load(gone, env={})
+    assert str(caught.value) == (
+        f"1 problem in {gone}:\n"
+        "  - cannot read it: No such file or directory (give the config with -c FILE)"
+    )
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xff")
+    with pytest.raises(ConfigError, match="is not UTF-8 text"):
+        load(tmp_path / "binary.yaml", env={})
+
+
+def test_no_error_holds_a_secret() -> None:
+    more = """
+checkpoint: {storage_options: {AWS_SECRET_ACCESS_KEY: [hunter2]}}
+spark: {conf: {my.password: {hunter2: hunter2}}}
+topics: {rename: "http://u:hunter2@x/"}
+"""
+    with pytest.raises(ConfigError) as caught:
+        load_text(MINIMAL + more, env={})
+    chain: Any = caught.value
+    while chain is not None:
+        assert "hunter2" not in str(chain)
+        chain = chain.__cause__ or chain.__context__

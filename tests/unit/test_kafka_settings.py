@@ -1,0 +1,363 @@
+"""Kafka settings as the Java clients and librdkafka want them."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from aggregator.config.jaas import parse_jaas
+from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings
+from aggregator.config.librdkafka import NUMBERS, SAME
+from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig, TopicSelection
+from aggregator.errors import ConfigError
+
+# A self-signed certificate and its key, made for these tests and used nowhere else.
+KEY = """-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgFYi3jKJQflyqjFj4
+8MlQj90ELuXQl13MuO7Nzpg1+TKhRANCAAQAn19odNUtf0O0Q6AHk5UKgK5IHu7D
+4sydS5udgr3/Oe9vIzBu+cCq/2Gil8u1AtFynQF06UiiQvW1FoI92Lvm
+-----END PRIVATE KEY-----
+"""
+CERTIFICATE = """-----BEGIN CERTIFICATE-----
+MIIBdDCCARugAwIBAgIURqSAtv3h0THIKPjmr9QPtmIZUSwwCgYIKoZIzj0EAwIw
+DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjEwOTQyNTBaGA8yMTI2MTAyODA5NDI1
+MFowDzENMAsGA1UEAwwEdGVzdDBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABACf
+X2h01S1/Q7RDoAeTlQqArkge7sPizJ1Lm52Cvf85728jMG75wKr/YaKXy7UC0XKd
+AXTpSKJC9bUWgj3Yu+ajUzBRMB0GA1UdDgQWBBTlI5N5aqWdkH7T1otizmnqhXjj
+QTAfBgNVHSMEGDAWgBTlI5N5aqWdkH7T1otizmnqhXjjQTAPBgNVHRMBAf8EBTAD
+AQH/MAoGCCqGSM49BAMCA0cAMEQCIBTyQ8KpI33P1m7/0PBWyD2D5D8+fZ1FXJcy
+cnN/X4GKAiAxYLn+LNrYlDo7Jp8ZqpdAa7oZXF5wEJyDTvLLXiKg4w==
+-----END CERTIFICATE-----
+"""
+PKCS12 = base64.b64decode(
+    """
+MIIEDAIBAzCCA8IGCSqGSIb3DQEHAaCCA7MEggOvMIIDqzCCAmIGCSqGSIb3DQEHBqCCAlMwggJPAgEAMIICSAYJKoZIhvcN
+AQcBMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjwR7raF/cWBQICCAAwDAYIKoZIhvcNAgkFADAdBglghkgBZQME
+ASoEEGgCOj4vSv+0pRHEXQQaz3SAggHgKgfSqCtHqMB1NifmOe+glvyNcxvN/vjOzRrsyeVwoA3WBqT0AqDHyqEtSSAJR0NH
+V7TniEkj8igC87eK0nu396NzzUQ1n5lIHjuxRBUWtBVXKbtcN9mBUPDK+XhflCjs+BBK7VZpsHwriNbsfzPk9AamleK7005F
++Qgp3A369G/SA3ojUxk2RXo3Mh4jUePuakDo26Y4b2BX+eDkGMGMtwbI/6U+GykNKLTztz8GsYY3meGP3dHR46RS7ST82Nx1
+zEWpEE5BrbXI+aRmIMjqWOZ+bQIbqDxvNc1OXsiIbXNMi2IJtiV0U3kCGBeQaWbJX1EjIkJ44fBsWWuLou0eHHEGqUuTMK7B
+tJQna+2J214UerUWRehwBYa+op+S7tVONlEphk0rrUF93UyC40R2GxdFzTfauyVQ+crJ902EiJxyDP0xtnXMg0chNsb12EYT
+iuKjganjEnqCpHq3rVeIFAYuCNbC4FoGgA6pkCTRw2y7wqPawfzcXg5622UZSiI7ycQR6pt4o8RN31b+kfCzO1HzrY770VaN
+v6DojU8mfLy2x3PbNFu8ASwUmS3q6UCbDUYTtwv66cvVoByKRf+1pk7EqcbFuyuB/ApIR+2fkHkeIL/bYiOBTy+BY1z/Na4s
+MIIBQQYJKoZIhvcNAQcBoIIBMgSCAS4wggEqMIIBJgYLKoZIhvcNAQwKAQKgge8wgewwVwYJKoZIhvcNAQUNMEowKQYJKoZI
+hvcNAQUMMBwECIKZf38EP2qOAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQk2TLzTrPa/rDSkc3gkHU+QSBkF4x
+HLGnA6w7thh9s7fpCnyumejD0QpkeGOcUtBSE3rwrm+Mhw5c6LGwthBjKQ0l0iqXlFCiLAgIb5GDXuphJoeAcCLLaSEq//PY
+q4lK4jpLkh0AKLqzyvTjHpEfU/8Ww/DITbDCpdcMs4ZRYZbyY8f7XU8B56fNzAsr9tN2p8FN8dy8BDYOQM4KgqdUlxEtNDEl
+MCMGCSqGSIb3DQEJFTEWBBSKdmvzdFvzBx+MPRRKeOorqdUc1zBBMDEwDQYJYIZIAWUDBAIBBQAEINBEXCZOgEGEwlTsdkVG
+SgI5l2chHykKX0d89Ke3bUfgBAihpLKYweqkdgICCAA=
+"""
+)
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+TLS = {"security.protocol": "SSL"}
+
+
+def cluster(**settings: str) -> ClusterConfig:
+    return ClusterConfig(bootstrap_servers="127.0.0.1:1", kafka=settings)
+
+
+def translated(settings: dict[str, str]) -> dict[str, str]:
+    """The settings in librdkafka's words, after librdkafka itself has taken them."""
+    found = librdkafka_settings(cluster(**settings))
+    quiet = logging.getLogger("tests.quiet")
+    quiet.setLevel(logging.CRITICAL)
+    AdminClient({**found}, logger=quiet)
+    assert found.pop("bootstrap.servers") == "127.0.0.1:1"
+    return found
+
+
+def refused(settings: dict[str, str]) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        librdkafka_settings(cluster(**settings))
+    return [str(problem) for problem in caught.value.problems]
+
+
+def test_consumers_read_committed_and_create_nothing() -> None:
+    assert jvm_settings(cluster(), "consumer") == {
+        "allow.auto.create.topics": "false",
+        "bootstrap.servers": "127.0.0.1:1",
+        "isolation.level": "read_committed",
+    }
+
+
+def test_admin_clients_have_no_settings_of_ours() -> None:
+    assert jvm_settings(cluster(), "admin") == {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def test_producers_are_safe_whatever_is_asked() -> None:
+    hub = HubConfig(
+        bootstrap_servers="h:1",
+        kafka={"acks": "1", "linger.ms": "1", "batch.size": "2"},
+        producer={"enable.idempotence": "false", "linger.ms": "9"},
+    )
+    found = jvm_settings(hub, "producer")
+    assert (found["acks"], found["enable.idempotence"]) == ("all", "true")
+    assert (found["linger.ms"], found["batch.size"]) == ("9", "2")
+    assert found["compression.type"] == "lz4"
+    assert int(found["buffer.memory"]) >= int(found["max.request.size"])
+
+
+def test_the_nearer_map_wins_and_each_client_gets_its_own() -> None:
+    source = SourceConfig(
+        bootstrap_servers="s:1",
+        topics=TopicSelection(include="x"),
+        kafka={"client.rack": "a", "linger.ms": "3", "my.plugin": "x", "fetch.min.bytes": "1"},
+        consumer={"fetch.min.bytes": "2"},
+    )
+    assert jvm_settings(source, "consumer") == {
+        "allow.auto.create.topics": "false",
+        "bootstrap.servers": "s:1",
+        "client.rack": "a",
+        "fetch.min.bytes": "2",
+        "isolation.level": "read_committed",
+        "my.plugin": "x",
+    }
+    assert jvm_settings(source, "admin") == {"bootstrap.servers": "s:1", "my.plugin": "x"}
+
+
+def test_names_that_are_the_same() -> None:
+    settings = {
+        "client.id": "c",
+        "client.rack": "r",
+        "client.dns.lookup": "use_all_dns_ips",
+        "metadata.recovery.strategy": "rebootstrap",
+        "sasl.kerberos.kinit.cmd": "kinit",
+        "sasl.kerberos.service.name": "kafka",
+        "ssl.key.password": "p",
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1",
+    }
+    assert set(settings) == set(SAME)
+    assert translated(settings) == settings
+
+
+@pytest.mark.parametrize("value", ["1", "20000", "2147483647"])
+def test_numbers_are_moved_into_the_range_that_is_taken(value: str) -> None:
+    for name, (theirs, low, high) in NUMBERS.items():
+        expected = str(min(max(int(value), low), high))
+        assert translated({name: value})[theirs] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "first", "longest"),
+    [
+        ({"reconnect.backoff.ms": "20000"}, "20000", "20000"),
+        ({"reconnect.backoff.ms": "20"}, "20", "1000"),
+        ({"reconnect.backoff.max.ms": "1"}, "1", "1"),
+        ({"reconnect.backoff.max.ms": "70"}, "50", "70"),
+        ({"reconnect.backoff.ms": "9", "reconnect.backoff.max.ms": "7"}, "7", "7"),
+    ],
+)
+def test_backoffs_are_in_order(given: dict[str, str], first: str, longest: str) -> None:
+    assert translated(given) == {
+        "reconnect.backoff.ms": first,
+        "reconnect.backoff.max.ms": longest,
+    }
+
+
+def test_minus_one_is_the_default_of_the_system() -> None:
+    assert translated({"send.buffer.bytes": "-1", "receive.buffer.bytes": "-1"}) == {}
+
+
+def test_a_number_that_is_none() -> None:
+    assert refused({"request.timeout.ms": "1s"}) == [
+        "kafka.request.timeout.ms: '1s' is not a whole number"
+    ]
+
+
+def test_what_only_java_knows_is_left_out() -> None:
+    settings = {
+        "linger.ms": "5",
+        "fetch.min.bytes": "1",
+        "metric.reporters": "x",
+        "ssl.protocol": "TLSv1.3",
+        "sasl.login.callback.handler.class": "x",
+        "my.plugin": "x",
+    }
+    assert translated(settings) == {}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "theirs"), [("", "none"), ("https", "https"), ("HTTPS", "https")]
+)
+def test_host_names_are_checked_as_in_java(algorithm: str, theirs: str) -> None:
+    name = "ssl.endpoint.identification.algorithm"
+    assert translated({**TLS, name: algorithm}) == {"security.protocol": "ssl", name: theirs}
+
+
+def test_pem_text() -> None:
+    found = translated(
+        {
+            **TLS,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.certificates": CERTIFICATE,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.certificate.chain": CERTIFICATE,
+            "ssl.keystore.key": KEY,
+        }
+    )
+    assert found == {
+        "security.protocol": "ssl",
+        "ssl.ca.pem": CERTIFICATE,
+        "ssl.certificate.pem": CERTIFICATE,
+        "ssl.key.pem": KEY,
+    }
+
+
+def test_pem_text_in_one_line_gets_its_line_breaks() -> None:
+    one_line = " ".join(CERTIFICATE.split("\n")) + " " + " ".join(CERTIFICATE.split("\n"))
+    found = translated({**TLS, "ssl.truststore.certificates": one_line})
+    assert found["ssl.ca.pem"] == CERTIFICATE * 2
+
+
+def test_pem_files(tmp_path: Path) -> None:
+    store = tmp_path / "store.pem"
+    store.write_text(KEY + CERTIFICATE, encoding="ascii")
+    trust = tmp_path / "ca.pem"
+    trust.write_text(CERTIFICATE, encoding="ascii")
+    found = translated(
+        {
+            **TLS,
+            "ssl.truststore.type": "pem",
+            "ssl.truststore.location": str(trust),
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(store),
+        }
+    )
+    assert found == {
+        "security.protocol": "ssl",
+        "ssl.ca.location": str(trust),
+        "ssl.certificate.location": str(store),
+        "ssl.key.location": str(store),
+    }
+
+
+@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12"}])
+def test_a_pkcs12_keystore_goes_as_it_is(kind: dict[str, str], tmp_path: Path) -> None:
+    store = tmp_path / "client.p12"
+    store.write_bytes(PKCS12)
+    settings = {**TLS, **kind, "ssl.keystore.location": str(store)}
+    assert translated({**settings, "ssl.keystore.password": "p12pass"}) == {
+        "security.protocol": "ssl",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": "p12pass",
+    }
+    assert refused(settings) == ["kafka.ssl.keystore.password: is required for a PKCS12 keystore"]
+
+
+def test_java_stores_are_refused_with_the_way_out() -> None:
+    assert refused(
+        {**TLS, "ssl.truststore.location": "/t.jks", "ssl.keystore.location": "/k.jks"}
+    ) == [
+        "kafka.ssl.truststore.location: a JKS truststore cannot be read by librdkafka (convert it"
+        " to PEM with keytool and openssl, and set ssl.truststore.type: PEM)",
+        "kafka.ssl.keystore.location: a JKS keystore cannot be read by librdkafka (convert it"
+        " to PEM with keytool and openssl, and set ssl.keystore.type: PEM)",
+    ]
+    assert refused({"ssl.truststore.location": "/t.p12"})[0].startswith(
+        "kafka.ssl.truststore.location: a PKCS12 truststore cannot be read by librdkafka"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)],
+)
+def test_passwords(mechanism: str, module: str) -> None:
+    found = translated(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{module} username="a b" password="q\\"u;o=te\\\\";',
+        }
+    )
+    assert found == {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanisms": mechanism,
+        "sasl.username": "a b",
+        "sasl.password": 'q"u;o=te\\',
+    }
+
+
+def test_tokens() -> None:
+    found = translated(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+            "sasl.jaas.config": f'{OAUTH} clientId="i" clientSecret="s" scope="k"'
+            ' extension_cluster="lkc" extension_pool="p";',
+        }
+    )
+    assert found == {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.method": "oidc",
+        "sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:1/token",
+        "sasl.oauthbearer.client.id": "i",
+        "sasl.oauthbearer.client.secret": "s",
+        "sasl.oauthbearer.scope": "k",
+        "sasl.oauthbearer.extensions": "cluster=lkc,pool=p",
+    }
+
+
+def test_kerberos() -> None:
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.jaas.config": "com.sun.security.auth.module.Krb5LoginModule required"
+        ' useKeyTab=true keyTab="/k.tab" principal="me@REALM";',
+    }
+    # Whether librdkafka was built with Kerberos is its own matter, so no client is made here.
+    assert librdkafka_settings(cluster(**settings)) == {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "sasl_plaintext",
+        "sasl.kerberos.keytab": "/k.tab",
+        "sasl.kerberos.principal": "me@REALM",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.mechanisms": "GSSAPI",
+    }
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism: librdkafka has no mechanism"
+         " AWS_MSK_IAM (one of GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER)"),
+        ({"sasl.mechanism": "PLAIN"}, "sasl.jaas.config: is required for SASL PLAIN"
+         " (write sasl.jaas.config: ...LoginModule required ...;)"),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u" password="p"'},
+         "sasl.jaas.config: does not end with ';'"
+         ' (write MODULE required username="..." password="...";)'),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "hunter2"},
+         "sasl.jaas.config: does not begin with a login module and 'required'"
+         ' (write MODULE required username="..." password="...";)'),
+        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u";'},
+         'sasl.jaas.config: has no password="..."'),
+        ({"sasl.mechanism": "OAUTHBEARER",
+          "sasl.jaas.config": f'{OAUTH} clientId="i" clientSecret="s";'},
+         "sasl.oauthbearer.token.endpoint.url: is required"
+         " (librdkafka takes tokens from an OpenID Connect endpoint only)"),
+    ],
+)  # fmt: skip
+def test_logins_that_cannot_work(settings: dict[str, str], expected: str) -> None:
+    assert refused({"security.protocol": "SASL_SSL", **settings}) == [f"kafka.{expected}"]
+
+
+def test_a_login_is_not_read_where_it_is_not_used() -> None:
+    settings = {"security.protocol": "SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "x"}
+    assert translated(settings) == {"security.protocol": "ssl"}
+
+
+def test_login_lines() -> None:
+    login = parse_jaas('a.b.Module REQUIRED\n x=1\n y=\'a \\\' b\' z="\\n" e.f-g="" ; ')
+    assert login.module == "Module"
+    assert login.options == {"x": "1", "y": "a ' b", "z": "\n", "e.f-g": ""}
+    assert "secret" not in repr(parse_jaas('a.B required password="secret";'))
+    with pytest.raises(ValueError, match="after 1 options"):
+        parse_jaas('a.B required x="1" y;')

@@ -1,0 +1,187 @@
+"""The whole plan from config and discovery: matching, identities, history, JSON."""
+
+import json
+from typing import Any
+
+import pytest
+
+from aggregator.config.schema import Config
+from aggregator.errors import RefusedError
+from aggregator.model import (
+    ClusterFacts,
+    ClusterFailure,
+    Discovery,
+    FailureKind,
+    Route,
+    TopicFacts,
+)
+from aggregator.plan import Plan, make_plan
+from aggregator.plan.history import duration
+
+
+def config(includes: dict[str, str] | None = None, **rest: Any) -> Config:
+    includes = includes or {"eu": "orders", "us": "orders"}
+    sources = {
+        alias: {"bootstrap_servers": "a:1", "topics": {"include": include}}
+        for alias, include in includes.items()
+    }
+    return Config.model_validate({"hub": {"bootstrap_servers": "h:1"}, "sources": sources, **rest})
+
+
+def cluster(alias: str, cluster_id: str = "", **topics: int) -> ClusterFacts:
+    facts = {
+        name: TopicFacts(name, f"{alias}-{name}", count, 1, internal=name.startswith("__"))
+        for name, count in topics.items()
+    }
+    return ClusterFacts(alias, cluster_id or alias.upper(), 1, facts)
+
+
+EU = cluster("eu", orders=6, payments=2, __consumer_offsets=50)
+US = cluster("us", orders=3)
+HUB = cluster("hub")
+
+
+def plan(cfg: Config, *found: ClusterFacts, hub: ClusterFacts = HUB, **rest: Any) -> Plan:
+    return make_plan(cfg, Discovery({facts.alias: facts for facts in found}), hub, **rest)
+
+
+def test_two_sources_into_one_topic() -> None:
+    result = plan(config(topics={"partitions": 4}), EU, US)
+    assert result.routes == (
+        Route("eu", "orders", "orders", 6, 4),
+        Route("us", "orders", "orders", 3, 4),
+    )
+    assert [(lane.name, len(lane.partitions)) for lane in result.lanes] == [("eu", 6), ("us", 3)]
+    assert result.slots.required == 9
+    assert {(it.topic, it.reason) for it in result.skipped} == {
+        ("payments", "not included"),
+        ("__consumer_offsets", "internal topic, never taken"),
+    }
+    assert not result.warnings and not result.refusals
+    result.raise_if_refused()
+
+
+def test_rename_and_rules_of_the_hub_topic_reach_the_route() -> None:
+    overrides = {"eu.orders": {"partition_by": "source_partition", "transform": "a:b"}}
+    result = plan(config(topics={"rename": "${cluster}.${topic}", "overrides": overrides}), EU, US)
+    assert result.routes == (
+        Route("eu", "orders", "eu.orders", 6, 6, "source_partition", "a:b"),
+        Route("us", "orders", "us.orders", 3, 3),
+    )
+
+
+def test_a_failed_source_is_left_out_with_a_warning() -> None:
+    failure = ClusterFailure("us", FailureKind.TIMEOUT, "no answer in 10 s", "is it up?")
+    result = make_plan(config(), Discovery({"eu": EU}, {"us": failure}), HUB)
+    assert [route.cluster for route in result.routes] == ["eu"]
+    assert "us: timeout: no answer in 10 s" in result.warnings[0]
+    assert "left out until it can be reached" in result.warnings[0]
+    assert result.to_dict()["failed"]["us"]["kind"] == "timeout"
+
+
+def test_internal_topics_named_literally_are_refused() -> None:
+    result = plan(config({"eu": "orders|__consumer_offsets"}), EU)
+    assert "sources.eu.topics.include names __consumer_offsets" in result.refusals[0]
+    assert [route.topic for route in result.routes] == ["orders"]
+    with pytest.raises(RefusedError, match="__consumer_offsets"):
+        result.raise_if_refused()
+
+
+def test_the_hub_as_its_own_source_is_refused() -> None:
+    result = plan(config({"eu": "orders"}), EU, hub=cluster("hub", "EU"))
+    assert "source eu is the hub itself" in result.refusals[0]
+
+
+def test_two_aliases_of_one_cluster() -> None:
+    same = cluster("us", "EU", orders=6, payments=2)
+    refused = plan(config(), EU, same)
+    assert "both take orders" in refused.refusals[0]
+    apart = plan(config({"eu": "orders", "us": "payments"}), EU, same)
+    assert not apart.refusals
+    assert "do not overlap" in apart.warnings[0]
+
+
+def test_nothing_matches_now() -> None:
+    result = plan(config({"eu": "no.*such"}), EU)
+    assert result.routes == () and result.lanes == ()
+    assert result.warnings == (
+        "source eu: no topic matches sources.eu.topics now; new ones may come",
+    )
+
+
+def test_a_literal_topic_that_does_not_exist() -> None:
+    result = plan(config({"eu": "orders|paymnets"}), EU)
+    assert result.warnings == (
+        "source eu: topic paymnets does not exist, or we may not see it; did you mean payments?",
+    )
+
+
+def test_two_topics_of_one_source_into_one() -> None:
+    result = plan(config({"eu": ".*"}, topics={"rename": "all"}), EU)
+    assert len(result.routes) == 2
+    assert "topics orders, payments all flow into hub topic all" in result.warnings[0]
+    assert not result.refusals
+
+
+def test_a_topic_that_cannot_be_described_is_skipped_and_named() -> None:
+    result = plan(config({"eu": "orders|payments"}), cluster("eu", orders=0, payments=2))
+    assert [route.topic for route in result.routes] == ["payments"]
+    assert "orders is selected but cannot be described" in result.warnings[0]
+
+
+def test_too_few_slots_refuse_the_plan() -> None:
+    result = plan(config(spark={"master": "local[8]"}), EU, US)
+    assert "8 task slots for 9 source partitions" in result.refusals[0]
+    assert not plan(config(spark={"master": "local[9]"}), EU, US).refusals
+
+
+def test_running_lanes_are_kept() -> None:
+    before = plan(config(), EU).lanes
+    assert plan(config(), EU, US, current_lanes=before).lanes[0] is not None
+    assert plan(config(), EU, US, current_lanes=before).lanes[:1] == before
+
+
+@pytest.mark.parametrize(
+    ("age_days", "policy", "warned"),
+    [(30, "delete", True), (6, "delete", False), (30, "compact", False)],
+)
+def test_history_older_than_the_hub_keeps_it(age_days: int, policy: str, warned: bool) -> None:
+    now = 1_800_000_000_000
+    orders = TopicFacts("orders", "i", 6, 1, cleanup_policy=policy)
+    result = plan(
+        config({"eu": "orders"}),
+        ClusterFacts("eu", "EU", 1, {"orders": orders}),
+        oldest_record_ms={("eu", "orders"): now - age_days * 86_400_000},
+        now_ms=now,
+    )
+    assert bool(result.warnings) is warned
+    if warned:
+        assert "oldest record is 30 days old" in result.warnings[0]
+        assert "keeps 7 days" in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (604_800_000, "7 days"),
+        (86_400_000, "1 day"),
+        (90_000_000, "25 hours"),
+        (5_400_000, "90 minutes"),
+        (5_000, "5 seconds"),
+        (5, "5 ms"),
+    ],
+)
+def test_duration(ms: int, text: str) -> None:
+    assert duration(ms) == text
+
+
+def test_the_plan_is_json() -> None:
+    hub = ClusterFacts("hub", "HUB", 1, {"orders": TopicFacts("orders", "h", 3, 1)})
+    result = plan(config({"eu": ".*"}, topics={"grow": True}), EU, hub=hub)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert [action["action"] for action in data["actions"]] == ["grow", "alter", "create"]
+    assert data["routes"][0]["hub_partitions"] == 6
+    assert data["lanes"][0]["partitions"][0] == "eu/orders-0"
+    assert data["slots"] == {"master": "local[1024]", "slots": 1024, "required": 8}
+    assert data["sources"]["eu"] == {"cluster_id": "EU", "brokers": 1, "topics": 3}
+    assert data["refusals"] == []
