@@ -113,6 +113,17 @@ class CheckpointStatus(Part):
     error: str = ""
 
 
+class RecoveryStatus(Part):
+    """What the last recovery after an unclean stop did; counts of offsets and records."""
+
+    at: datetime
+    partitions: int
+    tail: int = Field(description="offsets of the hub tail that were read")
+    found: int = Field(description="records found in the hub beyond the checkpoint")
+    replayed: int = Field(description="records that were missing, and were written")
+    seconds: float
+
+
 class Status(Part):
     """The whole document."""
 
@@ -130,5 +141,6 @@ class Status(Part):
     lanes: tuple[LaneStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
     checkpoint: CheckpointStatus
+    recovery: RecoveryStatus | None = None
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

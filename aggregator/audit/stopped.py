@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pyarrow.compute as pc
@@ -173,10 +173,8 @@ def stopped_lag(config: Config) -> LagReport:
         return make_report(config.name, (), running=False, at=to_moment(now_ms), notes=(note,))
     last_ms = commits[0].committed_at_ms
     state = state_at(place.path, place.storage_options)
-    earlier = State()
     recent = [one for one in commits if one.committed_at_ms >= last_ms - RATE_WINDOW_MS]
-    if len(recent) > 1:
-        earlier = state_at(place.path, place.storage_options, seq=recent[-1].seq)
+    earlier = first_readings(place, recent[-1].seq)
     silent = (now_ms - last_ms) / 1000
     patience = SILENT_INTERVALS * config.stream.checkpoint_interval + SILENT_GRACE_SECONDS
     running = not state.clean and silent <= patience
@@ -192,12 +190,16 @@ def stopped_lag(config: Config) -> LagReport:
     return make_report(config.name, rows, running=running, at=to_moment(now_ms), notes=notes)
 
 
-def lag_rows(entries: Iterable[tuple[SourcePartition, Entry]], earlier: State) -> list[LagRow]:
-    """A row per entry, with its rates since an earlier state."""
+def lag_rows(
+    entries: Iterable[tuple[SourcePartition, Entry]], earlier: Mapping[SourcePartition, Reading]
+) -> list[LagRow]:
+    """A row per entry, with its rates since an earlier reading."""
     rows = []
     for sp, entry in entries:
-        old = earlier.entries.get(sp)
-        rate = rates(_reading(old), _reading(entry)) if old is not None else Rates()
+        old, now = earlier.get(sp), entry.snapshot.snapshot_at_ms / 1000
+        rate = Rates()
+        if old is not None:
+            rate = rates(old, Reading(now, entry.position, entry.log_end))
         rows.append(
             LagRow(
                 cluster=sp.cluster,
@@ -214,8 +216,20 @@ def lag_rows(entries: Iterable[tuple[SourcePartition, Entry]], earlier: State) -
     return rows
 
 
-def _reading(entry: Entry) -> Reading:
-    return Reading(entry.snapshot.snapshot_at_ms / 1000, entry.position, entry.log_end)
+def first_readings(place: CheckpointConfig, since_seq: int) -> dict[SourcePartition, Reading]:
+    """The first that the commits from `since_seq` on say of each partition."""
+    delta = open_delta(place.path, place.storage_options)
+    if delta is None:
+        return {}
+    with translated(place.path, "read"):
+        wanted = (pc.field("kind") == POSITION) & (pc.field("seq") >= since_seq)
+        rows = delta.to_pyarrow_dataset().to_table(filter=wanted).sort_by([("seq", "descending")])
+    return {
+        SourcePartition(row["cluster"], row["topic"], row["partition"]): Reading(
+            row["snapshot_at"].timestamp(), row["offset"], row["log_end"]
+        )
+        for row in rows.to_pylist()
+    }
 
 
 def _committed_at(place: CheckpointConfig, seq: int) -> dict[int, int]:

@@ -30,9 +30,10 @@ def check(
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Check that every cluster can be reached, that we have the rights, and its limits.
+    """Check reach, rights and limits of every cluster.
 
-    All clusters are asked at once. Ends with 3 when anything is not well.
+    All clusters are asked at once; nothing is read or written. Ends with 3 when anything is not
+    well.
     """
     config = load_config(ctx, config_file, sets)
     results = check_all(config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Annotated
 
@@ -20,6 +21,18 @@ EXAMPLES = (
     "aggregator lag -c aggregator.yaml --watch 5",
     "aggregator lag -o json | jq '.totals'",
 )
+LAG_COLUMNS = (
+    "source",
+    "topic",
+    "partition",
+    "position",
+    "log end",
+    "lag",
+    "bytes",
+    "lane",
+    "state",
+    "why",
+)
 CLEAR = "\x1b[2J\x1b[H"
 
 
@@ -35,14 +48,15 @@ def lag(
         bool, typer.Option("--bytes/--no-bytes", help="Read some waiting records for their size.")
     ] = True,
 ) -> None:
-    """Show how far behind each source partition is, and when it will have caught up.
+    """Show how far behind each source partition is.
 
-    Positions come from the running instance, else from the checkpoint; log ends are read live.
-    Lag counts offsets. A source that cannot be reached shows "unknown".
+    With totals, and when they will have caught up. Positions come from the running instance, else
+    from the checkpoint; log ends are read live. Lag counts offsets. A source that cannot be
+    reached shows "unknown".
     """
     config = load_config(ctx, config_file, sets)
     while True:
-        if watch is not None and output is Output.TABLE and _is_terminal():
+        if watch is not None and output is Output.TABLE and sys.stdout.isatty():
             typer.echo(CLEAR, nl=False)
         show(report_of_lag(ctx, find_lag(config, sizes=sizes)), output)
         if watch is None:
@@ -63,11 +77,10 @@ def find_lag(config: Config, *, sizes: bool = True) -> LagReport:
 
 def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
     """Rows and totals as a report; what is unknown says so in words."""
-    numbers = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes", "in/s"})
+    numbers = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes"})
     rows = Table(
         "Lag",
-        ("source", "topic", "partition", "position", "log end", "lag", "bytes", "lane", "state")
-        + ("why",),
+        LAG_COLUMNS,
         [
             (
                 row.cluster,
@@ -108,9 +121,3 @@ def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
 
 def _known(value: int | None) -> int | str:
     return "unknown" if value is None else value
-
-
-def _is_terminal() -> bool:
-    import sys
-
-    return sys.stdout.isatty()

@@ -7,8 +7,25 @@ from typing import Annotated
 import typer
 
 from aggregator import __version__
-from aggregator.cli import check, config, jars, lag, plan, positions, run, status
+from aggregator.cli import check, config, demo, jars, lag, plan, positions, run, status
 from aggregator.cli.failures import Commands
+from aggregator.cli.options import examples
+
+HELP = (
+    examples(
+        "aggregator demo                          two sources and a hub on this machine",
+        "aggregator check -c aggregator.yaml      can every cluster be reached and used?",
+        "aggregator plan -c aggregator.yaml       what would be done; changes nothing",
+        "aggregator run -c aggregator.yaml        run until it is stopped",
+        "aggregator lag -c aggregator.yaml        how far behind each source partition is",
+    )
+    + """
+
+\b
+The config is FILE of -c, else ./aggregator.yaml, else the file in $AGGREGATOR_CONFIG.
+Exit codes: 0 done, 2 bad config or usage, 3 a cluster cannot be reached or refuses us,
+4 data loss or conflict, 1 anything else."""
+)
 
 app = typer.Typer(
     name="aggregator",
@@ -17,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    epilog=HELP,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -37,30 +55,18 @@ def aggregator(
         bool, typer.Option("--debug", help="Show the traceback of an error (anywhere in the line).")
     ] = False,
 ) -> None:
-    """Bring many Kafka clusters together in one hub, with one Spark application.
-
-    \b
-    Examples:
-      aggregator check -c aggregator.yaml      can every cluster be reached and used?
-      aggregator plan -c aggregator.yaml       what would be done; changes nothing
-      aggregator run -c aggregator.yaml        run until it is stopped
-      aggregator lag -c aggregator.yaml        how far behind each source partition is
-
-    \b
-    The config is FILE of -c, else ./aggregator.yaml, else the file in $AGGREGATOR_CONFIG.
-    Exit codes: 0 done, 2 bad config or usage, 3 a cluster cannot be reached or refuses us,
-    4 data loss or conflict, 1 anything else.
-    """
+    """Bring many Kafka clusters together in one hub, with one Spark application."""
 
 
-app.command()(run.run)
-app.command()(plan.plan)
-app.command()(check.check)
-app.command()(status.status)
-app.command()(lag.lag)
-app.add_typer(positions.app, name="positions")
-app.command()(jars.jars)
-app.command()(config.config)
+app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
+app.command(epilog=examples(*run.EXAMPLES))(run.run)
+app.command(epilog=examples(*plan.EXAMPLES))(plan.plan)
+app.command(epilog=examples(*check.EXAMPLES))(check.check)
+app.command(epilog=examples(*status.EXAMPLES))(status.status)
+app.command(epilog=examples(*lag.EXAMPLES))(lag.lag)
+app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
+app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
+app.command(epilog=examples(*config.EXAMPLES))(config.config)
 
 
 def main() -> None:

@@ -86,3 +86,9 @@ def masked(ctx: typer.Context, text: str) -> str:
     """The text without any secret of this call's config."""
     invocation = ctx.find_object(Invocation)
     return text if invocation is None else invocation.masked(text)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help: its examples, each on a line of its own."""
+    # Backspace is how the help is told not to wrap the lines that follow.
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

@@ -23,9 +23,10 @@ def plan(
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show routes, hub topics, lanes, slots, warnings and refusals; change nothing.
+    """Show what a run would do; change nothing.
 
-    Ends with 2 when the plan is refused, with 3 when the hub cannot be reached.
+    Routes, hub topics, lanes, slots, what is not taken, warnings and refusals. Ends with 2 when
+    the plan is refused, with 3 when the hub cannot be reached.
     """
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
@@ -104,7 +105,8 @@ def _skipped(plan: Plan) -> Table:
     for skipped in plan.skipped:
         groups.setdefault((skipped.cluster, skipped.reason), []).append(skipped.topic)
     rows = [
-        (cluster, len(topics), reason, _some(topics)) for (cluster, reason), topics in groups.items()
+        (cluster, len(topics), reason, _some(topics))
+        for (cluster, reason), topics in groups.items()
     ]
     return Table("Not taken", ("source", "topics", "why", "names"), rows, frozenset({"topics"}))
 

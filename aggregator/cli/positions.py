@@ -81,9 +81,7 @@ def show_history(
         commits = history(place.path, place.storage_options, limit)
         show(report_of_commits(commits, place.path), output)
         return
-    changes = position_changes(
-        place, cluster=source, topic=topic, partition=partition, limit=limit
-    )
+    changes = position_changes(place, cluster=source, topic=topic, partition=partition, limit=limit)
     show(report_of_changes(changes), output)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from aggregator.audit.document import Status
+from aggregator.audit.document import PartitionState, RecoveryStatus, Status
 from aggregator.audit.stopped import CheckpointView, checkpoint_view
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
@@ -20,7 +20,10 @@ def status(
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show whether it runs, its sources, lanes and checkpoint; when not, the last positions."""
+    """Show what runs, or where it stopped.
+
+    Asks the running instance; without one the checkpoint tells the last positions.
+    """
     config = load_config(ctx, config_file, sets)
     found = running_status(config)
     if isinstance(found, Absent):
@@ -53,10 +56,17 @@ def report_of_status(status: Status) -> Report:
         "Partitions that are not well",
         ("source", "topic", "partition", "state", "position", "log end", "why"),
         [
-            (part.cluster, part.topic, part.partition, part.state, part.position, part.log_end)
-            + (part.reason,)
+            (
+                part.cluster,
+                part.topic,
+                part.partition,
+                part.state,
+                part.position,
+                part.log_end,
+                part.reason,
+            )
             for part in status.partitions
-            if part.state != "RUNNING"
+            if part.state is not PartitionState.RUNNING
         ],
         frozenset({"partition", "position", "log end"}),
     )
@@ -75,8 +85,16 @@ def report_of_status(status: Status) -> Report:
             unwell,
             checkpoint,
             *((f"checkpoint error: {kept.error}",) if kept.error else ()),
+            *((_recovered(status.recovery),) if status.recovery is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
+    )
+
+
+def _recovered(done: RecoveryStatus) -> str:
+    return (
+        f"Recovery at {cell(done.at)} UTC, {done.seconds:.1f} s: {done.tail:,} offsets of the hub "
+        f"read, {done.found:,} records found beyond the checkpoint, {done.replayed:,} written again"
     )
 
 

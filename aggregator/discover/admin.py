@@ -85,7 +85,12 @@ class ClusterAdmin:
         self._events: deque[KafkaError] = deque(maxlen=KEPT_EVENTS)
         self._told: set[int] = set()
         self._lines = _ClientLog()
-        own = config.consumer if isinstance(config, SourceConfig) else {}
+        # The hub's end is where it is written, whatever transactions are open there.
+        own = (
+            config.consumer
+            if isinstance(config, SourceConfig)
+            else {"isolation.level": "read_uncommitted"}
+        )
         wanted = {**config.kafka, **own}.get("isolation.level", "read_committed")
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED

@@ -17,6 +17,7 @@ from aggregator.audit.document import (
     PartitionState,
     PartitionStatus,
     Phase,
+    RecoveryStatus,
     SourceState,
     SourceStatus,
     Status,
@@ -77,6 +78,7 @@ class Board:
     epoch: int | None = None
     committed_ms: int | None = None
     checkpoint_error: str = ""
+    recovery: RecoveryStatus | None = None
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -129,6 +131,7 @@ class Board:
                     committed_at=_moment(self.committed_ms),
                     error=self.checkpoint_error,
                 ),
+                recovery=self.recovery,
                 warnings=self.warnings,
                 reason=self.reason,
             )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import Phase, SourceState, Status
+from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, apply
 from aggregator.engine.board import Board
@@ -22,24 +23,26 @@ from aggregator.engine.events import Event, EventSink
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.look import Look, Lookout
 from aggregator.engine.observer import Identity, Observer
+from aggregator.engine.orphans import Orphans
+from aggregator.engine.recovery import Recovery
 from aggregator.engine.settings import lane_settings
 from aggregator.engine.sources import SourcesWatch
+from aggregator.engine.starts import Starts
 from aggregator.errors import AggregatorError, ClusterError
 from aggregator.model import Lane, Route, SourcePartition
-from aggregator.plan.backoff import BackOff
 from aggregator.plan.lanes import plan_lanes, stagger
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import GapKind, Remembered, StartPlan, plan_positions
+from aggregator.plan.positions import StartPlan
+from aggregator.stream.lane import client_id
+from aggregator.stream.producers import producer_is_open
 from aggregator.stream.transform import check_transform
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
+DELIVERY_TIMEOUT_MS = 120_000
+"""Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
 FAILURES_ALLOWED = 3
 """`--until-caught-up` gives a lane so many tries; a run that goes on for ever gives it endless."""
-
-OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
-"""Gaps for which even a partition that runs is taken out. The others are told by comparing a
-position with the log, and the position of a running partition is a batch behind the truth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,17 @@ class Engine:
         self._stop = stop
         self._board = parts.board
         self._lanes = Lanes(parts.spark, parts.observer, parts.board, emit)
-        self._backoff = BackOff()
-        self._known_topics: dict[str, frozenset[str]] = {}
+        self._recovery = Recovery(
+            config, parts.spark, parts.observer, parts.hub, parts.board, emit, stop
+        )
+        self._starts = Starts(config, parts.observer, _orphans(config, parts.spark), emit)
         self._checked_transforms: set[str] = set()
-        self._told: dict[SourcePartition, str] = {}
         self._next_status = 0.0
-        self.held: Mapping[SourcePartition, str] = {}
+
+    @property
+    def held(self) -> Mapping[SourcePartition, str]:
+        """Partitions that do not run though they are selected, and why."""
+        return self._starts.held
 
     def begin(self, look: Look) -> None:
         """Start every lane of the first look.
@@ -101,7 +109,7 @@ class Engine:
                 self._follow(newest, first=False)
             elif newest is not None:
                 self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
-            if self._backoff.due(time.monotonic()):
+            if self._starts.due():
                 self._parts.lookout.wake()
             self.tell()
             if until_done and not self._lanes.running and not self._waiting(until_done):
@@ -145,9 +153,17 @@ class Engine:
                 raise
             self._emit(Event("plan_failed", str(error)))
             return
-        start = self._positions(look)
-        self._note_look(look, start)
-        wanted = self._wanted(plan, start)
+        start = self._starts.positions(look)
+        self._note_look(look)
+        wanted = self._starts.wanted(look, start, self._running())
+        self._board.held = self.held
+        try:
+            start = self._recovered(look, start, wanted)
+        except AggregatorError as error:
+            if first:
+                raise
+            self._emit(Event("recovery_failed", str(error)))
+            wanted -= self._parts.observer.state.unclean - self._running()
         current = [running.lane for running in self._lanes.running.values()]
         lanes = plan_lanes(
             wanted, self._config.stream.lanes, self._config.stream.max_partitions_per_lane, current
@@ -155,7 +171,11 @@ class Engine:
         changed = [lane for lane in lanes.lanes if self._is_changed(lane, plan)]
         over = {lane.name for lane in [*lanes.ended(current), *changed]} & set(self._lanes.running)
         for name, problem in self._lanes.drain(over, self._patience).items():
-            self._emit(Event("lane_unclean", f"lane {name}: {problem}", {"lane": name}))
+            # Its partitions rest until they are recovered, in whatever lane they are to be.
+            lost = next(lane for lane in current if lane.name == name)
+            self._failed(lost, problem)
+        resting = self._starts.resting()
+        changed = [lane for lane in changed if not resting & set(lane.partitions)]
         self._start(changed, plan, start, first)
 
     def _start(self, lanes: list[Lane], plan: Plan, start: StartPlan, first: bool) -> None:
@@ -178,22 +198,25 @@ class Engine:
                 if first:
                     raise
                 self._failed(lane, str(error))
-        watched = {sp for running in self._lanes.running.values() for sp in running.lane.partitions}
-        self._parts.sources.follow(watched)
+        self._parts.sources.follow(self._running())
 
     def _notice_ends(self, until_done: bool) -> None:
         lanes = {name: running.lane for name, running in self._lanes.running.items()}
         for name, problem in self._lanes.ended().items():
             if problem:
                 self._failed(lanes[name], problem)
-                if not (until_done and self._backoff.failures(name) >= FAILURES_ALLOWED):
+                if not (until_done and self._starts.backoff.failures(name) >= FAILURES_ALLOWED):
                     continue
+            self._starts.done |= set(lanes[name].partitions)
             self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
 
     def _failed(self, lane: Lane, reason: str) -> None:
-        delay = self._backoff.failed(lane.name, frozenset(lane.partitions), time.monotonic())
+        delay = self._starts.backoff.failed(lane.name, frozenset(lane.partitions), time.monotonic())
         note = self._board.lanes[lane.name]
         note.restarts += 1
+        self._starts.orphans.add(
+            client_id(lane.name, note.generation), frozenset(lane.partitions), time.monotonic()
+        )
         self._emit(
             Event(
                 "lane_failed",
@@ -205,7 +228,7 @@ class Engine:
     def _waiting(self, until_done: bool) -> bool:
         """Whether a failed lane will be tried again."""
         limit = FAILURES_ALLOWED if until_done else None
-        return self._backoff.waiting(limit)
+        return self._starts.backoff.waiting(limit)
 
     def _apply(self, plan: Plan) -> None:
         timeout = self._config.supervision.connect_timeout
@@ -221,37 +244,19 @@ class Engine:
             check_transform(self._parts.spark, name)
             self._checked_transforms.add(name)
 
-    def _positions(self, look: Look) -> StartPlan:
-        observer = self._parts.observer
-        appeared = {
-            (alias, topic)
-            for alias, facts in look.plan.sources.items()
-            if alias in self._known_topics
-            for topic in facts.topics
-            if topic not in self._known_topics[alias]
-        }
-        for alias, facts in look.plan.sources.items():
-            self._known_topics[alias] = frozenset(facts.topics)
-        known = Remembered(observer.positions, observer.state.topic_ids, observer.state.cluster_ids)
-        starts = {alias: source.start for alias, source in self._config.sources.items()}
-        return plan_positions(
-            look.plan.routes, known, look.observed, starts, look.by_time, frozenset(appeared)
-        )
+    def _running(self) -> set[SourcePartition]:
+        return {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
 
-    def _wanted(self, plan: Plan, start: StartPlan) -> set[SourcePartition]:
-        """Partitions that are to run: those with a start, and those that run and may go on."""
-        selected = {sp for route in plan.routes for sp in route.source_partitions()}
-        lost = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
-        running = {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
-        resting = self._backoff.resting(time.monotonic())
-        wanted = ((running & selected) - lost) | (set(start.positions) - resting)
-        self.held = {sp: reason for sp, reason in start.held.items() if sp not in wanted}
-        self._board.held = self.held
-        for sp, reason in self.held.items():
-            if self._told.get(sp) != reason:
-                self._emit(Event("partition_held", f"{sp}: {reason}", {"partition": str(sp)}))
-        self._told = dict(self.held)
-        return wanted
+    def _recovered(
+        self, look: Look, start: StartPlan, wanted: Collection[SourcePartition]
+    ) -> StartPlan:
+        """Recover what is to start and did not end cleanly; returns the starts after that."""
+        observer = self._parts.observer
+        unclean = (observer.state.unclean & set(wanted)) - self._running()
+        if not unclean:
+            return start
+        self._recovery.recover(unclean, look.plan, alone=not self._lanes.running)
+        return replace(start, positions=start.positions.merged(observer.positions.only(unclean)))
 
     def _is_changed(self, lane: Lane, plan: Plan) -> bool:
         running = self._lanes.running.get(lane.name)
@@ -261,14 +266,11 @@ class Engine:
         routes = tuple(route for route in plan.routes if (route.cluster, route.topic) in topics)
         return not _same(running.routes, routes)
 
-    def _note_look(self, look: Look, start: StartPlan) -> None:
+    def _note_look(self, look: Look) -> None:
         plan, board = look.plan, self._board
         for warning in plan.warnings:
             if warning not in board.warnings:
                 self._emit(Event("warning", warning))
-        for gap in start.gaps:
-            if self._told.get(gap.partition) != gap.reason:
-                self._emit(Event("gap", str(gap), {"partition": str(gap.partition)}))
         with board.lock:
             board.routes, board.warnings = plan.routes, plan.warnings
             board.hub_cluster_id = plan.hub.cluster_id
@@ -300,7 +302,17 @@ def identity_of(plan: Plan) -> Identity:
             for alias, facts in plan.sources.items()
             for name, topic in facts.topics.items()
         },
+        frozenset(plan.hub_topics),
     )
+
+
+def _orphans(config: Config, spark: SparkSession) -> Orphans:
+    """The wait for old producers: in a local master they are in this JVM and can be asked for."""
+    settings = jvm_settings(config.hub, "producer")
+    limit = int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+    if (spark.sparkContext.master or "").startswith("local["):
+        return Orphans(lambda name: producer_is_open(spark, name), limit)
+    return Orphans(None, limit)
 
 
 def _ends(look: Look) -> dict[SourcePartition, int]:

@@ -61,12 +61,12 @@ class Lanes:
         starts = positions.only(set(lane.partitions))
         restarts = self._board.lanes[lane.name].restarts if lane.name in self._board.lanes else 0
         self._note(lane, LaneState.STARTING, restarts)
-        self._observer.begin(lane.name, self._generation, starts, list(own))
+        self._observer.begin(lane.name, self._generation, starts)
         query = LaneQuery.start(
             self._spark, lane, self._generation, plan_readings(own, starts), settings
         )
         self._running[lane.name] = RunningLane(lane, own, query)
-        self._observer.watch(query, list(own))
+        self._observer.watch(query)
         self._note(lane, LaneState.RUNNING, restarts)
         self._emit(
             Event(

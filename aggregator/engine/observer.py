@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import HUB, Checkpoint
@@ -20,7 +20,7 @@ from aggregator.engine.board import LaneProgress
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.tail import HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
-from aggregator.model import Positions, Route, SourcePartition, TopicPartition
+from aggregator.model import Positions, SourcePartition
 from aggregator.stream.lane import BatchEnd, LaneQuery
 
 POLL_SECONDS = 0.25
@@ -32,16 +32,20 @@ SnapshotReader = Callable[[Iterable[str]], HubSnapshot]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id."""
+    """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id.
+
+    And the hub topics of all routes: each snapshot holds all of them, because a hub partition
+    that a snapshot does not know would have to be scanned from its beginning.
+    """
 
     cluster_ids: Mapping[str, str]
     topic_ids: Mapping[tuple[str, str], str]
+    hub_topics: frozenset[str]
 
 
 @dataclass(slots=True)
 class _Watched:
     query: LaneQuery
-    hub_topics: frozenset[str]
     batch: int = -1
     committed: float = 0.0
     pending: Checkpoint | None = None
@@ -100,32 +104,31 @@ class Observer:
             self._identity = identity
             self._log_ends = log_ends
 
-    def begin(self, name: str, generation: int, positions: Positions, routes: list[Route]) -> None:
+    def begin(self, name: str, generation: int, positions: Positions) -> None:
         """Commit the start of a lane before its query runs: from here on its end is not clean.
 
         Raises CheckpointError when it cannot be written (then the lane must not start), and
         ClusterError when the hub does not tell its end offsets.
         """
-        hub_topics = frozenset(route.hub_topic for route in routes)
         with self._lock:
-            snapshot = self._read_hub(self._hub_topics() | hub_topics)
-            self._tail.taken(snapshot)
+            snapshot = self._snapshot()
             self._tail.began(name, snapshot)
-            ends = snapshot.of_topics(hub_topics)
-            unclean = self.state.unclean & set(positions)
-            if unclean:
-                # Nobody has looked yet at what the hub holds of these: the older bound stays.
-                ends = self.state.hub_ends_for(unclean)
-            self._commit(
-                self._checkpoint(name, generation, -1, positions, snapshot, clean=False), ends
-            )
+            self._commit(self._checkpoint(name, generation, -1, positions, snapshot))
 
-    def watch(self, query: LaneQuery, routes: list[Route]) -> None:
+    def watch(self, query: LaneQuery) -> None:
         """Observe a query that has just been started after `begin`."""
         with self._lock:
-            self._lanes[query.lane.name] = _Watched(
-                query, frozenset(route.hub_topic for route in routes)
-            )
+            self._lanes[query.lane.name] = _Watched(query)
+
+    def recovered(self, positions: Positions) -> None:
+        """Commit positions that the hub was found, or made, to hold exactly.
+
+        Raises as `begin` does; then they have to be recovered again.
+        """
+        with self._lock:
+            snapshot = self._snapshot()
+            self._commit(self._checkpoint("recovery", 0, -1, positions, snapshot, clean=True))
+            self.positions = self.positions.merged(positions)
 
     def finish(self, query: LaneQuery, *, clean: bool) -> None:
         """Commit where a query got to, and observe it no more.
@@ -139,15 +142,13 @@ class Observer:
             watched = self._lanes.pop(name)
             self._see(watched)
             positions = self.positions.only(set(query.lane.partitions))
-            if clean:
-                snapshot = self._read_hub(self._hub_topics() | watched.hub_topics)
-                self._tail.taken(snapshot)
-            else:
-                snapshot = self._tail.for_batch(name)
-            checkpoint = self._checkpoint(
-                name, query.generation, watched.batch, positions, snapshot, clean=clean
+            # Where it ended cleanly, nothing beyond its positions is written: any time is right.
+            snapshot = self._snapshot() if clean else self._tail.for_batch(name)
+            self._commit(
+                self._checkpoint(
+                    name, query.generation, watched.batch, positions, snapshot, clean=clean
+                )
             )
-            self._commit(checkpoint, snapshot.of_topics(watched.hub_topics))
             self._tail.ended(name)
 
     def tick(self) -> None:
@@ -177,11 +178,8 @@ class Observer:
         }
         self.positions = self.positions.merged(ended.positions)
         snapshot = self._tail.for_batch(name)
-        watched.pending = replace(
-            self._checkpoint(
-                name, watched.query.generation, ended.batch, ended.positions, snapshot, clean=False
-            ),
-            hub_ends=snapshot.of_topics(watched.hub_topics),
+        watched.pending = self._checkpoint(
+            name, watched.query.generation, ended.batch, ended.positions, snapshot
         )
         return ended
 
@@ -192,7 +190,7 @@ class Observer:
     def _try_commit(self, watched: _Watched) -> None:
         assert watched.pending is not None
         try:
-            self._commit(watched.pending, watched.pending.hub_ends)
+            self._commit(watched.pending)
         except CheckpointConflictError as error:
             self.conflict = error
             watched.pending = None
@@ -203,10 +201,10 @@ class Observer:
             watched.committed = time.monotonic()
             watched.pending = None
 
-    def _commit(self, checkpoint: Checkpoint, hub_ends: Mapping[TopicPartition, int]) -> None:
+    def _commit(self, checkpoint: Checkpoint) -> None:
         if self.conflict is not None:
             raise self.conflict
-        self._table.append(replace(checkpoint, hub_ends=hub_ends))
+        self._table.append(checkpoint)
         self.state = self._table.load()
         self.committed_ms = time.time_ns() // 1_000_000
         if self.error:
@@ -220,7 +218,7 @@ class Observer:
         positions: Positions,
         snapshot: HubSnapshot,
         *,
-        clean: bool,
+        clean: bool = False,
     ) -> Checkpoint:
         topics = {(sp.cluster, sp.topic) for sp in positions}
         clusters = {sp.cluster for sp in positions} | {HUB}
@@ -230,7 +228,7 @@ class Observer:
             generation=generation,
             batch=batch,
             positions=positions,
-            hub_ends={},
+            hub_ends=snapshot.ends,
             snapshot_at_ms=snapshot.taken_ms,
             cluster_ids={k: v for k, v in ids.cluster_ids.items() if k in clusters},
             topic_ids={k: v for k, v in ids.topic_ids.items() if k in topics},
@@ -240,7 +238,7 @@ class Observer:
 
     def _take_snapshot(self) -> None:
         try:
-            self._tail.taken(self._read_hub(self._hub_topics()))
+            self._snapshot()
         except ClusterError as error:
             # The older snapshot stays valid; recovery would only have more to read.
             self._note_error(f"hub end offsets: {error}")
@@ -256,8 +254,10 @@ class Observer:
             self._maintain_after = time.monotonic() + MAINTENANCE_PAUSE_SECONDS
             self._note_error(f"maintenance: {error}")
 
-    def _hub_topics(self) -> frozenset[str]:
-        return frozenset().union(*(watched.hub_topics for watched in self._lanes.values()))
+    def _snapshot(self) -> HubSnapshot:
+        snapshot = self._read_hub(self._identity.hub_topics)
+        self._tail.taken(snapshot)
+        return snapshot
 
     def _note_error(self, error: str) -> None:
         if error != self.error:

@@ -21,10 +21,6 @@ class HubSnapshot:
     taken_ms: int
     ends: Mapping[TopicPartition, int]
 
-    def of_topics(self, topics: frozenset[str]) -> dict[TopicPartition, int]:
-        """The part that concerns some hub topics."""
-        return {tp: end for tp, end in self.ends.items() if tp.topic in topics}
-
 
 @dataclass(slots=True)
 class HubTail:

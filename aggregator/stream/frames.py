@@ -20,6 +20,14 @@ from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.transform import load_transform
 
+BULK_OPTIONS = {
+    # Outside real-time mode Spark asks for the log's range at every poll, two round trips each:
+    # few large polls instead of Kafka's 500 records.
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": "8388608",
+}
+"""Options of a Kafka source that reads a known range, where the user set none."""
+
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 
 

@@ -24,7 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Positions
 from aggregator.stream.drain import end_after_batch, ended_cleanly, wait_for_end, wait_for_job
-from aggregator.stream.frames import Reading, parse_offsets, read_stream, to_hub_rows
+from aggregator.stream.frames import BULK_OPTIONS, Reading, parse_offsets, read_stream, to_hub_rows
 
 IDLE_PATIENCE_SECONDS = 1.0
 
@@ -106,7 +106,7 @@ class LaneQuery:
             .queryName(name)
             .options(**settings.sink_options)
             # A producer of its own: the cached one of an older generation may still hold records.
-            .option("kafka.client.id", f"aggregator-{name}")
+            .option("kafka.client.id", client_id(lane.name, generation))
             .option("checkpointLocation", scratch.as_uri())
         )
         if settings.trigger == "realtime":
@@ -193,11 +193,16 @@ class LaneQuery:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
 
+def client_id(lane: str, generation: int) -> str:
+    """The client id of the producer of one generation of a lane."""
+    return f"aggregator-{lane}-{generation}"
+
+
 def _reader_options(reading: Reading, settings: LaneSettings) -> dict[str, str]:
-    options = dict(settings.source_options[reading.cluster])
-    if settings.trigger != "realtime":
-        options["maxOffsetsPerTrigger"] = str(settings.max_offsets)
-    return options
+    options = settings.source_options[reading.cluster]
+    if settings.trigger == "realtime":
+        return dict(options)
+    return {**BULK_OPTIONS, **options, "maxOffsetsPerTrigger": str(settings.max_offsets)}
 
 
 def _realtime(interval_seconds: float) -> dict[str, Any]:

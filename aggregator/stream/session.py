@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
+from aggregator.stream.producers import CACHE_SETTINGS
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
@@ -35,6 +36,7 @@ DEFAULTS = {
     # Real-time batches may be shorter than Spark's five seconds.
     "spark.sql.streaming.realTimeMode.minBatchDuration": "1000",
     "spark.sql.streaming.stopTimeout": "10000",
+    **CACHE_SETTINGS,
     # Spark's own pattern does not know that a JAAS config holds a password.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential|pem",
 }

@@ -1,0 +1,161 @@
+"""`aggregator demo`: two sources, a hub, live records, and a count of what arrived."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+from aggregator.cli.demo_view import LineView, LiveView, View
+from aggregator.cli.options import OutputOption
+from aggregator.cli.render import Output, Report, Table, show
+from aggregator.embedded.demo import Demo, Options, Outcome
+from aggregator.errors import EXIT_DATA, EXIT_DONE
+
+EXAMPLES = (
+    "aggregator demo",
+    "aggregator demo --seconds 120 --rate 5000",
+    "aggregator demo --keep        (and try the other commands on it)",
+)
+
+COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
+
+
+def demo(
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1, help="How long to stream, once records arrive.")
+    ] = 30.0,
+    rate: Annotated[
+        float, typer.Option("--rate", min=1, max=100_000, help="Records per second in all.")
+    ] = 1000.0,
+    seed: Annotated[int, typer.Option("--seed", help="Other events for another number.")] = 1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the clusters running afterwards, until Ctrl-C.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show it all on this machine: two source clusters and a hub are started for it.
+
+    Orders and payments are written to both sources and streamed into the hub. At the end (after
+    --seconds, or with Ctrl-C) a plain consumer counts what the hub holds. The exit code is 0 only
+    when nothing is missing, duplicated or out of order; nothing is left behind.
+    """
+    stop = threading.Event()
+    view: View = LiveView() if sys.stderr.isatty() else LineView()
+    options = Options(seconds, rate, seed)
+    with _until_signal(stop), closing(view), Demo(options, view.show, stop) as running:
+        outcome = running.run()
+        view.close()
+        show(report_of(outcome, sys.stdout.isatty()), output)
+        if keep:
+            typer.echo(_kept(running), err=True)
+            stop.clear()
+            stop.wait()
+    raise typer.Exit(EXIT_DONE if outcome.perfect else EXIT_DATA)
+
+
+@contextmanager
+def _until_signal(stop: threading.Event) -> Iterator[None]:
+    """While the block runs, the first Ctrl-C or SIGTERM sets `stop`, the second breaks it off."""
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def report_of(outcome: Outcome, tty: bool = False) -> Report:
+    """The outcome as tables and as data."""
+    columns = ("source", "topic", *COUNTS)
+    rows: list[list[Any]] = [
+        [flow.cluster, flow.topic, it.sent, it.found, it.missing, it.duplicated, it.out_of_order]
+        for flow, it in outcome.flows.items()
+    ]
+    total = [sum(row[column] for row in rows) for column in range(2, len(columns))]
+    latency = outcome.latency_ms
+    unexpected = sum(it.unexpected for it in outcome.flows.values())
+    parts: list[Table | str] = [
+        Table("Counted in the hub", columns, [*rows, ["all", "", *total]], frozenset(COUNTS)),
+        "",
+    ]
+    if unexpected:
+        parts += [f"{unexpected} hub records that no source has acknowledged.", ""]
+    if outcome.measured:
+        shown = "   ".join(
+            f"{name} {value:.0f} ms" for name, value in latency.items() if value is not None
+        )
+        parts += [
+            f"Latency, from the record's timestamp to a consumer of the hub: {shown}",
+            f"({outcome.measured:,} records, without the warm-up)",
+            "",
+        ]
+    parts += [*_example_lines(outcome, tty)]
+    parts.append(
+        "Every record sent is in the hub, once and in order."
+        if outcome.perfect
+        else "The hub does not hold exactly what was sent."
+    )
+    data = {
+        "perfect": outcome.perfect,
+        "flows": [
+            {
+                "source": flow.cluster,
+                "topic": flow.topic,
+                "sent": it.sent,
+                "in_hub": it.found,
+                "missing": it.missing,
+                "duplicated": it.duplicated,
+                "out_of_order": it.out_of_order,
+                "unexpected": it.unexpected,
+            }
+            for flow, it in outcome.flows.items()
+        ],
+        "latency_ms": {**latency, "records": outcome.measured},
+        "first_record_seconds": round(outcome.first_record_seconds, 1),
+    }
+    return Report(data, tuple(parts))
+
+
+def _example_lines(outcome: Outcome, tty: bool) -> list[str]:
+    record = outcome.example
+    if record is None:
+        return []
+    value = record.value if not tty or len(record.value) <= 100 else f"{record.value[:97]}..."
+    lines = [
+        f"A record of the hub: {record.topic}, partition {record.partition}, "
+        f"offset {record.offset}",
+        f"  key        {record.key}",
+        f"  value      {value}",
+        f"  timestamp  {record.timestamp_ms}",
+        "  headers",
+    ]
+    lines += [f"    {name:<17} {value}" for name, value in record.headers]
+    return [*lines, ""]
+
+
+def _kept(demo: Demo) -> str:
+    file = demo.config_file
+    lines = [
+        "",
+        "The clusters run until Ctrl-C:",
+        *(f"  {name:<4} {cluster.bootstrap_servers}" for name, cluster in demo.clusters.items()),
+        "The aggregator has stopped. Try, in another terminal:",
+        f"  aggregator run -c {file}",
+        f"  aggregator lag -c {file}",
+        f"  aggregator plan -c {file}",
+        f"  aggregator positions history -c {file}",
+    ]
+    return "\n".join(lines)

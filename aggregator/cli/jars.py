@@ -1,0 +1,61 @@
+"""`aggregator jars`: the jars of a set, fetched once and verified; for `spark-submit --jars`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.cli.options import OutputOption
+from aggregator.cli.render import Output, to_json
+from aggregator.jars import cache_folder, download, java_command
+from aggregator.jars import jars as jars_of_set
+
+EXAMPLES = (
+    "spark-submit --jars $(aggregator jars) jobs/aggregate.py -c aggregator.yaml",
+    "aggregator jars --download ./jars      (for a machine without a network)",
+)
+
+
+class JarSet(StrEnum):
+    """The sets of the lock file."""
+
+    SPARK = "spark"
+    BROKER = "broker"
+    MIRROR = "mirror"
+    REGISTRY = "registry"
+
+
+def jars(
+    jar_set: Annotated[JarSet, typer.Option("--set", help="Which set.")] = JarSet.SPARK,
+    to: Annotated[
+        Path | None, typer.Option("--download", metavar="DIR", help="Copy the set into a folder.")
+    ] = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print the paths of the jars, comma separated.
+
+    What is missing is fetched and verified. The set `spark` ends with our own jar, which is
+    compiled on the first call.
+    """
+    if to is not None:
+        paths = download(jar_set, to, progress=_progress)
+    else:
+        paths = jars_of_set(jar_set, progress=_progress)
+        if jar_set is JarSet.SPARK:
+            paths = [*paths, _interceptor(paths)]
+    names = [str(path) for path in paths]
+    typer.echo(to_json(names) if output is Output.JSON else ",".join(names))
+
+
+def _interceptor(spark_jars: list[Path]) -> Path:
+    from aggregator.stream.interceptor import interceptor_jar
+
+    clients = next(path for path in spark_jars if path.name.startswith("kafka-clients-"))
+    return interceptor_jar(cache_folder(), clients, java_command())
+
+
+def _progress(line: str) -> None:
+    typer.echo(line, err=True)

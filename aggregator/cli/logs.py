@@ -1,0 +1,47 @@
+"""Events as log lines on stderr: to read on a terminal, JSON elsewhere; one per state change."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TextIO
+
+import structlog
+
+WARNINGS = ("warning", "error", "failed", "unreachable", "stuck", "held", "refused")
+"""A kind of event that holds one of these words is logged as a warning."""
+
+
+def event_log(mask: Callable[[str], str], stream: TextIO | None = None) -> Callable[..., None]:
+    """A function `log(kind, message, **fields)` that writes one line; texts go through `mask`."""
+    out = stream if stream is not None else sys.stderr
+    renderer: structlog.typing.Processor = (
+        structlog.dev.ConsoleRenderer(colors=True)
+        if out.isatty()
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
+    logger = structlog.wrap_logger(
+        structlog.PrintLogger(out),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
+            renderer,
+        ],
+        wrapper_class=structlog.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+
+    def log(kind: str, message: str, **fields: str | int) -> None:
+        shown = {
+            name: mask(value) if isinstance(value, str) else value for name, value in fields.items()
+        }
+        write = logger.warning if any(word in kind for word in WARNINGS) else logger.info
+        write(kind, message=mask(message), **_renamed(shown))
+
+    return log
+
+
+def _renamed(fields: dict[str, str | int]) -> dict[str, str | int]:
+    """Fields under names that no part of the line has already."""
+    taken = {"event", "message", "level", "at"}
+    return {f"{name}_" if name in taken else name: value for name, value in fields.items()}

@@ -1,0 +1,48 @@
+"""SIGTERM and Ctrl-C: the first asks for a clean stop, the second ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from aggregator.errors import EXIT_OTHER
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+HARD = (
+    "stopped at once by a second signal: there is no last checkpoint, so the hub may hold records "
+    "beyond it; the next start looks for them before it goes on\n"
+)
+
+
+@contextmanager
+def stop_on_signals(stop: threading.Event, log: Callable[..., None]) -> Iterator[None]:
+    """While the block runs, the first signal sets `stop` and the second ends the process.
+
+    For the main thread only, as Python's signal handlers are.
+    """
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            # Nothing here may wait for a lock that the interrupted code holds.
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, HARD.encode())
+            os._exit(EXIT_OTHER)
+        stop.set()
+        # In a thread: the interrupted code may be in the middle of writing a log line.
+        threading.Thread(
+            target=log,
+            args=("stopping", "a clean stop was asked for; a second signal ends it at once"),
+            kwargs={"signal": signal.Signals(number).name},
+            daemon=True,
+        ).start()
+
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

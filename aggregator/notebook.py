@@ -1,0 +1,113 @@
+"""For notebooks: a session, the hub's records with their origin as columns, the checkpoint table.
+
+Reads only. Needs no running aggregation, and disturbs none.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from aggregator.checkpoint.delta import local_path, table_uri
+from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.schema import Config
+from aggregator.engine.prepare import prepare
+from aggregator.errors import AggregatorError
+from aggregator.jars import jars, java_home
+from aggregator.model import (
+    ORIGIN_CLUSTER,
+    ORIGIN_HEADERS,
+    ORIGIN_OFFSET,
+    ORIGIN_PARTITION,
+    ORIGIN_TIMESTAMP,
+    ORIGIN_TOPIC,
+)
+from aggregator.stream.session import build_session, session_conf
+
+
+def open_session(config: Config, master: str = "local[2]") -> SparkSession:
+    """A Spark session that can read Kafka and Delta, with the settings and jars of the config.
+
+    JarsError when the jars or a Java cannot be had.
+    """
+    folder = Path(config.spark.jars) if config.spark.jars else None
+    conf = session_conf(config, master, jars("spark", folder=folder), partitions=0)
+    return build_session(conf, java_home())
+
+
+def hub_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:
+    """What the hub holds now: the records of `topics`, or of all hub topics of this config.
+
+    Columns: topic, partition, offset, timestamp, key, value (binary); origin_cluster,
+    origin_topic, origin_partition, origin_offset, origin_timestamp (null for a record that did not
+    come through an aggregator); headers, a map of the record's own headers to their last value.
+    Without `topics` the clusters are asked, so ClusterError when they do not answer.
+    """
+    names = topics or hub_topics(config)
+    options = {
+        **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
+        "subscribe": ",".join(names),
+        "startingOffsets": "earliest",
+        "endingOffsets": "latest",
+        "includeHeaders": "true",
+        "groupIdPrefix": f"aggregator-{config.name}-notebook",
+    }
+    return spark.read.format("kafka").options(**options).load().transform(with_origin_columns)
+
+
+def hub_topics(config: Config) -> tuple[str, ...]:
+    """The topics that this config writes and that the hub has; AggregatorError if there are none.
+
+    ClusterError when the hub does not answer.
+    """
+    plan = prepare(config).plan
+    names = sorted({route.hub_topic for route in plan.routes} & set(plan.hub.topics))
+    if not names:
+        raise AggregatorError("the hub has none of the topics of this config yet: run it first")
+    return tuple(names)
+
+
+def with_origin_columns(frame: DataFrame) -> DataFrame:
+    """Origin headers as columns. In: a Kafka frame with `headers`; out: as `hub_records` says.
+
+    Of several sets of origin headers (a hub of hubs) the last one counts, the nearest hop.
+    """
+    return frame.select(
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "key",
+        "value",
+        _origin(ORIGIN_CLUSTER).alias("origin_cluster"),
+        _origin(ORIGIN_TOPIC).alias("origin_topic"),
+        _origin(ORIGIN_PARTITION).try_cast("int").alias("origin_partition"),
+        _origin(ORIGIN_OFFSET).try_cast("bigint").alias("origin_offset"),
+        F.timestamp_millis(_origin(ORIGIN_TIMESTAMP).try_cast("bigint")).alias("origin_timestamp"),
+        _own_headers().alias("headers"),
+    )
+
+
+def checkpoints(spark: SparkSession, config: Config) -> DataFrame:
+    """The checkpoint table: one row per position, hub end and epoch of each commit."""
+    uri = table_uri(config.checkpoint.path)
+    folder = local_path(uri)
+    return spark.read.format("delta").load(str(folder.absolute()) if folder is not None else uri)
+
+
+def _origin(name: str) -> Column:
+    return _last(name).cast("string")
+
+
+def _last(name: str | Column) -> Column:
+    """The value of the last header with this name; null when there is none."""
+    same = F.filter("headers", lambda header: header["key"] == name)
+    return F.try_element_at(same, F.lit(-1))["value"]
+
+
+def _own_headers() -> Column:
+    own = F.filter("headers", lambda header: ~header["key"].isin(*ORIGIN_HEADERS))
+    names = F.array_distinct(F.transform(own, lambda header: header["key"]))
+    return F.map_from_arrays(names, F.transform(names, _last))
