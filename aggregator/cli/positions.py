@@ -18,7 +18,7 @@ from aggregator.checkpoint.rows import to_moment
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.tables import positions_table
-from aggregator.config.schema import timestamp_to_millis
+from aggregator.config.node import timestamp_to_millis
 
 EXAMPLES = (
     "aggregator positions show",

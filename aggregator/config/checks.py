@@ -9,7 +9,8 @@ from typing import Any
 from aggregator.config.kafka_names import READERS, Role
 from aggregator.config.keys import nearest
 from aggregator.config.librdkafka import to_librdkafka
-from aggregator.config.schema import Config, settings_to_text
+from aggregator.config.node import settings_to_text
+from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen, patterns
 from aggregator.errors import Problem
 

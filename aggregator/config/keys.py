@@ -11,7 +11,9 @@ from typing import Any, TypeGuard, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from aggregator.config.kafka_names import READERS
-from aggregator.config.schema import Config, Node, TopicRules, TopicsConfig
+from aggregator.config.node import Node
+from aggregator.config.schema import Config
+from aggregator.config.topics import TopicRules, TopicsConfig
 
 ANY = "*"
 """Stands in a path of options for a name that the user chooses: an alias, a hub topic."""

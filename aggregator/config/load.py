@@ -13,8 +13,9 @@ from aggregator.config import checks
 from aggregator.config.keys import Shape, node_at, options
 from aggregator.config.overlay import overlay
 from aggregator.config.references import resolve
-from aggregator.config.schema import Config, TopicRules
+from aggregator.config.schema import Config
 from aggregator.config.schema_errors import takes_none, translate
+from aggregator.config.topics import TopicRules
 from aggregator.config.yaml_text import parse_yaml
 from aggregator.errors import ConfigError, Problem
 

@@ -11,8 +11,9 @@ import yaml
 from aggregator.config.keys import Option, Shape, fill, options
 from aggregator.config.mask import masked
 from aggregator.config.references import escape
-from aggregator.config.schema import Config, TopicRules
+from aggregator.config.schema import Config
 from aggregator.config.schema_errors import duration, expected
+from aggregator.config.topics import TopicRules
 
 
 @dataclass(frozen=True, slots=True)

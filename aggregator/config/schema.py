@@ -1,61 +1,18 @@
 """The typed tree of the configuration: every option, its type, its default, one sentence each.
 
 Pure values: no file, no environment, no client. `aggregator.config.load` fills it from YAML.
-Keys of `topics` may be repeated per hub topic under `topics.overrides`.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, field_validator
 
-from aggregator.config.values import parse_duration, parse_listen
-
-Seconds = Annotated[
-    float,
-    BeforeValidator(parse_duration),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number"},
-                {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(ms|s|m|h|d)?\s*$"},
-            ]
-        }
-    ),
-]
-"""A length of time: `500ms`, `10s`, `5m`, `2h`, `7d`, or a number of seconds."""
-
-PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
-ALIAS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-
-def check_alias(value: str) -> str:
-    """Return the name of a source or an aggregation; ValueError if it cannot be one."""
-    if not ALIAS_PATTERN.fullmatch(value):
-        raise ValueError(f"'{value}' is no name: only letters, digits, '_' and '-'")
-    return value
-
-
-Alias = Annotated[str, AfterValidator(check_alias)]
-"""A name of ours: letters, digits, `_` and `-`."""
-
-
-class Node(BaseModel):
-    """Base of every part of the tree: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from aggregator.config.node import Alias, Node, Seconds, check_start, settings_to_text
+from aggregator.config.topics import TopicsConfig, TopicSelection
+from aggregator.config.values import parse_listen
 
 
 class ClusterConfig(Node):
@@ -100,17 +57,6 @@ class HubConfig(ClusterConfig):
         return settings_to_text(value)
 
 
-class TopicSelection(Node):
-    """Which topics of a source are taken: a regex (full match), a list of them, or with commas."""
-
-    include: str | list[str] = Field(
-        description="regex of topics to take, or a list; a comma works as in MirrorMaker"
-    )
-    exclude: str | list[str] = Field(
-        default="", description="regex of topics to leave out, or a list; wins over include"
-    )
-
-
 class SourceConfig(ClusterConfig):
     """A cluster that is read."""
 
@@ -133,98 +79,6 @@ class SourceConfig(ClusterConfig):
     @classmethod
     def _check_start(cls, value: Any) -> str:
         return check_start(value)
-
-
-class TopicRules(Node):
-    """What is done with the topics; the keys that may also stand under an override."""
-
-    partitions: Literal["source"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default="source",
-        description="partition count of hub topics: source (the largest of the sources) or number",
-    )
-    replication_factor: Annotated[int, Field(ge=1, le=100)] | None = Field(
-        default=None, description="replication factor of created topics; none = the hub's default"
-    )
-    create: bool = Field(default=True, description="create missing hub topics before the start")
-    sync_configs: bool = Field(
-        default=True, description="take topic configs over from the sources, at creation and later"
-    )
-    grow: bool = Field(
-        default=False,
-        description="grow hub topics when the wanted count grows; changes the key -> partition map",
-    )
-    partition_by: PartitionBy = Field(
-        default="key",
-        description="key (the Java producer's murmur2), source_partition, round_robin or cluster",
-    )
-    transform: str = Field(
-        default="", description="module:function, DataFrame -> DataFrame, applied before tagging"
-    )
-    merge_compacted: bool = Field(
-        default=False,
-        description="allow several sources in one compacted topic, where equal keys overwrite",
-    )
-
-    @field_validator("transform")
-    @classmethod
-    def _check_transform(cls, value: str) -> str:
-        if value and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
-            raise ValueError(f"'{value}' is not module:function")
-        return value
-
-
-DEFAULT_CONFIG_EXCLUDE = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
-    r"message\.timestamp\.(type|difference\.max\.ms|before\.max\.ms|after\.max\.ms)",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
-    r"(remote|local)\..*",
-    r"confluent\..*",
-)
-
-
-class TopicsConfig(TopicRules):
-    """Names, creation, partitioning of the hub topics."""
-
-    rename: str = Field(
-        default="${topic}",
-        description="hub topic name from ${topic} and ${cluster}, e.g. ${cluster}.${topic}",
-    )
-    config_exclude: list[str] = Field(
-        default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
-        description="regexes of topic configs that are never taken over",
-    )
-    refresh_interval: Seconds = Field(
-        default=30.0, gt=0, description="how often new topics and partitions are looked for"
-    )
-    overrides: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="per hub topic, the same keys as here"
-    )
-
-    @field_validator("rename")
-    @classmethod
-    def _check_rename(cls, value: str) -> str:
-        unknown = set(re.findall(r"\$\{([^}]*)\}", value)) - {"topic", "cluster"}
-        if unknown:
-            raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
-        plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
-        if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-            raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
-        if "${topic}" not in value and not plain:
-            raise ValueError("must hold ${topic}, or be the name of one hub topic")
-        return value
-
-    @model_validator(mode="after")
-    def _check_overrides(self) -> TopicsConfig:
-        for hub_topic in self.overrides:
-            self.rules_for(hub_topic)
-        return self
-
-    def rules_for(self, hub_topic: str) -> TopicRules:
-        """The rules for one hub topic: its override on top of the common ones."""
-        common = {name: getattr(self, name) for name in TopicRules.model_fields}
-        return TopicRules.model_validate({**common, **self.overrides.get(hub_topic, {})})
 
 
 class StreamConfig(Node):
@@ -324,40 +178,3 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
-
-
-def settings_to_text(value: Any) -> Any:
-    """Turn YAML scalars of a settings map into the text Kafka and Spark expect (true, 5, ...)."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        str(name): str(item).lower() if isinstance(item, bool) else str(item)
-        for name, item in value.items()
-        if not isinstance(item, dict | list) and item is not None
-    } | {str(name): item for name, item in value.items() if isinstance(item, dict | list)}
-
-
-def check_start(value: Any) -> str:
-    """Return `earliest`, `latest`, or a timestamp as milliseconds since 1970, in text.
-
-    Raises ValueError for anything else, and for a time without a UTC offset.
-    """
-    if isinstance(value, datetime):
-        return timestamp_to_millis(value)
-    text = str(value).strip()
-    if text in ("earliest", "latest") or re.fullmatch(r"\d{10,}", text):
-        return text
-    try:
-        return timestamp_to_millis(datetime.fromisoformat(text))
-    except ValueError as error:
-        reason = str(error) if "offset" in str(error) else f"'{text}' is no start position"
-        raise ValueError(
-            f"{reason}; use earliest, latest, 2026-01-31T00:00:00Z, or milliseconds since 1970"
-        ) from error
-
-
-def timestamp_to_millis(moment: datetime) -> str:
-    """Milliseconds since 1970 of an aware moment, as text; ValueError for a naive one."""
-    if moment.tzinfo is None:
-        raise ValueError(f"'{moment.isoformat()}' has no UTC offset")
-    return str(int(moment.astimezone(UTC).timestamp() * 1000))

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from aggregator.config.keys import Shape, locate, nearest, node_at, suggest
 from aggregator.config.mask import hide_passwords, is_secret
-from aggregator.config.schema import Seconds
+from aggregator.config.node import Seconds
 from aggregator.config.values import UNITS
 from aggregator.errors import Problem
 

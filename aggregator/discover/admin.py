@@ -6,7 +6,6 @@ events are taken from it here, never written to stderr; the events say why a cal
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -21,6 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aggregator.config.kafka_settings import librdkafka_settings
 from aggregator.config.schema import ClusterConfig, SourceConfig
+from aggregator.discover.client_log import ClientLog
 from aggregator.discover.describe import Described, configs_of, facts_of
 from aggregator.discover.errors import (
     AUTHENTICATION,
@@ -42,26 +42,6 @@ _EARLIEST: OffsetSpec = _SPECS.earliest()
 _LATEST: OffsetSpec = _SPECS.latest()
 
 Result = TypeVar("Result")
-log = logging.getLogger("aggregator.kafka")
-
-
-class _ClientLog:
-    """Where librdkafka's own log lines go: our debug log, whatever their level.
-
-    The last failure of a connection is kept: some causes, such as a broker that closes it, are
-    told in a line only.
-    """
-
-    def __init__(self) -> None:
-        self.failure = ""
-
-    def log(self, level: int, message: str, *args: object) -> None:
-        """Called by the client for each line."""
-        del level
-        log.debug(message, *args)
-        text = message % args if args else message
-        if text.startswith("FAIL "):
-            self.failure = text.rpartition("]: ")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +64,7 @@ class ClusterAdmin:
         self.path = path or f"sources.{alias}"
         self._events: deque[KafkaError] = deque(maxlen=KEPT_EVENTS)
         self._told: set[int] = set()
-        self._lines = _ClientLog()
+        self._lines = ClientLog()
         # The hub's end is where it is written, whatever transactions are open there.
         own = (
             config.consumer

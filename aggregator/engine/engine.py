@@ -15,15 +15,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import Phase, SourceState, Status
-from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, apply
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.look import Look, Lookout
-from aggregator.engine.observer import Identity, Observer
-from aggregator.engine.orphans import Orphans
+from aggregator.engine.look import Look, Lookout, identity_of
+from aggregator.engine.observer import Observer
+from aggregator.engine.orphans import orphans_of
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.settings import lane_settings
 from aggregator.engine.sources import SourcesWatch
@@ -34,13 +33,10 @@ from aggregator.plan.lanes import plan_lanes, stagger
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import StartPlan
 from aggregator.stream.lane import client_id
-from aggregator.stream.producers import producer_is_open
 from aggregator.stream.transform import check_transform
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
-DELIVERY_TIMEOUT_MS = 120_000
-"""Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
 FAILURES_ALLOWED = 3
 """`--until-caught-up` gives a lane so many tries; a run that goes on for ever gives it endless."""
 
@@ -80,7 +76,7 @@ class Engine:
         self._recovery = Recovery(
             config, parts.spark, parts.observer, parts.hub, parts.board, emit, stop
         )
-        self._starts = Starts(config, parts.observer, _orphans(config, parts.spark), emit)
+        self._starts = Starts(config, parts.observer, orphans_of(config, parts.spark), emit)
         self._checked_transforms: set[str] = set()
         self._next_status = 0.0
 
@@ -282,41 +278,12 @@ class Engine:
                 if alias in plan.sources:
                     board.sources[alias].cluster_id = plan.sources[alias].cluster_id
         self._parts.sources.unreachable = dict(look.unreachable)
-        self._parts.observer.update(
-            identity_of(plan), self._parts.sources.log_ends() or _ends(look)
-        )
+        self._parts.observer.update(identity_of(plan), self._parts.sources.log_ends() or look.ends)
 
     @property
     def _patience(self) -> float:
         interval = self._config.stream.checkpoint_interval
         return max(self._config.supervision.stop_timeout, 2 * interval)
-
-
-def identity_of(plan: Plan) -> Identity:
-    """The ids that positions of this plan's sources belong to."""
-    return Identity(
-        {"hub": plan.hub.cluster_id}
-        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
-        {
-            (alias, name): topic.topic_id
-            for alias, facts in plan.sources.items()
-            for name, topic in facts.topics.items()
-        },
-        frozenset(plan.hub_topics),
-    )
-
-
-def _orphans(config: Config, spark: SparkSession) -> Orphans:
-    """The wait for old producers: in a local master they are in this JVM and can be asked for."""
-    settings = jvm_settings(config.hub, "producer")
-    limit = int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
-    if (spark.sparkContext.master or "").startswith("local["):
-        return Orphans(lambda name: producer_is_open(spark, name), limit)
-    return Orphans(None, limit)
-
-
-def _ends(look: Look) -> dict[SourcePartition, int]:
-    return {sp: log.latest for sp, log in look.observed.offsets.items()}
 
 
 def _same(before: Iterable[Route], after: Iterable[Route]) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
+from aggregator.engine.observer import Identity
 from aggregator.engine.prepare import Prepared, merged, observe, offsets_by_time, plan_with
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, SourcePartition
@@ -30,6 +31,25 @@ class Look:
     observed: Observed
     by_time: Mapping[SourcePartition, int]
     unreachable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[SourcePartition, int]:
+        """The log ends of the partitions that answered."""
+        return {sp: log.latest for sp, log in self.observed.offsets.items()}
+
+
+def identity_of(plan: Plan) -> Identity:
+    """The ids that positions of this plan's sources belong to, and its hub topics."""
+    return Identity(
+        {"hub": plan.hub.cluster_id}
+        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        {
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        frozenset(plan.hub_topics),
+    )
 
 
 def first_look(config: Config, prepared: Prepared) -> Look:

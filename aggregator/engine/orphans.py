@@ -9,9 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from pyspark.sql import SparkSession
+
+from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.schema import Config
 from aggregator.model import SourcePartition
+from aggregator.stream.producers import producer_is_open
 
 MARGIN_SECONDS = 5.0
+DELIVERY_TIMEOUT_MS = 120_000
+"""Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +53,12 @@ class Orphans:
         }
         self._orphans = waiting
         return {sp for orphan in waiting.values() for sp in orphan.partitions}
+
+
+def orphans_of(config: Config, spark: SparkSession) -> Orphans:
+    """The wait for old producers: with a local master they are in this JVM and can be asked for."""
+    settings = jvm_settings(config.hub, "producer")
+    limit = int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+    if (spark.sparkContext.master or "").startswith("local["):
+        return Orphans(lambda client_id: producer_is_open(spark, client_id), limit)
+    return Orphans(None, limit)

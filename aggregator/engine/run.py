@@ -17,14 +17,21 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.board import Board
-from aggregator.engine.engine import Engine, Parts, identity_of
+from aggregator.engine.engine import Engine, Parts
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.hub import read_snapshot
-from aggregator.engine.look import Look, Lookout, first_look
+from aggregator.engine.look import Look, Lookout, first_look, identity_of
 from aggregator.engine.observer import Observer
 from aggregator.engine.prepare import Prepared, prepare
 from aggregator.engine.sources import SourcesWatch
-from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE, EXIT_OTHER, ClusterError
+from aggregator.errors import (
+    EXIT_CLUSTER,
+    EXIT_DATA,
+    EXIT_DONE,
+    EXIT_OTHER,
+    CheckpointConflictError,
+    ClusterError,
+)
 from aggregator.jars import cache_folder, jars, java_command, java_home
 from aggregator.plan.plan import Plan
 from aggregator.stream.interceptor import interceptor_jar
@@ -98,14 +105,21 @@ def _live(
     engine: Engine, parts: Parts, look: Look, board: Board, emit: EventSink, until_done: bool
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
-    engine.begin(look)
-    if board.phase is Phase.STARTING:
+    try:
+        engine.begin(look)
         board.phase = Phase.RUNNING
-    emit(Event("running", f"{len(board.lanes)} lanes run"))
-    parts.observer.start()
-    parts.sources.start()
-    parts.lookout.start()
-    engine.supervise(until_done=until_done)
+        emit(Event("running", f"{len(board.lanes)} lanes run"))
+        parts.observer.start()
+        parts.sources.start()
+        parts.lookout.start()
+        engine.supervise(until_done=until_done)
+    except CheckpointConflictError:
+        # Somebody else writes this checkpoint: whatever is committed now would be his.
+        raise
+    except Exception:
+        # What runs already ends as cleanly as it can; the error is what the caller sees.
+        engine.end()
+        raise
     problems = engine.end()
     parts.observer.tick()
     engine.tell(now=True)

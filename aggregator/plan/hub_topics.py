@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aggregator.config.schema import TopicRules, TopicsConfig
+from aggregator.config.topics import TopicRules, TopicsConfig
 from aggregator.model import ClusterFacts, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.naming import colliding_names, topic_name_problem

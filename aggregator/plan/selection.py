@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from aggregator.config.schema import TopicSelection
+from aggregator.config.topics import TopicSelection
 from aggregator.config.values import patterns
 from aggregator.errors import ConfigError, Problem
 

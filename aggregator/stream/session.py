@@ -60,7 +60,9 @@ def session_conf(
         **ENFORCED,
         "spark.app.name": f"aggregator-{config.name}",
         "spark.master": master,
-        "spark.jars": ",".join(map(str, jars)),
+        "spark.jars": ",".join(
+            filter(None, [*map(str, jars), config.spark.conf.get("spark.jars")])
+        ),
         "spark.driver.extraJavaOptions": f"{log4j} {extra}".strip(),
     }
 

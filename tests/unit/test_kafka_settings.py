@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 from aggregator.config.jaas import parse_jaas
 from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings
 from aggregator.config.librdkafka import NUMBERS, SAME
-from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig, TopicSelection
+from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
+from aggregator.config.topics import TopicSelection
 from aggregator.errors import ConfigError
 
 # A self-signed certificate and its key, made for these tests and used nowhere else.

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.config.schema import TopicsConfig
+from aggregator.config.topics import TopicsConfig
 from aggregator.model import ClusterFacts, TopicFacts
 from aggregator.plan.actions import AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.hub_topics import HubTopicsPlan, plan_hub_topics

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.config.schema import TopicSelection
+from aggregator.config.topics import TopicSelection
 from aggregator.errors import ConfigError
 from aggregator.plan.selection import Selection, literal_names
 

@@ -1,0 +1,88 @@
+# The developer interface. `make` alone lists the targets.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+LOCKS := requirements.lock requirements-java.lock
+
+# The first Python on PATH that is new enough; `make setup PYTHON=...` names another one.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && echo $$p && break; done)
+
+# Options for the commands below, such as: make demo DEMO_ARGS="--seconds 60 --rate 5000"
+DEMO_ARGS ?=
+PYTEST_ARGS ?=
+
+UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
+COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal --no-header \
+	--no-emit-index-url --quiet
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test test-unit test-spark test-integration check format docs lock clean
+
+help: ## List these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with everything that is needed, exactly as locked
+
+demo: $(STAMP) ## Two source clusters, a hub, live records, and a check of what arrived
+	$(BIN)/aggregator demo $(DEMO_ARGS)
+
+test: check ## Everything: check, then the tests of all layers against real brokers
+	$(BIN)/pytest $(PYTEST_ARGS) tests/unit tests/spark tests/integration
+
+test-unit: $(STAMP) ## Tests without Spark and without a broker, in seconds
+	$(BIN)/pytest $(PYTEST_ARGS) tests/unit
+
+test-spark: $(STAMP) ## Tests of column functions and frames in a Spark session
+	$(BIN)/pytest $(PYTEST_ARGS) tests/spark
+
+test-integration: $(STAMP) ## Tests against real clusters that are started for them
+	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
+
+check: $(STAMP) ## Lint, format, types, and whether the documentation is true
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/unit/test_docs*.py
+
+format: $(STAMP) ## Format the code and mend what the linter can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+docs: $(STAMP) ## Write the generated pages of docs/ anew
+	$(BIN)/python docs/generate.py
+
+lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (needs uv)
+	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
+	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
+	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		print(*p["optional-dependencies"]["java"], sep="\n")' \
+		| $(COMPILE) - --no-annotate -o requirements-java.lock
+
+clean: ## Remove the environment, caches, and what runs have left in this folder
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
+		metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Made again only when a lock or pyproject.toml changes.
+$(STAMP): $(LOCKS) pyproject.toml
+	@test -n "$(PYTHON)" || { \
+		echo "Python 3.11 or newer is needed, and none is on PATH (python3 is: $$(python3 -V 2>&1))."; \
+		echo "Install one, or name it: make setup PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { \
+		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1)."; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "Cannot make $(VENV). On Debian and Ubuntu: apt install python3-venv"; exit 2; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes -r requirements.lock
+	@# The project's own search (JAVA_HOME, then PATH) says whether the Java package is needed.
+	@$(BIN)/python -c 'from aggregator.jars import java_home; java_home()' 2>/dev/null || { \
+		echo "No Java 17 or newer in JAVA_HOME or on PATH: installing one into $(VENV)"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+			--require-hashes -r requirements-java.lock; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-deps --no-build-isolation -e .
+	@touch $@

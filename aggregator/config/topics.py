@@ -1,0 +1,118 @@
+"""The topics part of the configuration: which are taken, and what becomes of them at the hub.
+
+Keys of `topics` may be repeated per hub topic under `topics.overrides`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from aggregator.config.node import Node, Seconds
+
+PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
+
+
+class TopicSelection(Node):
+    """Which topics of a source are taken: a regex (full match), a list of them, or with commas."""
+
+    include: str | list[str] = Field(
+        description="regex of topics to take, or a list; a comma works as in MirrorMaker"
+    )
+    exclude: str | list[str] = Field(
+        default="", description="regex of topics to leave out, or a list; wins over include"
+    )
+
+
+class TopicRules(Node):
+    """What is done with the topics; the keys that may also stand under an override."""
+
+    partitions: Literal["source"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default="source",
+        description="partition count of hub topics: source (the largest of the sources) or number",
+    )
+    replication_factor: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None, description="replication factor of created topics; none = the hub's default"
+    )
+    create: bool = Field(default=True, description="create missing hub topics before the start")
+    sync_configs: bool = Field(
+        default=True, description="take topic configs over from the sources, at creation and later"
+    )
+    grow: bool = Field(
+        default=False,
+        description="grow hub topics when the wanted count grows; changes the key -> partition map",
+    )
+    partition_by: PartitionBy = Field(
+        default="key",
+        description="key (the Java producer's murmur2), source_partition, round_robin or cluster",
+    )
+    transform: str = Field(
+        default="", description="module:function, DataFrame -> DataFrame, applied before tagging"
+    )
+    merge_compacted: bool = Field(
+        default=False,
+        description="allow several sources in one compacted topic, where equal keys overwrite",
+    )
+
+    @field_validator("transform")
+    @classmethod
+    def _check_transform(cls, value: str) -> str:
+        if value and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", value):
+            raise ValueError(f"'{value}' is not module:function")
+        return value
+
+
+DEFAULT_CONFIG_EXCLUDE = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.(type|difference\.max\.ms|before\.max\.ms|after\.max\.ms)",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+    r"(remote|local)\..*",
+    r"confluent\..*",
+)
+
+
+class TopicsConfig(TopicRules):
+    """Names, creation, partitioning of the hub topics."""
+
+    rename: str = Field(
+        default="${topic}",
+        description="hub topic name from ${topic} and ${cluster}, e.g. ${cluster}.${topic}",
+    )
+    config_exclude: list[str] = Field(
+        default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
+        description="regexes of topic configs that are never taken over",
+    )
+    refresh_interval: Seconds = Field(
+        default=30.0, gt=0, description="how often new topics and partitions are looked for"
+    )
+    overrides: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="per hub topic, the same keys as here"
+    )
+
+    @field_validator("rename")
+    @classmethod
+    def _check_rename(cls, value: str) -> str:
+        unknown = set(re.findall(r"\$\{([^}]*)\}", value)) - {"topic", "cluster"}
+        if unknown:
+            raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
+        plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
+        if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
+            raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
+        if "${topic}" not in value and not plain:
+            raise ValueError("must hold ${topic}, or be the name of one hub topic")
+        return value
+
+    @model_validator(mode="after")
+    def _check_overrides(self) -> TopicsConfig:
+        for hub_topic in self.overrides:
+            self.rules_for(hub_topic)
+        return self
+
+    def rules_for(self, hub_topic: str) -> TopicRules:
+        """The rules for one hub topic: its override on top of the common ones."""
+        common = {name: getattr(self, name) for name in TopicRules.model_fields}
+        return TopicRules.model_validate({**common, **self.overrides.get(hub_topic, {})})

@@ -1,0 +1,131 @@
+"""Writes what is generated in docs/: options.md out of the schema, cli.md out of the help texts,
+and the file map of DESIGN.md out of the first line of each module.
+
+`make docs` runs it; a test fails when a page is not what it would write.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.config import options_table
+
+DOCS = Path(__file__).parent
+PACKAGE = DOCS.parent / "aggregator"
+LAYERS = (
+    *("__init__", "model", "errors", "config", "plan"),
+    *("jars", "discover", "stream", "checkpoint", "recover", "embedded"),
+    *("audit", "engine", "serve", "cli", "__main__", "notebook"),
+)
+"""Parts of the package, each below those that may import it."""
+MAP_BEGIN = "<!-- file map: written by make docs -->\n"
+MAP_END = "<!-- end of file map -->\n"
+
+COMMANDS = (
+    (),
+    ("demo",),
+    ("run",),
+    ("plan",),
+    ("check",),
+    ("status",),
+    ("lag",),
+    ("positions",),
+    ("positions", "show"),
+    ("positions", "history"),
+    ("jars",),
+    ("config",),
+)
+"""Every command, in the order of the page; a test holds that none is left out."""
+
+OPTIONS_HEAD = """\
+# Options of the config file
+
+Written by `make docs` out of the schema. `aggregator config --schema` prints the same as JSON
+Schema, `aggregator config -c FILE` the whole config in effect. How references, `--set` and Kafka
+settings work: [configure.md](configure.md).
+
+| option | takes | default | meaning |
+|---|---|---|---|
+"""
+
+CLI_HEAD = """\
+# Commands
+
+Written by `make docs` out of the help texts.
+"""
+
+
+def options_page() -> str:
+    """The text of options.md."""
+    rows = [
+        f"| `{row.path}` | {_cell(row.type)} | {_code(row.default)} | {_cell(row.description)} |"
+        for row in options_table()
+    ]
+    return OPTIONS_HEAD + "\n".join(rows) + "\n"
+
+
+def cli_page() -> str:
+    """The text of cli.md."""
+    parts = [CLI_HEAD]
+    for words in COMMANDS:
+        title = " ".join(("aggregator", *words))
+        parts.append(f"## {title}\n\n```text\n{help_text(words)}```\n")
+    return "\n".join(parts)
+
+
+def help_text(words: tuple[str, ...]) -> str:
+    """What `--help` of a command prints on a terminal of 80 columns."""
+    done = CliRunner().invoke(
+        app,
+        [*words, "--help"],
+        prog_name="aggregator",
+        env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"},
+        catch_exceptions=False,
+    )
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.strip("\n").splitlines())
+
+
+def design_page() -> str:
+    """The text of DESIGN.md, with its file map as it should be."""
+    before, rest = (DOCS / "DESIGN.md").read_text("utf-8").split(MAP_BEGIN)
+    return before + MAP_BEGIN + file_map() + MAP_END + rest.split(MAP_END)[1]
+
+
+def file_map() -> str:
+    """A table with a line per module; KeyError for a part of the package without a layer."""
+    rank = {name: number for number, name in enumerate(LAYERS)}
+    rows = []
+    for path in PACKAGE.rglob("*.py"):
+        name = path.relative_to(PACKAGE)
+        part = rank[name.parts[0].removesuffix(".py")]
+        purpose = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
+        order = (part, path.name != "__init__.py", str(name))
+        rows.append((order, f"| `{name}` | {_cell(purpose)} |"))
+    lines = [line for _, line in sorted(rows)]
+    return "\n".join(["| module | purpose |", "|---|---|", *lines]) + "\n"
+
+
+def _code(text: str) -> str:
+    words = ("required", "none", "its defaults", "as under topics")
+    return text if text in words else f"`{_cell(text)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+PAGES = {"options.md": options_page, "cli.md": cli_page, "DESIGN.md": design_page}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, page in PAGES.items():
+        (DOCS / name).write_text(page(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

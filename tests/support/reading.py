@@ -1,0 +1,156 @@
+"""A plain consumer that says what a topic holds; it knows nothing of the code under test."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+SECONDS = 120.0
+ORIGIN = ("cluster", "topic", "partition", "offset", "timestamp")
+
+T = TypeVar("T")
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Origin(NamedTuple):
+    """Where a hub record says that it came from."""
+
+    cluster: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Record(NamedTuple):
+    """A record as a plain consumer sees it. `headers` are all of them, in their order."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+    @property
+    def own_headers(self) -> Headers:
+        """The headers without the last five, which are the origin's."""
+        return self.headers[: -len(ORIGIN)]
+
+    @property
+    def origin(self) -> Origin:
+        """The last five headers; AssertionError when they are anything else."""
+        last = self.headers[-len(ORIGIN) :]
+        names = tuple(name for name, _ in last)
+        assert names == tuple(f"origin.{name}" for name in ORIGIN), f"no origin: {self}"
+        cluster, topic, *numbers = ((value or b"").decode() for _, value in last)
+        return Origin(cluster, topic, *(int(number) for number in numbers))
+
+
+def wait_for(check: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
+    """Call `check` until it returns something true; AssertionError with `what` when it is late."""
+    deadline = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)
+    return found
+
+
+def read_topic(bootstrap: str, topic: str) -> list[Record]:
+    """Every committed record of the topic, partition by partition in the order of the log."""
+    consumer = _consumer(bootstrap)
+    found: list[Message] = []
+    try:
+        waiting = set(_partitions(consumer, topic))
+        consumer.assign([TopicPartition(topic, each, 0) for each in sorted(waiting)])
+        deadline = time.monotonic() + SECONDS
+        while waiting:
+            assert time.monotonic() < deadline, f"the end of {topic} is not reached"
+            for message in consumer.consume(10_000, timeout=0.2):
+                error = message.error()
+                if error is None:
+                    found.append(message)
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    waiting.discard(message.partition())
+    finally:
+        consumer.close()
+    records = [_record(message) for message in found]
+    return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: float = SECONDS) -> int:
+    """Wait until a topic exists and its logs span at least so many offsets; returns how many."""
+    consumer = _consumer(bootstrap)
+    seen = 0
+
+    def enough() -> int:
+        nonlocal seen
+        seen = 0
+        for partition in _partitions(consumer, topic):
+            low, high = consumer.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=SECONDS, cached=False
+            )
+            seen += high - low
+        return seen if seen >= records else 0
+
+    try:
+        deadline = time.monotonic() + seconds
+        while not enough():
+            assert time.monotonic() < deadline, (
+                f"{topic} has {seen} of {records} records after {seconds:g} s"
+            )
+            time.sleep(0.1)
+        return seen
+    finally:
+        consumer.close()
+
+
+def topics_of(bootstrap: str) -> dict[str, int]:
+    """Topic -> partition count of a cluster."""
+    consumer = _consumer(bootstrap)
+    try:
+        listed = consumer.list_topics(timeout=SECONDS).topics
+        return {name: len(topic.partitions) for name, topic in listed.items()}
+    finally:
+        consumer.close()
+
+
+def _partitions(consumer: Consumer, topic: str) -> list[int]:
+    """The partitions; none when the topic does not exist."""
+    listed = consumer.list_topics(timeout=SECONDS).topics
+    return sorted(listed[topic].partitions) if topic in listed else []
+
+
+def _consumer(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "independent-reader",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
+    )
+
+
+def _record(message: Message) -> Record:
+    headers: Any = message.headers()
+    return Record(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.timestamp()[1],
+        _bytes(message.key()),
+        _bytes(message.value()),
+        tuple(headers or ()),
+    )
+
+
+def _bytes(content: Any) -> bytes | None:
+    return None if content is None else bytes(content)

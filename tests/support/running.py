@@ -1,0 +1,142 @@
+"""Runs an aggregation in a thread, in this process: many runs share one JVM."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from aggregator.audit.document import Phase, Status
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.engine.events import Event
+from aggregator.engine.run import RunResult, run
+from support.reading import SECONDS, wait_for
+
+T = TypeVar("T")
+LOG = logging.getLogger(__name__)
+
+
+def source(cluster: EmbeddedCluster | str, include: str, **options: Any) -> dict[str, Any]:
+    """The config of one source."""
+    servers = cluster if isinstance(cluster, str) else cluster.bootstrap_servers
+    return {"bootstrap_servers": servers, "topics": {"include": include}, **options}
+
+
+def make_config(
+    hub: EmbeddedCluster, state: Path, sources: dict[str, dict[str, Any]], **parts: dict[str, Any]
+) -> Config:
+    """A config with short intervals; `parts` (topics, stream, ...) are laid over it."""
+    tree: dict[str, Any] = {
+        "hub": {"bootstrap_servers": hub.bootstrap_servers, **parts.pop("hub", {})},
+        "sources": sources,
+        "topics": {"refresh_interval": "2s", **parts.pop("topics", {})},
+        "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
+        "checkpoint": {"path": str(state)},
+        **parts,
+    }
+    return load_text(yaml.safe_dump(tree))
+
+
+@dataclass
+class Run:
+    """A run in the background; everything it told so far."""
+
+    config: Config
+    events: list[Event] = field(default_factory=list)
+    statuses: list[Status] = field(default_factory=list)
+    result: RunResult | None = None
+    error: BaseException | None = None
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="run", daemon=True)
+
+    @property
+    def status(self) -> Status:
+        """The newest status."""
+        return self.statuses[-1]
+
+    def kinds(self) -> list[str]:
+        """The kinds of the events so far."""
+        return [event.kind for event in self.events]
+
+    def wait_for(self, check: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
+        """As `support.reading.wait_for`; an error that ends the run is raised at once."""
+
+        def checked() -> T:
+            found = check()
+            if not found and not self._thread.is_alive():
+                if self.error is not None:
+                    raise self.error
+                raise AssertionError(f"the run has ended: {what}: {self.result}")
+            return found
+
+        return wait_for(checked, what, seconds)
+
+    def stop(self) -> RunResult:
+        """Stop it as SIGTERM would, and wait; returns its result or raises its error."""
+        self._stop.set()
+        return self.join()
+
+    def join(self) -> RunResult:
+        """Wait for its end; returns its result or raises its error."""
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive(), f"the run does not end; it told {self.kinds()}"
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
+
+    def start(self) -> Run:
+        """Start it, and wait until it says that it is running."""
+        self._thread.start()
+        self.wait_for(lambda: self.statuses and self.status.phase is Phase.RUNNING, "it runs")
+        return self
+
+    def _tell(self, event: Event) -> None:
+        self.events.append(event)
+        # Shown by pytest when a test fails.
+        LOG.warning("%s: %s", event.kind, event.message)
+
+    def _run(self) -> None:
+        try:
+            self.result = run(
+                self.config,
+                stop=self._stop,
+                on_status=self.statuses.append,
+                on_event=self._tell,
+            )
+        except BaseException as error:  # raised again in the test's thread
+            self.error = error
+
+
+@contextmanager
+def run_in_background(config: Config) -> Iterator[Run]:
+    """A run that is RUNNING; stopped at the end of the block, where it must end well."""
+    running = Run(config)
+    try:
+        yield running.start()
+    except BaseException:
+        running._stop.set()
+        running._thread.join(SECONDS)
+        raise
+    if running.result is None:
+        result = running.stop()
+        assert (result.exit_code, result.problems) == (0, ())
+
+
+def catch_up(config: Config) -> RunResult:
+    """Copy what the sources hold now."""
+    return run(
+        config,
+        until_caught_up=True,
+        on_event=lambda event: LOG.warning("%s: %s", event.kind, event.message),
+    )

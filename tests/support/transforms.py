@@ -1,0 +1,33 @@
+"""Transforms for tests: good ones and broken ones."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+NO_FUNCTION = 1
+
+
+def only_even_in_capitals(records: DataFrame) -> DataFrame:
+    """Keep the records of even offsets, with their value in capitals."""
+    even = records.filter(F.pmod("offset", F.lit(2)) == 0)
+    return even.withColumn("value", F.upper(F.col("value").cast("string")).cast("binary"))
+
+
+def value_as_text(records: DataFrame) -> DataFrame:
+    """Break the schema: the value is no longer binary."""
+    return records.withColumn("value", F.col("value").cast("string"))
+
+
+def without_headers(records: DataFrame) -> DataFrame:
+    """Break the schema: the headers are gone."""
+    return records.drop("headers")
+
+
+def unknown_column(records: DataFrame) -> DataFrame:
+    """Fail: there is no such column."""
+    return records.withColumn("value", F.col("nothing"))
+
+
+def nothing(_records: DataFrame) -> None:
+    """Return no frame at all."""

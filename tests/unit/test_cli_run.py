@@ -1,0 +1,161 @@
+"""The parts of `aggregator run` around the engine: signals, threads, logs, spark-submit."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+import pytest
+
+from aggregator.cli.logs import event_log
+from aggregator.cli.run import in_thread
+from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
+from aggregator.config import load_text
+from aggregator.config.schema import Config
+
+PROGRAM = """
+import sys, threading
+from aggregator.cli.logs import event_log
+from aggregator.cli.run import in_thread
+from aggregator.cli.signals import stop_on_signals
+
+stop, polite = threading.Event(), sys.argv[1] == "polite"
+with stop_on_signals(stop, event_log(str)):
+    print("ready", flush=True)
+    in_thread(stop.wait if polite else threading.Event().wait)
+print("clean", flush=True)
+"""
+
+
+@pytest.fixture
+def programs() -> Iterator[list[subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for program in started:
+        program.kill()
+        program.communicate()
+
+
+def start(programs: list[subprocess.Popen[str]], how: str) -> subprocess.Popen[str]:
+    pipe = subprocess.PIPE
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, how], stdout=pipe, stderr=pipe, text=True
+    )
+    programs.append(program)
+    assert stream(program.stdout).readline() == "ready\n"
+    return program
+
+
+def stream(pipe: IO[str] | None) -> IO[str]:
+    assert pipe is not None
+    return pipe
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_first_signal_asks_for_a_clean_stop(
+    programs: list[subprocess.Popen[str]], number: signal.Signals
+) -> None:
+    program = start(programs, "polite")
+    program.send_signal(number)
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out) == (0, "clean\n")
+    line = json.loads(err.splitlines()[0])
+    assert (line["event"], line["signal"]) == ("stopping", number.name)
+
+
+def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
+    programs: list[subprocess.Popen[str]],
+) -> None:
+    program = start(programs, "stubborn")
+    program.send_signal(signal.SIGTERM)
+    assert "stopping" in stream(program.stderr).readline()
+    program.send_signal(signal.SIGINT)
+    out, err = program.communicate(timeout=30)
+    assert (program.returncode, out) == (1, "")
+    assert "there is no last checkpoint" in err
+
+
+def test_in_thread_gives_back_what_the_work_gives() -> None:
+    assert in_thread(threading.current_thread) is not threading.main_thread()
+
+
+def test_in_thread_raises_what_the_work_raises() -> None:
+    def work() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError, match="x"):
+        in_thread(work)
+
+
+def test_events_are_json_where_nobody_reads() -> None:
+    out = io.StringIO()
+    log = event_log(lambda text: text.replace("pw", "***"), out)
+    log("lane_started", "lane eu runs, pw", lane="eu-pw", partitions=6, at="x")
+    log("source_unreachable", "no answer")
+    first, second = (json.loads(line) for line in out.getvalue().splitlines())
+    assert first.pop("at")
+    assert first == {
+        "event": "lane_started",
+        "level": "info",
+        "message": "lane eu runs, ***",
+        "lane": "eu-***",
+        "partitions": 6,
+        "at_": "x",
+    }
+    assert second["level"] == "warning"
+
+
+def test_events_are_readable_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    event_log(str, out)("running", "2 lanes run")
+    assert "running" in out.getvalue()
+    assert "2 lanes run" in out.getvalue()
+    assert not out.getvalue().startswith("{")
+
+
+def config(*sets: str) -> Config:
+    base = ("hub.bootstrap_servers=h:1", "sources.eu.bootstrap_servers=s:1")
+    return load_text("", [*base, "sources.eu.topics.include=orders", *sets])
+
+
+SUBMITTED = {
+    "spark.master": "yarn",
+    "spark.executor.instances": "3",
+    "spark.executor.cores": "16",
+    "spark.app.name": "x",
+}
+
+
+def test_the_master_of_the_submission_is_kept() -> None:
+    found = with_submission(config(), SUBMITTED)
+    assert found.spark.master == "yarn"
+    assert found.spark.conf == {"spark.executor.instances": "3", "spark.executor.cores": "16"}
+
+
+def test_what_the_config_says_wins() -> None:
+    own = config("spark.master=local[64]", "spark.conf.spark.executor.cores=4")
+    found = with_submission(own, SUBMITTED)
+    assert found.spark.master == "local[64]"
+    assert found.spark.conf["spark.executor.cores"] == "4"
+
+
+@pytest.mark.parametrize("settings", [{}, {"spark.master": "local[*]"}])
+def test_a_submission_without_a_master_leaves_auto(settings: dict[str, str]) -> None:
+    assert with_submission(config(), settings).spark.master == "auto"
+
+
+def test_without_spark_submit_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(GATEWAY_VARIABLE, raising=False)
+    assert GATEWAY_VARIABLE not in os.environ
+    assert as_submitted(config()) == config()

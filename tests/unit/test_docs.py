@@ -1,0 +1,168 @@
+"""The documentation is true: its examples load, its commands, files and links exist."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aggregator import __version__
+from aggregator.config import load_text, options_table
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+README = ROOT / "README.md"
+PAGES = sorted([README, ROOT / "CHANGELOG.md", ROOT / "conf" / "README.md", *DOCS.glob("*.md")])
+OPTIONS = {row.path for row in options_table()}
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """The fenced blocks of a page in one language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings."""
+    titles = re.findall(r"^#+ (.*)$", prose(page), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def of_language(language: str) -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for number, block in enumerate(blocks(page, language), 1):
+            yield f"{name_of(page)}-{number}", block
+
+
+YAML = dict(of_language("yaml"))
+PYTHON = dict(of_language("python"))
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(YAML) >= 4
+    assert len(PYTHON) >= 2
+
+
+@pytest.mark.parametrize("where", YAML)
+def test_an_example_config_loads(where: str) -> None:
+    assert load_text(YAML[where]).sources
+
+
+@pytest.mark.parametrize("where", PYTHON)
+def test_an_example_program_is_python(where: str) -> None:
+    ast.parse(PYTHON[where])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file) if file else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = set(re.findall(r"\(docs/([\w.-]+\.md)\)", README.read_text("utf-8")))
+    assert linked == {page.name for page in DOCS.glob("*.md")}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_that_are_named_exist(page: Path) -> None:
+    """Whatever looks like a path of the config is one; a chosen name stands for any."""
+    roots = {path.split(".")[0] for path in OPTIONS if "." in path}
+    # The table for MirrorMaker users names options of other programs; it has a test of its own.
+    text = re.sub(r"^\| MirrorMaker 1 .*?\n\n", "", prose(page), flags=re.M | re.S)
+    named = set(re.findall(r"`([a-z_]+(?:\.[a-z_<>]+)+)`", text))
+    for name in named:
+        parts = name.split(".")
+        # Spark's own settings begin like the group of ours.
+        if parts[0] in roots and parts[0] != "spark":
+            known = name.replace("sources.eu", "sources.<alias>")
+            assert known in OPTIONS, name
+
+
+def test_the_options_for_mirrormaker_users_exist() -> None:
+    text = README.read_text("utf-8").split("## Coming from MirrorMaker")[1]
+    rows = [line.split("|")[-2] for line in text.splitlines() if line.startswith("| ")]
+    named = re.findall(r"`([a-z_]+\.[a-z_.]+)`", " ".join(rows))
+    assert len(named) > 8
+    for name in named:
+        assert name.replace("sources.eu", "sources.<alias>") in OPTIONS, name
+
+
+def test_every_guarantee_names_tests_that_exist() -> None:
+    text = README.read_text("utf-8")
+    table = text.split("Held by these tests:")[1].split("##")[0]
+    rows = [row for row in table.splitlines() if row.startswith("| ") and "| Test" not in row]
+    assert len(rows) >= 8
+    for row in rows:
+        files = re.findall(r"`(tests/[^`]+)`", row)
+        assert files, row
+        for file in files:
+            assert (ROOT / file).is_file(), file
+
+
+def test_files_that_are_named_exist() -> None:
+    for page in PAGES:
+        for name in re.findall(
+            r"`((?:docs|conf|docker|jobs|notebooks|tests)/[\w./-]+)`", prose(page)
+        ):
+            assert (ROOT / name).exists(), f"{name_of(page)}: {name}"
+
+
+def test_modules_that_the_design_names_exist() -> None:
+    for name in re.findall(r"`([a-z_]+/[a-z_]+\.py)`", prose(DOCS / "DESIGN.md")):
+        assert (ROOT / "aggregator" / name).is_file() or (ROOT / name).is_file(), name
+
+
+def test_the_readme_says_what_make_can_do() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    named = {
+        word
+        for page in PAGES
+        for word in re.findall(r"\bmake ([a-z-]+)\b", "\n".join(blocks(page, "sh")))
+    }
+    assert named >= {"demo", "test", "setup"}
+    assert named <= targets
+
+
+def test_make_lists_every_target_and_is_what_ci_runs() -> None:
+    listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
+    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    assert phony
+    shown = set(re.findall(r"^  make (\S+) ", listed.stdout, re.M))
+    assert shown == set(phony[1].split())
+    script = ROOT / ".ci" / "run"
+    assert script.stat().st_mode & 0o111
+    assert "set -euo pipefail" in script.read_text("utf-8")
+    assert script.read_text("utf-8").rstrip().endswith("make test")
+
+
+def test_the_changelog_has_the_version_or_a_head_for_it() -> None:
+    versions = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert versions[0] in ("Unreleased", __version__)
+    assert len(versions) == len(set(versions))
+
+
+def test_the_notebooks_are_stored_without_output() -> None:
+    found = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    assert found
+    for notebook in found:
+        cells = json.loads(notebook.read_text("utf-8"))["cells"]
+        assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.audit.document import (
+    CheckpointStatus,
+    PartitionState,
+    PartitionStatus,
+    Phase,
+    Status,
+)
+from aggregator.audit.lag import (
+    ALL,
+    CAUGHT_UP,
+    GROWING,
+    NOT_MOVING,
+    NOT_RUNNING,
+    UNKNOWN,
+    LagReport,
+    LagRow,
+    Rates,
+    Reading,
+    Sample,
+    duration,
+    eta,
+    make_report,
+    measured,
+    rates,
+    report_of,
+    with_bytes,
+)
+from aggregator.model import OffsetRange, SourcePartition
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def row(cluster: str = "eu", partition: int = 0, **more: object) -> LagRow:
+    return LagRow.model_validate(
+        {"cluster": cluster, "topic": "orders", "partition": partition, **more}
+    )
+
+
+def report(*rows: LagRow, running: bool = True) -> LagReport:
+    return make_report("central", rows, running=running, at=NOW)
+
+
+def sp(cluster: str = "eu", partition: int = 0) -> SourcePartition:
+    return SourcePartition(cluster, "orders", partition)
+
+
+@pytest.mark.parametrize(
+    ("lag", "consumed", "produced", "expected"),
+    [
+        (None, 100.0, 0.0, UNKNOWN),
+        (0, None, None, CAUGHT_UP),
+        (0, 0.0, 500.0, CAUGHT_UP),
+        (1800, 10.0, 0.0, "about 3 min"),
+        (1800, 10.0, None, "about 3 min"),
+        (1800, 20.0, 10.0, "about 3 min"),
+        (1800, 10.0, 20.0, GROWING),
+        (1800, 0.0, 1.0, GROWING),
+        (1800, 0.0, 0.0, NOT_MOVING),
+        (1800, 0.0, None, NOT_MOVING),
+        (1800, 5.0, 5.0, NOT_MOVING),
+        (1800, None, 5.0, UNKNOWN),
+    ],
+)
+def test_eta(
+    lag: int | None, consumed: float | None, produced: float | None, expected: str
+) -> None:
+    assert eta(lag, consumed, produced).text == expected
+
+
+def test_eta_in_seconds_only_where_it_can_be_said() -> None:
+    assert eta(0, None, None).seconds == 0
+    assert eta(1800, 20.0, 10.0).seconds == 180
+    assert eta(1800, 10.0, 20.0).seconds is None
+
+
+@given(
+    st.integers(0, 10**12),
+    st.floats(0, 1e9, allow_nan=False),
+    st.none() | st.floats(0, 1e9, allow_nan=False),
+)
+def test_eta_never_fails_and_is_never_negative(
+    lag: int, consumed: float, produced: float | None
+) -> None:
+    found = eta(lag, consumed, produced)
+    assert found.text
+    assert found.seconds is None or found.seconds >= 0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.01, "1 s"),
+        (20, "20 s"),
+        (89, "89 s"),
+        (90, "2 min"),
+        (180, "3 min"),
+        (5400, "2 h"),
+        (7200, "2 h"),
+        (200_000, "2 d"),
+    ],
+)
+def test_duration(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_rates_between_two_readings() -> None:
+    found = rates(Reading(10, 100, 1000), Reading(20, 150, 1200))
+    assert found == Rates(5.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        (Reading(10, 150, 1200), Rates()),
+        (Reading(5, 150, 1200), Rates()),
+        (Reading(20, 50, 1000), Rates(None, 0.0)),
+        (Reading(20, None, 1000), Rates(None, 0.0)),
+        (Reading(20, 100, None), Rates(0.0, None)),
+    ],
+)
+def test_rates_that_cannot_be_told(second: Reading, expected: Rates) -> None:
+    assert rates(Reading(10, 100, 1000), second) == expected
+
+
+def test_readings_too_close_tell_no_rate() -> None:
+    assert rates(Reading(10, 100), Reading(20, 150), shortest=15) == Rates()
+
+
+def test_totals_per_source_and_over_all() -> None:
+    found = report(
+        row("us", 0, lag=5, lag_bytes=50, consumed_per_second=1.0),
+        row("eu", 1, lag=20, lag_bytes=200, consumed_per_second=2.0, produced_per_second=1.0),
+        row("eu", 0, lag=10, lag_bytes=100, consumed_per_second=2.0),
+    )
+    assert [str(it.source_partition) for it in found.rows] == [
+        "eu/orders-0",
+        "eu/orders-1",
+        "us/orders-0",
+    ]
+    assert [(it.cluster, it.lag, it.lag_bytes, it.eta_seconds) for it in found.totals] == [
+        ("eu", 30, 300, 10.0),
+        ("us", 5, 50, 5.0),
+        (ALL, 35, 350, 35 / 4),
+    ]
+
+
+def test_one_source_has_no_second_sum() -> None:
+    assert [it.cluster for it in report(row()).totals] == ["eu"]
+
+
+def test_an_unknown_lag_makes_the_eta_unknown_but_not_the_known_part() -> None:
+    (total,) = report(row(partition=0, lag=10, consumed_per_second=5.0), row(partition=1)).totals
+    assert (total.lag, total.unknown, total.eta) == (10, 1, UNKNOWN)
+
+
+def test_bytes_of_a_total_are_unknown_when_a_lagging_part_is() -> None:
+    (total,) = report(row(partition=0, lag=10, lag_bytes=100), row(partition=1, lag=5)).totals
+    assert total.lag_bytes is None
+
+
+def test_not_running_has_no_eta_unless_it_is_caught_up() -> None:
+    (behind,) = report(row(lag=10, consumed_per_second=5.0), running=False).totals
+    assert (behind.eta, behind.eta_seconds) == (NOT_RUNNING, None)
+    (done,) = report(row(lag=0), running=False).totals
+    assert done.eta == CAUGHT_UP
+    (unknown,) = report(row(), running=False).totals
+    assert unknown.eta == UNKNOWN
+
+
+def test_measured_puts_in_live_log_ends() -> None:
+    (found,) = measured(
+        report(row(position=30, log_end=40, lag=10)), {sp(): OffsetRange(0, 100)}, {}, NOW
+    ).rows
+    assert (found.position, found.log_end, found.lag, found.reason) == (30, 100, 70, "")
+
+
+def test_measured_says_what_failed_and_knows_nothing_then() -> None:
+    stale = report(row(position=30, log_end=40, lag=10, lag_bytes=5))
+    (found,) = measured(stale, {}, {sp(): "eu: unreachable"}, NOW).rows
+    assert (found.log_end, found.lag, found.lag_bytes) == (None, None, None)
+    assert found.reason == "eu: unreachable"
+    (unasked,) = measured(stale, {}, {}, NOW).rows
+    assert unasked.reason == "its log end is not known"
+
+
+def test_measured_names_deleted_records() -> None:
+    (found,) = measured(report(row(position=30)), {sp(): OffsetRange(50, 100)}, {}, NOW).rows
+    assert (found.lag, found.reason) == (70, "offsets 30 to 49 are deleted")
+
+
+def test_measured_of_a_position_beyond_the_end() -> None:
+    (found,) = measured(report(row(position=30)), {sp(): OffsetRange(0, 5)}, {}, NOW).rows
+    assert found.lag is None
+    assert "beyond the log's end" in found.reason
+
+
+def test_measured_of_an_unknown_position() -> None:
+    (found,) = measured(report(row()), {sp(): OffsetRange(0, 5)}, {}, NOW).rows
+    assert (found.log_end, found.lag) == (5, None)
+
+
+def test_bytes_come_from_the_partition_else_from_its_topic() -> None:
+    found = with_bytes(
+        report(
+            row(partition=0, lag=10),
+            row(partition=1, lag=10),
+            row(partition=2, lag=10),
+            row("us", 0, lag=10),
+            row(partition=3, lag=0),
+        ),
+        {sp(partition=0): Sample(100.0), sp(partition=1): Sample(200.0)},
+    )
+    by = {it.source_partition: it.lag_bytes for it in found.rows}
+    assert by == {
+        sp(partition=0): 1000,
+        sp(partition=1): 2000,
+        sp(partition=2): 1500,
+        sp(partition=3): 0,
+        sp("us", 0): None,
+    }
+
+
+def test_a_lag_without_records_is_no_lag() -> None:
+    found = with_bytes(report(row(lag=1)), {sp(): Sample(empty=True)})
+    assert (found.rows[0].lag, found.rows[0].lag_bytes) == (0, 0)
+    assert found.rows[0].reason == "the last 1 offsets hold no records"
+    assert found.totals[0].eta == CAUGHT_UP
+
+
+def status(seconds: float, position: int | None, log_end: int | None) -> Status:
+    part = PartitionStatus(
+        cluster="eu",
+        topic="orders",
+        partition=0,
+        hub_topic="orders",
+        lane="eu",
+        state=PartitionState.STUCK,
+        position=position,
+        log_end=log_end,
+        reason="why",
+    )
+    return Status(
+        name="central",
+        phase=Phase.RUNNING,
+        version="1",
+        host="h",
+        pid=1,
+        started_at=NOW,
+        at=NOW + timedelta(seconds=seconds),
+        trigger="realtime",
+        checkpoint_interval_seconds=10,
+        partitions=(part,),
+        checkpoint=CheckpointStatus(path="./state"),
+    )
+
+
+def test_report_of_a_running_instance() -> None:
+    found = report_of(status(60, 700, 1000), status(0, 100, 1000))
+    (only,) = found.rows
+    assert only.model_dump() == {
+        "cluster": "eu",
+        "topic": "orders",
+        "partition": 0,
+        "position": 700,
+        "log_end": 1000,
+        "lag": 300,
+        "lag_bytes": None,
+        "consumed_per_second": 10.0,
+        "produced_per_second": 0.0,
+        "lane": "eu",
+        "state": "STUCK",
+        "reason": "why",
+    }
+    assert found.totals[0].eta == "about 30 s"
+    assert found.running
+
+
+def test_report_without_an_earlier_status_knows_no_rate() -> None:
+    assert report_of(status(60, 700, 1000)).totals[0].eta == UNKNOWN
+
+
+def test_positions_move_at_batch_ends_so_a_short_window_tells_nothing() -> None:
+    found = report_of(status(12, 100, 1000), status(0, 100, 1000))
+    assert found.rows[0].consumed_per_second is None
+
+
+def test_the_report_survives_json() -> None:
+    found = report_of(status(60, 700, 1000), status(0, 100, 1000))
+    assert LagReport.model_validate_json(found.model_dump_json()) == found

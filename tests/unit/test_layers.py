@@ -1,0 +1,112 @@
+"""Holds the shape of the code: who imports whom; each module is short and says its purpose."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aggregator
+
+ROOT = Path(aggregator.__file__).parent
+MAX_LINES = 300
+
+WORDS = {"errors", "model", "version"}
+EDGES = {"jars", "embedded", "discover", "stream", "checkpoint"}
+BELOW_EDGES = WORDS | {"config", "plan"}
+BELOW_AUDIT = BELOW_EDGES | EDGES
+MAY_IMPORT: dict[str, set[str]] = {
+    "version": set(),
+    "errors": set(),
+    "model": set(),
+    "config": WORDS,
+    "plan": WORDS | {"config"},
+    "jars": BELOW_EDGES,
+    "discover": BELOW_EDGES,
+    "stream": BELOW_EDGES,
+    "checkpoint": BELOW_EDGES,
+    "embedded": WORDS | {"config", "jars"},
+    # Spark jobs over the hub's tail: they write with the frames that stream writes with.
+    "recover": BELOW_EDGES | {"stream"},
+    "audit": BELOW_AUDIT,
+    "engine": BELOW_AUDIT | {"audit", "recover"},
+    "serve": BELOW_AUDIT | {"audit", "engine"},
+    # What notebooks import; nothing else does.
+    "notebook": BELOW_AUDIT | {"audit", "engine"},
+    "cli": BELOW_AUDIT | {"audit", "engine", "serve"},
+    "__main__": {"cli"},
+}
+"""Part of the package -> the parts that it may import; its own is always allowed."""
+
+PURE = {"errors", "model", "config", "plan"}
+CLIENTS = {"pyspark", "delta", "deltalake", "confluent_kafka", "kafka", "socket", "subprocess"}
+MODULES = sorted(path for path in ROOT.rglob("*.py"))
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def part_of(path: Path) -> str:
+    first = path.relative_to(ROOT).parts[0]
+    return "version" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Every module that is imported anywhere in a tree, dotted; names of `from` joined on."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parts_imported(tree: ast.AST) -> set[str]:
+    parts = {name.split(".")[1] for name in imported(tree) if name.startswith("aggregator.")}
+    return {"version" if part.startswith("__version") else part for part in parts}
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_downwards(path: Path) -> None:
+    part = part_of(path)
+    assert part in MAY_IMPORT, f"{part} has no place in the order of layers"
+    wrong = parts_imported(parse(path)) - MAY_IMPORT[part] - {part}
+    assert not wrong, f"{name_of(path)} imports {sorted(wrong)}"
+
+
+def test_the_order_of_layers_has_no_circle() -> None:
+    for part, allowed in MAY_IMPORT.items():
+        assert all(part not in MAY_IMPORT[below] for below in allowed)
+
+
+@pytest.mark.parametrize("path", [it for it in MODULES if part_of(it) in PURE], ids=name_of)
+def test_pure_parts_know_no_client(path: Path) -> None:
+    wrong = {name.split(".")[0] for name in imported(parse(path))} & CLIENTS
+    assert not wrong
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_a_module_is_short_and_says_its_purpose(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert len(text.splitlines()) <= MAX_LINES
+    purpose = ast.get_docstring(ast.parse(text))
+    assert purpose
+    assert len(purpose.splitlines()[0]) > 20
+
+
+def test_the_command_line_starts_without_spark() -> None:
+    """Nor does anything that it imports import it: seconds at every call, and a JVM's folder."""
+    check = (
+        "import sys, aggregator.cli.main, aggregator.serve.app, aggregator.serve.server\n"
+        "assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

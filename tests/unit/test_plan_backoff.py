@@ -1,0 +1,79 @@
+"""Back-off of failed lanes, and partitions whose log moves without them."""
+
+from __future__ import annotations
+
+from aggregator.engine.orphans import Orphans
+from aggregator.model import SourcePartition
+from aggregator.plan.backoff import BackOff
+from aggregator.plan.stuck import follow, stuck
+
+EU0 = SourcePartition("eu", "orders", 0)
+US0 = SourcePartition("us", "orders", 0)
+
+
+def test_the_delay_grows_with_each_failure_and_is_forgotten_after_a_good_while() -> None:
+    backoff = BackOff()
+    delays = [backoff.failed("eu", frozenset({EU0}), now=float(i)) for i in range(7)]
+    assert delays == [2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0]
+    assert backoff.failed("eu", frozenset({EU0}), now=1000.0) == 2.0
+
+
+def test_partitions_rest_until_their_time_has_come() -> None:
+    backoff = BackOff()
+    backoff.failed("eu", frozenset({EU0}), now=0.0)
+    assert backoff.resting(1.9) == {EU0}
+    assert not backoff.due(1.9)
+    assert backoff.due(2.0)
+    assert backoff.waiting()
+    assert backoff.resting(2.0) == set()
+    assert not backoff.waiting()
+    assert not backoff.due(2.0)
+
+
+def test_a_lane_that_failed_too_often_is_waited_for_no_more() -> None:
+    backoff = BackOff()
+    for now in (0.0, 1.0, 2.0):
+        backoff.failed("eu", frozenset({EU0}), now)
+    assert backoff.waiting()
+    assert backoff.waiting(limit=4)
+    assert not backoff.waiting(limit=3)
+    assert backoff.failures("eu") == 3
+    assert backoff.failures("us") == 0
+
+
+def test_an_orphaned_producer_holds_its_partitions_until_it_is_closed() -> None:
+    opened = {"aggregator-eu-1"}
+    orphans = Orphans(lambda client_id: client_id in opened, limit_seconds=120.0)
+    orphans.add("aggregator-eu-1", frozenset({EU0}), now=0.0)
+    assert orphans.partitions(1000.0) == {EU0}
+    opened.clear()
+    assert orphans.partitions(1.0) == set()
+
+
+def test_where_nothing_tells_the_wait_is_the_delivery_timeout_and_a_margin() -> None:
+    orphans = Orphans(None, limit_seconds=120.0)
+    orphans.add("aggregator-eu-1", frozenset({EU0}), now=0.0)
+    assert orphans.partitions(124.9) == {EU0}
+    assert orphans.partitions(125.0) == set()
+
+
+def test_a_partition_whose_log_goes_on_without_it_is_stuck() -> None:
+    seen = follow({}, {EU0: 5, US0: 5}, {EU0: 5, US0: 5}, now=0.0)
+    seen = follow(seen, {EU0: 5, US0: 5}, {EU0: 9, US0: 9}, now=10.0)
+    seen = follow(seen, {EU0: 5, US0: 9}, {EU0: 12, US0: 12}, now=60.0)
+    assert stuck(seen, 69.9, after_seconds=60.0) == {}
+    found = stuck(seen, 70.0, after_seconds=60.0)
+    assert list(found) == [EU0]
+    assert "stayed at 5 for 60 s" in found[EU0]
+
+
+def test_a_position_short_of_the_end_is_not_stuck_while_the_log_stands_still() -> None:
+    """Behind the last record there may be transaction markers, which are never read."""
+    seen = follow({}, {EU0: 49}, {EU0: 50}, now=0.0)
+    seen = follow(seen, {EU0: 49}, {EU0: 50}, now=1000.0)
+    assert stuck(seen, 1000.0, after_seconds=60.0) == {}
+
+
+def test_an_unknown_log_end_changes_nothing() -> None:
+    seen = follow({}, {EU0: 5}, {EU0: 5}, now=0.0)
+    assert follow(seen, {EU0: 6}, {}, now=1.0) == seen

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+from aggregator import __version__
+from aggregator.audit.document import CheckpointStatus, PartitionStatus, Phase, Status
+from aggregator.errors import ConfigError
+from aggregator.serve.app import health_of, make_app
+from aggregator.serve.holder import KEPT, WINDOW_SECONDS, StatusHolder
+from aggregator.serve.server import ApiServer
+
+NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+
+
+def status(seconds: float = 0, position: int = 0, **more: object) -> Status:
+    return Status.model_validate(
+        {
+            "name": "central",
+            "phase": Phase.RUNNING,
+            "version": __version__,
+            "host": "h",
+            "pid": 1,
+            "started_at": NOW,
+            "at": NOW + timedelta(seconds=seconds),
+            "hub_cluster_id": "hub-id",
+            "trigger": "realtime",
+            "checkpoint_interval_seconds": 10,
+            "partitions": (
+                PartitionStatus(
+                    cluster="eu",
+                    topic="orders",
+                    partition=0,
+                    hub_topic="orders",
+                    position=position,
+                    log_end=1000,
+                ),
+            ),
+            "checkpoint": CheckpointStatus(path="./state"),
+            **more,
+        }
+    )
+
+
+@pytest.fixture
+def holder() -> StatusHolder:
+    return StatusHolder()
+
+
+@pytest.fixture
+def url(holder: StatusHolder) -> Iterator[str]:
+    server = ApiServer(make_app(holder, {"name": "central"}), "127.0.0.1", 0)
+    server.start()
+    yield server.url
+    server.stop()
+
+
+def get(url: str) -> tuple[int, Any]:
+    try:
+        with urlopen(url, timeout=5) as response:
+            return response.status, json.load(response)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_root_looks_like_connects(url: str, holder: StatusHolder) -> None:
+    expected = {"version": __version__, "commit": "unknown", "kafka_cluster_id": ""}
+    assert get(url + "/") == (200, expected)
+    holder.put(status())
+    assert get(url + "/")[1]["kafka_cluster_id"] == "hub-id"
+
+
+def test_before_the_first_status_everything_is_starting(url: str) -> None:
+    assert get(url + "/health")[0] == 503
+    assert get(url + "/health")[1]["status"] == "starting"
+    for path in ("/api/status", "/api/lag"):
+        code, body = get(url + path)
+        assert (code, body["error_code"]) == (503, 503)
+
+
+def test_status_is_the_document(url: str, holder: StatusHolder) -> None:
+    holder.put(status(position=7))
+    code, body = get(url + "/api/status")
+    assert code == 200
+    assert Status.model_validate(body) == status(position=7)
+
+
+def test_lag_has_rates_of_the_window(url: str, holder: StatusHolder) -> None:
+    holder.put(status(0, position=0))
+    holder.put(status(50, position=500))
+    code, body = get(url + "/api/lag")
+    assert code == 200
+    assert body["rows"][0]["lag"] == 500
+    assert body["rows"][0]["consumed_per_second"] == 10
+    assert body["totals"][0]["eta"] == "about 50 s"
+
+
+def test_config_is_the_view_it_was_given(url: str) -> None:
+    assert get(url + "/api/config") == (200, {"name": "central"})
+
+
+def test_what_does_not_exist_is_404(url: str) -> None:
+    assert get(url + "/nix")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("phase", "code", "word"),
+    [
+        (Phase.STARTING, 503, "starting"),
+        (Phase.RUNNING, 200, "healthy"),
+        (Phase.STOPPING, 200, "healthy"),
+        (Phase.STOPPED, 200, "healthy"),
+        (Phase.FAILED, 500, "unhealthy"),
+    ],
+)
+def test_health_of_each_phase(phase: Phase, code: int, word: str) -> None:
+    found, body = health_of(status(phase=phase))
+    assert (found, body["status"]) == (code, word)
+    assert body["message"]
+
+
+def test_health_says_why_it_failed() -> None:
+    assert health_of(status(phase=Phase.FAILED, reason="the hub is gone"))[1]["message"] == (
+        "the hub is gone"
+    )
+
+
+def test_a_taken_port_is_a_config_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"api.listen: cannot listen on 127.0.0.1:{port}"):
+            ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", port)
+
+
+def test_a_host_that_is_not_ours_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match=r"api\.listen"):
+        ApiServer(make_app(StatusHolder(), {}), "192.0.2.1", 0)
+
+
+def test_a_stopped_server_frees_its_port() -> None:
+    first = ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0)
+    first.start()
+    first.stop()
+    first.stop()
+    second = ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", first.port)
+    second.start()
+    assert get(second.url + "/")[0] == 200
+    second.stop()
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0).stop()
+
+
+def test_the_holder_looks_one_window_back() -> None:
+    holder = StatusHolder()
+    assert (holder.latest(), holder.earlier()) == (None, None)
+    for second in range(600):
+        holder.put(status(second))
+    latest, earlier = holder.latest(), holder.earlier()
+    assert latest is not None and earlier is not None
+    assert latest.at == NOW + timedelta(seconds=599)
+    back = (latest.at - earlier.at).total_seconds()
+    assert WINDOW_SECONDS <= back <= WINDOW_SECONDS * (1 + 1 / KEPT)
+    assert len(holder._kept) <= KEPT + 2
+
+
+def test_long_batches_need_a_longer_window() -> None:
+    holder = StatusHolder()
+    for second in range(0, 6000, 10):
+        holder.put(status(second, checkpoint_interval_seconds=600))
+    latest, earlier = holder.latest(), holder.earlier()
+    assert latest is not None and earlier is not None
+    assert (latest.at - earlier.at).total_seconds() >= 1800
