@@ -15,7 +15,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.engine.prepare import prepare
 from aggregator.errors import AggregatorError
-from aggregator.jars import jars, java_home
+from aggregator.jars import jars, spark_java_home
 from aggregator.model import (
     ORIGIN_CLUSTER,
     ORIGIN_HEADERS,
@@ -34,7 +34,7 @@ def open_session(config: Config, master: str = "local[2]") -> SparkSession:
     """
     folder = Path(config.spark.jars) if config.spark.jars else None
     conf = session_conf(config, master, jars("spark", folder=folder), partitions=0)
-    return build_session(conf, java_home())
+    return build_session(conf, spark_java_home())
 
 
 def hub_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:

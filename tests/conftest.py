@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from support.clusters import ClusterFactory
 
-ClusterFactory = Callable[..., EmbeddedCluster]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -64,3 +67,16 @@ def unique(request: pytest.FixtureRequest) -> str:
     """A suffix for topic names that no other test has: the test's name and a random part."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", request.node.name)[:60]
     return f"{name}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """A Spark session as a run builds it, with two slots.
+
+    Per module, because runs build sessions of their own, and a JVM has one at a time.
+    """
+    # Imported here: most tests need no Spark.
+    from support.sessions import running_session
+
+    with running_session() as session:
+        yield session

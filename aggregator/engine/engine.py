@@ -142,8 +142,9 @@ class Engine:
             self._emit(Event("plan_refused", "; ".join(plan.refusals)))
             return
         try:
-            self._apply(plan)
+            # Before anything is changed: a transform that does not fit is refused.
             self._check_transforms(plan)
+            self._apply(plan)
         except AggregatorError as error:
             if first:
                 raise

@@ -48,7 +48,7 @@ def identity_of(plan: Plan) -> Identity:
             for alias, facts in plan.sources.items()
             for name, topic in facts.topics.items()
         },
-        frozenset(plan.hub_topics),
+        {name: topic.partitions for name, topic in plan.hub_topics.items()},
     )
 
 

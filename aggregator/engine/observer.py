@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from aggregator.checkpoint.maintenance import maintain
@@ -24,23 +24,24 @@ from aggregator.model import Positions, SourcePartition
 from aggregator.stream.lane import BatchEnd, LaneQuery
 
 POLL_SECONDS = 0.25
+SNAPSHOTS_PER_BATCH = 5
 MAINTENANCE_PAUSE_SECONDS = 60.0
 
-SnapshotReader = Callable[[Iterable[str]], HubSnapshot]
-"""Reads the end offsets of hub topics; raises ClusterError when the hub does not answer."""
+SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
+"""Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id.
 
-    And the hub topics of all routes: each snapshot holds all of them, because a hub partition
-    that a snapshot does not know would have to be scanned from its beginning.
+    And the hub topics of all routes with their partition counts: each snapshot holds all of them,
+    because a hub partition that a snapshot does not know would be scanned from its beginning.
     """
 
     cluster_ids: Mapping[str, str]
     topic_ids: Mapping[tuple[str, str], str]
-    hub_topics: frozenset[str]
+    hub_topics: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -79,6 +80,7 @@ class Observer:
         self._tail = HubTail(HubSnapshot(0, {}))
         self._log_ends: Mapping[SourcePartition, int] = {}
         self._maintain_after = 0.0
+        self._next_snapshot = 0.0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="observer", daemon=True)
         self.state: State = table.load()
@@ -158,7 +160,7 @@ class Observer:
             for watched in self._lanes.values():
                 if watched.pending is not None and self._is_due(watched):
                     self._try_commit(watched)
-            if ended:
+            if ended or time.monotonic() >= self._next_snapshot:
                 self._take_snapshot()
             self._maintain()
 
@@ -257,6 +259,8 @@ class Observer:
     def _snapshot(self) -> HubSnapshot:
         snapshot = self._read_hub(self._identity.hub_topics)
         self._tail.taken(snapshot)
+        # The fresher the snapshot, the shorter the tail that a recovery has to read.
+        self._next_snapshot = time.monotonic() + max(1.0, self._interval / SNAPSHOTS_PER_BATCH)
         return snapshot
 
     def _note_error(self, error: str) -> None:

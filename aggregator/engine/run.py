@@ -32,7 +32,7 @@ from aggregator.errors import (
     CheckpointConflictError,
     ClusterError,
 )
-from aggregator.jars import cache_folder, jars, java_command, java_home
+from aggregator.jars import cache_folder, jars, java_command, spark_java_home
 from aggregator.plan.plan import Plan
 from aggregator.stream.interceptor import interceptor_jar
 from aggregator.stream.session import build_session, session_conf
@@ -145,7 +145,7 @@ def _session(config: Config, plan: Plan, emit: EventSink) -> Iterator[Future[Spa
     partitions = sum(route.partitions for route in plan.routes)
     conf = session_conf(config, plan.slots.master, [*paths, extra], partitions)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
-        future = pool.submit(build_session, conf, java_home())
+        future = pool.submit(build_session, conf, spark_java_home())
         try:
             yield future
         finally:

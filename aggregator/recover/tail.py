@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from aggregator.model import (
     ORIGIN_CLUSTER,
+    ORIGIN_HEADERS,
     ORIGIN_OFFSET,
     ORIGIN_PARTITION,
     ORIGIN_TOPIC,
@@ -52,11 +53,12 @@ def read_ranges(
 
 def to_origins(records: DataFrame) -> DataFrame:
     """The origin frame of hub records; records of others, without a whole origin, are left out."""
+    # By place, not by a search: ours are the last ones of a record, always in this order.
     origins = records.select(
-        _last(ORIGIN_CLUSTER).alias("cluster"),
-        _last(ORIGIN_TOPIC).alias("topic"),
-        _last(ORIGIN_PARTITION).try_cast("int").alias("partition"),
-        _last(ORIGIN_OFFSET).try_cast("bigint").alias("offset"),
+        _origin(ORIGIN_CLUSTER).alias("cluster"),
+        _origin(ORIGIN_TOPIC).alias("topic"),
+        _origin(ORIGIN_PARTITION).try_cast("int").alias("partition"),
+        _origin(ORIGIN_OFFSET).try_cast("bigint").alias("offset"),
         "key",
     )
     return origins.dropna(subset=[*ORIGIN, "offset"])
@@ -87,6 +89,8 @@ def highest_offsets(origins: DataFrame) -> dict[SourcePartition, tuple[int, int]
     }
 
 
-def _last(key: str) -> Column:
-    own = F.filter("headers", lambda header: header["key"] == key)
-    return F.element_at(own, -1)["value"].cast("string")
+def _origin(key: str) -> Column:
+    """The value of one of our headers, null when it is not where we put it."""
+    place = F.lit(ORIGIN_HEADERS.index(key) - len(ORIGIN_HEADERS))
+    header = F.try_element_at("headers", place)
+    return F.when(header["key"] == key, header["value"].cast("string"))

@@ -26,7 +26,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, admin, create_topic, end_offsets, produce
 from aggregator.embedded.waiting import wait_until
 from aggregator.model import Positions, SourcePartition, TopicPartition
-from tests.conftest import ClusterFactory
+from support.clusters import ClusterFactory
 
 NOBODY = "127.0.0.1:1"
 SECRET = "wrong-and-secret"

@@ -12,8 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from aggregator.embedded.topics import NewRecord, end_offsets, produce
 from aggregator.embedded.waiting import wait_until
+
+# Each test starts three brokers and an aggregator of its own.
+pytestmark = pytest.mark.timeout(600)
 
 START_SECONDS = 150.0
 

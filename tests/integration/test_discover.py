@@ -31,7 +31,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.model import ClusterFacts, FailureKind, OffsetRange, TopicPartition
 from aggregator.plan import make_plan
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
-from tests.conftest import ClusterFactory
+from support.clusters import ClusterFactory
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

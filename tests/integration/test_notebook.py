@@ -18,6 +18,9 @@ from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, pro
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RECORDS = 300
 
+# A run, and then a notebook with a Spark session of its own.
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture
 def config_file(

@@ -31,11 +31,11 @@ def source(cluster: EmbeddedCluster | str, include: str, **options: Any) -> dict
 
 
 def make_config(
-    hub: EmbeddedCluster, state: Path, sources: dict[str, dict[str, Any]], **parts: dict[str, Any]
+    cluster: EmbeddedCluster, state: Path, sources: dict[str, dict[str, Any]], /, **parts: Any
 ) -> Config:
-    """A config with short intervals; `parts` (topics, stream, ...) are laid over it."""
+    """A config with `cluster` as its hub and short intervals; `parts` are laid over them."""
     tree: dict[str, Any] = {
-        "hub": {"bootstrap_servers": hub.bootstrap_servers, **parts.pop("hub", {})},
+        "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
         "topics": {"refresh_interval": "2s", **parts.pop("topics", {})},
         "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},

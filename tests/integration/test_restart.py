@@ -1,0 +1,101 @@
+"""Stopped and started again under load: nothing is missing, nothing is there twice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, end_offsets
+from support.reading import wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.verdict import assert_copied
+
+RECORDS_PER_TURN = 20
+TURN_SECONDS = 0.02
+
+
+@contextmanager
+def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
+    """About 1,000 records a second into each cluster, until the block ends; all acknowledged."""
+    stop = threading.Event()
+    left: list[int] = []
+
+    def write(servers: str) -> None:
+        producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
+        )
+        number = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            for _ in range(RECORDS_PER_TURN):
+                producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
+                number += 1
+            producer.poll(max(0.0, began + TURN_SECONDS - time.monotonic()))
+        left.append(producer.flush(60))
+
+    threads = [
+        threading.Thread(target=write, args=(cluster.bootstrap_servers,)) for cluster in clusters
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert left == [0] * len(clusters)
+
+
+@pytest.mark.parametrize("trigger", ["realtime", "microbatch"])
+def test_three_restarts_under_load_lose_nothing_and_double_nothing(
+    trigger: str,
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": source_a, "us": source_b}
+    create_topic(source_a.bootstrap_servers, unique, partitions=6)
+    create_topic(source_b.bootstrap_servers, unique, partitions=3)
+    config = make_config(
+        hub,
+        tmp_path,
+        {alias: source(cluster, unique) for alias, cluster in clusters.items()},
+        topics={"partitions": 4},
+        stream={"trigger": trigger},
+    )
+    epochs = []
+    with load(list(clusters.values()), unique):
+        # The first one is stopped as soon as it says that it runs, before its first checkpoint.
+        for batches in (0, 2, 1, 0):
+            with run_in_background(config) as running:
+                if batches:
+                    arrived = sum(end_offsets(hub.bootstrap_servers, unique).values())
+                    wait_until_topic_has(hub.bootstrap_servers, unique, arrived + 1000)
+                running.wait_for(
+                    lambda running=running, batches=batches: all(  # type: ignore[misc]
+                        (lane.batch or 0) >= batches for lane in running.status.lanes
+                    ),
+                    f"every lane has ended batch {batches}",
+                )
+                assert running.status.recovery is None
+            assert running.status.recovery is None
+            epochs.append(running.status.checkpoint.epoch or 0)
+    assert epochs == sorted(set(epochs))
+    result = catch_up(config)
+    assert (result.exit_code, result.problems) == (0, ())
+    assert result.status.recovery is None
+    assert_copied(
+        {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()},
+        (hub.bootstrap_servers, unique),
+        at_least=2000,
+    )

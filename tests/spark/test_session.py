@@ -1,0 +1,62 @@
+"""The session that is built, and the one Java class that it loads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.errors import JarsError
+from aggregator.jars import jars, java_command
+from aggregator.stream.interceptor import interceptor_jar
+from aggregator.stream.session import ENFORCED, session_conf
+from support.sessions import plain_config
+
+
+def with_conf(**conf: str) -> Config:
+    config = plain_config()
+    spark = config.spark.model_copy(update={"conf": conf})
+    return config.model_copy(update={"spark": spark})
+
+
+def test_what_the_promise_depends_on_is_in_force(spark: SparkSession) -> None:
+    running = dict(spark.sparkContext.getConf().getAll())
+    assert {name: running[name] for name in ENFORCED} == ENFORCED
+    assert ENFORCED["spark.task.maxFailures"] == ENFORCED["spark.stage.maxConsecutiveAttempts"]
+    assert (ENFORCED["spark.task.maxFailures"], ENFORCED["spark.speculation"]) == ("1", "false")
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.sparkContext.master == "local[2]"
+
+
+def test_a_user_changes_defaults_and_not_what_is_enforced() -> None:
+    mine = {
+        "spark.task.maxFailures": "4",
+        "spark.driver.memory": "7g",
+        "spark.driver.extraJavaOptions": "-Dmine=1",
+    }
+    conf = session_conf(with_conf(**mine), "local[9]", [Path("/x/a.jar"), Path("b.jar")], 900)
+    assert conf["spark.task.maxFailures"] == "1"
+    assert conf["spark.driver.memory"] == "7g"
+    assert "-Dlog4j2.configurationFile=" in conf["spark.driver.extraJavaOptions"]
+    assert conf["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
+    assert conf["spark.jars"] == "/x/a.jar,b.jar"
+    assert (conf["spark.master"], conf["spark.app.name"]) == ("local[9]", "aggregator-central")
+    # An idle consumer above the capacity would be closed and opened at every batch.
+    assert int(conf["spark.kafka.consumer.cache.capacity"]) == 1800
+
+
+def test_the_interceptor_is_compiled_once(tmp_path: Path) -> None:
+    clients = next(path for path in jars("spark") if path.name.startswith("kafka-clients-"))
+    first = interceptor_jar(tmp_path, clients, java_command())
+    made = first.stat().st_mtime_ns
+    assert interceptor_jar(tmp_path, clients, "/no/such/java") == first
+    assert first.stat().st_mtime_ns == made
+    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+def test_an_interceptor_that_does_not_compile_says_why(tmp_path: Path) -> None:
+    with pytest.raises(JarsError, match=r"does not compile: .*kafka"):
+        interceptor_jar(tmp_path, tmp_path / "no-clients.jar", java_command())
+    assert list(tmp_path.iterdir()) == []

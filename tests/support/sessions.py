@@ -1,0 +1,39 @@
+"""A Spark session as a run builds it, without a run and without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.jars import cache_folder, jars, java_command, java_home
+from aggregator.stream.interceptor import interceptor_jar
+from aggregator.stream.session import build_session, session_conf
+
+
+def plain_config() -> Config:
+    """The smallest config; nobody listens at its addresses."""
+    return load_text(
+        """
+        hub: {bootstrap_servers: "hub:9092"}
+        sources:
+          eu: {bootstrap_servers: "eu:9092", topics: {include: orders}}
+        """
+    )
+
+
+@contextmanager
+def running_session() -> Iterator[SparkSession]:
+    """A session with every jar of a run; stopped with the block."""
+    paths = jars("spark")
+    clients = next(path for path in paths if path.name.startswith("kafka-clients-"))
+    extra = interceptor_jar(cache_folder(), clients, java_command())
+    conf = session_conf(plain_config(), "local[2]", [*paths, extra], 2)
+    session = build_session(conf, java_home())
+    try:
+        yield session
+    finally:
+        session.stop()
