@@ -12,6 +12,9 @@ import pytest
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from support.clusters import ClusterFactory
 
+# So that an assertion in there says what the values were.
+pytest.register_assert_rewrite("support.running", "support.reading", "support.verdict")
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, end_offsets
+from support.load import load
 from support.reading import wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
-
-RECORDS_PER_TURN = 20
-TURN_SECONDS = 0.02
-
-
-@contextmanager
-def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
-    """About 1,000 records a second into each cluster, until the block ends; all acknowledged."""
-    stop = threading.Event()
-    left: list[int] = []
-
-    def write(servers: str) -> None:
-        producer = Producer(
-            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
-        )
-        number = 0
-        while not stop.is_set():
-            began = time.monotonic()
-            for _ in range(RECORDS_PER_TURN):
-                producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
-                number += 1
-            producer.poll(max(0.0, began + TURN_SECONDS - time.monotonic()))
-        left.append(producer.flush(60))
-
-    threads = [
-        threading.Thread(target=write, args=(cluster.bootstrap_servers,)) for cluster in clusters
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert left == [0] * len(clusters)
 
 
 @pytest.mark.parametrize("trigger", ["realtime", "microbatch"])

@@ -1,0 +1,235 @@
+"""Crashes: killed under load, a lane that fails, holes in the hub. Each origin is there once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.audit.document import RecoveryStatus
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model import Positions, SourcePartition
+from support.clusters import ClusterFactory
+from support.load import load
+from support.reading import Record, read_topic, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.verdict import assert_copied, judge
+
+KILLS = 3
+
+
+@contextmanager
+def child(config: Config, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """`aggregator run` in a process group of its own, which is gone after the block."""
+    file = folder / "aggregator.yaml"
+    file.write_text(to_yaml(config))
+    with (folder / "run.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aggregator", "run", "-c", str(file)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.timeout(600)
+def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": source_a, "us": source_b}
+    create_topic(source_a.bootstrap_servers, unique, partitions=6)
+    create_topic(source_b.bootstrap_servers, unique, partitions=3)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {alias: source(cluster, unique) for alias, cluster in clusters.items()},
+        topics={"partitions": 4},
+        api={"listen": "off"},
+    )
+    with load(list(clusters.values()), unique):
+        copied = 0
+        for _ in range(KILLS):
+            with child(config, tmp_path):
+                # Killed in the middle of a batch, some thousand records after it began to write.
+                copied = wait_until_topic_has(hub.bootstrap_servers, unique, copied + 5_000)
+        with run_in_background(config) as running:
+            assert "recovered" in running.kinds()
+            running.wait_for(
+                lambda: (
+                    (running.status.checkpoint.seq or 0) > 0
+                    and any((lane.batch or 0) >= 1 for lane in running.status.lanes)
+                ),
+                "batches end after the recovery",
+            )
+    assert catch_up(config).exit_code == 0
+    assert_copied(
+        {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()},
+        (hub.bootstrap_servers, unique),
+        at_least=KILLS * 5_000,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_a_lane_that_fails_goes_on_when_its_old_producer_can_deliver_nothing_more(
+    source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    hub = cluster_factory("frail")
+    create_topic(source_a.bootstrap_servers, unique, partitions=3)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique)},
+        hub={"producer": {"delivery.timeout.ms": "6000", "request.timeout.ms": "3000"}},
+        api={"listen": "off"},
+    )
+    with load([source_a], unique), run_in_background(config) as running:
+        wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
+        hub.brokers[0].pause()
+        try:
+            running.wait_for(lambda: "lane_failed" in running.kinds(), "the lane fails")
+        finally:
+            hub.brokers[0].resume()
+        running.wait_for(lambda: "recovered" in running.kinds(), "the lane is recovered")
+        copied = wait_until_topic_has(hub.bootstrap_servers, unique, 1)
+        wait_until_topic_has(hub.bootstrap_servers, unique, copied + 2_000)
+    assert catch_up(config).exit_code == 0
+    assert_copied(
+        {"eu": (source_a.bootstrap_servers, unique)}, (hub.bootstrap_servers, unique), 4_000
+    )
+
+
+def test_holes_in_the_hub_are_filled_in_order_and_foreign_records_do_no_harm(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """A crash leaves, per source partition and hub partition, a prefix of what was sent."""
+    records = fill(source_a, unique, [f"key-{number % 97}" for number in range(3_000)])
+    once = make_config(
+        hub,
+        tmp_path / "first",
+        {"eu": source(source_a, unique)},
+        topics={"partitions": 4, "rename": "${topic}.whole"},
+    )
+    assert catch_up(once).exit_code == 0
+    whole = read_topic(hub.bootstrap_servers, f"{unique}.whole")
+    # Hub partition 0 got least, 3 got most: the highest offset proves nothing about the others.
+    kept = [r for r in whole if r.origin.offset < 200 + 250 * r.partition]
+    create_topic(hub.bootstrap_servers, f"{unique}.torn", partitions=4)
+    write_again(hub, f"{unique}.torn", kept)
+    produce(hub.bootstrap_servers, f"{unique}.torn", [NewRecord(b"not ours", b"k")])
+    config = make_config(
+        hub,
+        tmp_path / "second",
+        {"eu": source(source_a, unique)},
+        topics={"partitions": 4, "rename": "${topic}.torn"},
+    )
+    crash_at_zero(config, unique, partitions=2)
+    result = catch_up(config)
+    assert (result.exit_code, result.problems) == (0, ())
+    recovery = recovery_of(result.status.recovery)
+    assert recovery.found == len(kept)
+    assert recovery.replayed > 0
+    found = read_topic(hub.bootstrap_servers, f"{unique}.torn")
+    ours = [record for record in found if record.value != b"not ours"]
+    verdict = judge({"eu": records}, ours)
+    assert not verdict.problems, verdict.problems
+    assert len(found) == len(ours) + 1
+
+
+def test_of_a_compacted_hub_topic_only_the_newest_of_a_key_is_replayed(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """What a later record of its key replaced may have been compacted away: not missing."""
+    create_topic(
+        source_a.bootstrap_servers, unique, partitions=1, config={"cleanup.policy": "compact"}
+    )
+    produce(
+        source_a.bootstrap_servers,
+        unique,
+        [
+            NewRecord(b"v%d" % at, key, partition=0)
+            for at, key in enumerate([b"a", b"b", b"a", b"c"])
+        ],
+    )
+    records = read_topic(source_a.bootstrap_servers, unique)
+    config = make_config(hub, tmp_path / "state", {"eu": source(source_a, unique)})
+    create_topic(hub.bootstrap_servers, unique, partitions=1, config={"cleanup.policy": "compact"})
+    # Offset 0 (key a) was compacted away, as 2 replaced it; offset 1 (key b) never arrived.
+    write_again(hub, unique, [with_origin(records[at], "eu") for at in (2, 3)])
+    crash_at_zero(config, unique, partitions=1)
+    result = catch_up(config)
+    assert result.exit_code == 0
+    assert recovery_of(result.status.recovery).replayed == 1
+    found = read_topic(hub.bootstrap_servers, unique)
+    assert [record.value for record in found] == [b"v2", b"v3", b"v1"]
+
+
+def fill(cluster: EmbeddedCluster, topic: str, keys: Sequence[str]) -> list[Record]:
+    """A topic of two partitions with a record per key; returns what it holds."""
+    create_topic(cluster.bootstrap_servers, topic, partitions=2)
+    produce(
+        cluster.bootstrap_servers,
+        topic,
+        [NewRecord(b"%d" % number, key.encode()) for number, key in enumerate(keys)],
+    )
+    return read_topic(cluster.bootstrap_servers, topic)
+
+
+def with_origin(record: Record, alias: str) -> Record:
+    """A source record as the hub would hold it."""
+    values = (alias, record.topic, record.partition, record.offset, record.timestamp)
+    names = ("cluster", "topic", "partition", "offset", "timestamp")
+    origin = tuple(
+        (f"origin.{name}", str(value).encode()) for name, value in zip(names, values, strict=True)
+    )
+    return record._replace(headers=record.headers + origin)
+
+
+def write_again(cluster: EmbeddedCluster, topic: str, records: Sequence[Record]) -> None:
+    """Write hub records as they were, each to the partition it was in."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for record in records:
+        producer.produce(
+            topic,
+            record.value,
+            record.key,
+            record.partition,
+            timestamp=record.timestamp,
+            headers=list(record.headers),
+        )
+    assert producer.flush(60) == 0
+
+
+def crash_at_zero(config: Config, topic: str, partitions: int) -> None:
+    """The checkpoint of a run that was killed before its first batch ended."""
+    table = CheckpointTable.create(config.checkpoint.path)
+    table.claim_epoch("somebody who is gone")
+    positions = {SourcePartition("eu", topic, partition): 0 for partition in range(partitions)}
+    table.append(
+        Checkpoint("eu", 1, -1, Positions(positions), hub_ends={}, snapshot_at_ms=0, clean=False)
+    )
+
+
+def recovery_of(recovery: RecoveryStatus | None) -> RecoveryStatus:
+    assert recovery is not None, "nothing was recovered"
+    return recovery

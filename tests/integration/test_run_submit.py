@@ -1,0 +1,126 @@
+"""The same job under spark-submit, with executors that are processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import yaml
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.stream.session import LOG4J_FILE
+from support.reading import wait_for, wait_until_topic_has
+from support.verdict import assert_copied
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+SECONDS = 180
+
+
+def command(*arguments: str) -> list[str]:
+    jars = subprocess.run(
+        [BIN / "aggregator", "jars"], capture_output=True, text=True, check=True, timeout=SECONDS
+    )
+    return [
+        str(BIN / "spark-submit"),
+        *("--master", "local-cluster[2,8,1024]"),
+        *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
+        *("--jars", jars.stdout.strip()),
+        str(ROOT / "jobs" / "aggregate.py"),
+        *arguments,
+    ]
+
+
+@contextmanager
+def submitted(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The process and its log; whatever is left of it is killed at the end."""
+    folder.mkdir()
+    log = folder / "log"
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command(*arguments), stdout=file, stderr=file, env=environment, start_new_session=True
+        )
+    try:
+        yield process, log
+    finally:
+        # The group, because executors are children of children.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            assert process.poll() is not None
+        process.wait(SECONDS)
+
+
+def python_of(submit: subprocess.Popen[bytes]) -> int:
+    """The process that runs jobs/aggregate.py: a child of the JVM that spark-submit has become."""
+    children = Path(f"/proc/{submit.pid}/task").glob("*/children")
+    pids = [pid for each in children for pid in each.read_text().split()]
+    (found,) = (
+        int(pid) for pid in pids if b"aggregate.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
+    return found
+
+
+def test_executors_copy_everything_once_in_both_modes(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": (source_a, 6), "us": (source_b, 3)}
+
+    def write(start: int, end: int) -> None:
+        records = [NewRecord(b"%d" % at, b"key-%d" % (at % 50)) for at in range(start, end)]
+        for cluster, _ in clusters.values():
+            produce(cluster.bootstrap_servers, unique, records)
+
+    for cluster, partitions in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=partitions)
+    tree = {
+        "hub": {"bootstrap_servers": hub.bootstrap_servers},
+        "sources": {
+            alias: {
+                "bootstrap_servers": cluster.bootstrap_servers,
+                "topics": {"include": unique},
+            }
+            for alias, (cluster, _) in clusters.items()
+        },
+        "topics": {"partitions": 4},
+        "stream": {"checkpoint_interval": "2s"},
+        "checkpoint": {"path": str(tmp_path / "state")},
+        "api": {"listen": "off"},
+    }
+    config = tmp_path / "aggregator.yaml"
+    config.write_text(yaml.safe_dump(tree))
+    write(0, 5_000)
+    with submitted(["-c", str(config), "--until-caught-up"], tmp_path / "first") as (submit, log):
+        assert submit.wait(SECONDS) == 0, log.read_text()
+    with submitted(["-c", str(config)], tmp_path / "second") as (submit, log):
+        wait_for(
+            lambda: b'"event": "running"' in log.read_bytes() or submit.poll() is not None,
+            "it runs",
+            SECONDS,
+        )
+        assert submit.poll() is None, log.read_text()
+        write(5_000, 10_000)
+        wait_until_topic_has(hub.bootstrap_servers, unique, 20_000, SECONDS)
+        os.kill(python_of(submit), signal.SIGTERM)
+        assert submit.wait(SECONDS) == 0, log.read_text()
+    assert_copied(
+        {alias: (cluster.bootstrap_servers, unique) for alias, (cluster, _) in clusters.items()},
+        (hub.bootstrap_servers, unique),
+        at_least=20_000,
+    )

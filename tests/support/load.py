@@ -1,0 +1,48 @@
+"""A steady load of records into clusters, while a block runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Producer
+
+from aggregator.embedded.cluster import EmbeddedCluster
+
+RECORDS_PER_TURN = 20
+TURN_SECONDS = 0.02
+
+
+@contextmanager
+def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
+    """About 1,000 records a second into each cluster, until the block ends; all acknowledged."""
+    stop = threading.Event()
+    left: list[int] = []
+
+    def write(servers: str) -> None:
+        producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
+        )
+        number = 0
+        while not stop.is_set():
+            began = time.monotonic()
+            for _ in range(RECORDS_PER_TURN):
+                producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
+                number += 1
+            producer.poll(max(0.0, began + TURN_SECONDS - time.monotonic()))
+        left.append(producer.flush(60))
+
+    threads = [
+        threading.Thread(target=write, args=(cluster.bootstrap_servers,)) for cluster in clusters
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert left == [0] * len(clusters)
