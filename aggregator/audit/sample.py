@@ -15,10 +15,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.audit.lag import LagReport, LagRow, Sample, measured, with_bytes
-from aggregator.audit.parallel import ask_all
 from aggregator.config.kafka_settings import librdkafka_settings
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.discover import PartitionOffsets, open_admin
+from aggregator.discover.parallel import ask_all
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 
 RECORDS = 20

@@ -7,12 +7,12 @@ from dataclasses import asdict
 
 import typer
 
-from aggregator.audit.parallel import ask_all
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, CheckResult, check_cluster
+from aggregator.discover.parallel import ask_all
 from aggregator.errors import EXIT_CLUSTER
 
 QUESTIONS = 3

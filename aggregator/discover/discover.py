@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.parallel import LateError, ask_all
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, ClusterFailure, Discovery, FailureKind
 from aggregator.plan.routes import hub_topic_selected
@@ -66,41 +64,23 @@ def hub_facts(discovery: Discovery) -> ClusterFacts:
 
 
 def run_all(jobs: Mapping[str, Callable[[], ClusterFacts]], timeout: float) -> Discovery:
-    """Run a job per cluster at the same time and collect facts and failures.
-
-    The threads are daemons: one that hangs in the client delays neither the others nor the exit
-    of the process.
-    """
-    done: queue.SimpleQueue[tuple[str, ClusterFacts | ClusterFailure]] = queue.SimpleQueue()
-
-    def run(alias: str, job: Callable[[], ClusterFacts]) -> None:
-        try:
-            done.put((alias, job()))
-        except ClusterCallError as error:
-            done.put((alias, error.failure))
-        except AggregatorError as error:
-            done.put((alias, ClusterFailure(alias, FailureKind.OTHER, str(error))))
-        except Exception as error:  # a thread has no caller to raise to: it becomes the value
-            reason = f"{type(error).__name__}: {error}"
-            done.put((alias, ClusterFailure(alias, FailureKind.OTHER, reason)))
-
-    for alias, job in jobs.items():
-        threading.Thread(
-            target=run, args=(alias, job), daemon=True, name=f"discover-{alias}"
-        ).start()
-    end = time.monotonic() + timeout + LATE_SECONDS
-    found: dict[str, ClusterFacts | ClusterFailure] = {}
-    while len(found) < len(jobs):
-        try:
-            alias, result = done.get(timeout=max(0.0, end - time.monotonic()))
-        except queue.Empty:
-            break
-        found[alias] = result
-    late = f"no answer within {timeout:.3g} s"
-    results = {
-        alias: found.get(alias, ClusterFailure(alias, FailureKind.TIMEOUT, late)) for alias in jobs
-    }
+    """Run a job per cluster at the same time and collect facts and failures."""
+    answers = ask_all(jobs, timeout + LATE_SECONDS)
+    results = {alias: _as_value(alias, answer) for alias, answer in answers.items()}
     return Discovery(
         {alias: it for alias, it in results.items() if isinstance(it, ClusterFacts)},
         {alias: it for alias, it in results.items() if isinstance(it, ClusterFailure)},
     )
+
+
+def _as_value(alias: str, answer: ClusterFacts | Exception) -> ClusterFacts | ClusterFailure:
+    match answer:
+        case ClusterCallError():
+            return answer.failure
+        case LateError():
+            return ClusterFailure(alias, FailureKind.TIMEOUT, str(answer))
+        case AggregatorError():
+            return ClusterFailure(alias, FailureKind.OTHER, str(answer))
+        case Exception():
+            return ClusterFailure(alias, FailureKind.OTHER, f"{type(answer).__name__}: {answer}")
+    return answer

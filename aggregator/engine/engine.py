@@ -79,6 +79,7 @@ class Engine:
         self._starts = Starts(config, parts.observer, orphans_of(config, parts.spark), emit)
         self._checked_transforms: set[str] = set()
         self._next_status = 0.0
+        self._slots: int | None = None
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -99,6 +100,8 @@ class Engine:
             if (conflict := self._parts.observer.conflict) is not None:
                 self._lanes.kill()
                 raise conflict
+            if (failure := self._parts.observer.failure) is not None:
+                raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
             self._notice_ends(until_done)
             newest = self._parts.lookout.latest()
             if isinstance(newest, Look):
@@ -152,7 +155,9 @@ class Engine:
             return
         start = self._starts.positions(look)
         self._note_look(look)
-        wanted = self._starts.wanted(look, start, self._running())
+        if first:
+            self._slots = plan.slots.slots if self._trigger == "realtime" else None
+        wanted = self._starts.wanted(look, start, self._running(), self._slots)
         self._board.held = self.held
         try:
             start = self._recovered(look, start, wanted)

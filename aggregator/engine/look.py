@@ -107,6 +107,8 @@ class Lookout:
                 self._results.put(self._look())
             except AggregatorError as error:
                 self._results.put(error)
+            except Exception as error:  # a thread has no caller to raise to: it becomes the value
+                self._results.put(AggregatorError(f"{type(error).__name__}: {error}"))
 
     def _look(self) -> Look:
         found = discover(self._config)

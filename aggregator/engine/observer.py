@@ -57,7 +57,8 @@ class Observer:
 
     A commit that fails because the storage does (CheckpointError) is tried again with newer
     positions; `error` tells meanwhile. A conflict (another writer) is final: `conflict` is set,
-    and the engine must stop without writing anything more.
+    and the engine must stop without writing anything more. `failure` is set when the thread has
+    ended by an error that nobody foresaw.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Observer:
         self.committed_ms: int | None = None
         self.error = ""
         self.conflict: CheckpointConflictError | None = None
+        self.failure: Exception | None = None
 
     def start(self) -> None:
         """Begin to observe, in a thread of its own."""
@@ -270,5 +272,9 @@ class Observer:
         self.error = error
 
     def _loop(self) -> None:
-        while not self._stop.wait(POLL_SECONDS):
-            self.tick()
+        try:
+            while not self._stop.wait(POLL_SECONDS):
+                self.tick()
+        except Exception as error:
+            # Without checkpoints nothing may go on: the engine's thread looks at this and stops.
+            self.failure = error

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterAdmin, ClusterCallError, discover, hub_facts, open_admin
+from aggregator.discover import ClusterAdmin, discover, hub_facts, open_admin
+from aggregator.discover.discover import LATE_SECONDS
+from aggregator.discover.parallel import ask_all
 from aggregator.model import (
     ClusterFacts,
-    ClusterFailure,
     Discovery,
     Lane,
     OffsetRange,
@@ -148,24 +147,14 @@ def _ask_all(
     What it would have told is unknown: a partition of unknown range is held back by the plan until
     the next look.
     """
-    answers: queue.SimpleQueue[tuple[str, Answer | ClusterFailure]] = queue.SimpleQueue()
 
-    def run(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> None:
-        try:
+    def job(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> Callable[[], Answer]:
+        def call() -> Answer:
             with open_admin(config, alias) as admin:
-                answers.put((alias, ask(admin)))
-        except ClusterCallError as error:
-            answers.put((alias, error.failure))
+                return ask(admin)
 
-    for alias, ask in questions.items():
-        threading.Thread(target=run, args=(alias, ask), daemon=True, name=f"ask-{alias}").start()
-    end = time.monotonic() + config.supervision.connect_timeout + 1.0
-    found: dict[str, Answer] = {}
-    for _ in questions:
-        try:
-            alias, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
-        except queue.Empty:
-            break
-        if not isinstance(answer, ClusterFailure):
-            found[alias] = answer
-    return found
+        return call
+
+    jobs = {alias: job(alias, ask) for alias, ask in questions.items()}
+    answers = ask_all(jobs, config.supervision.connect_timeout + LATE_SECONDS)
+    return {alias: it for alias, it in answers.items() if not isinstance(it, Exception)}

@@ -7,6 +7,7 @@ import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import RecoveryStatus
@@ -22,7 +23,7 @@ from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.recovery import hub_topics_of, plan_tail
 from aggregator.recover.recovery import Recovered, RecoverySettings, recover
-from aggregator.stream.lane import LaneSettings
+from aggregator.stream.lane import LaneSettings, innermost
 
 SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before the tail is read."""
@@ -64,7 +65,10 @@ class Recovery:
         positions = self._observer.positions.only(set(partitions))
         tail = plan_tail(positions, self._observer.state.hub_ends_for(partitions), logs)
         self._runs += 1
-        done = recover(self._spark, tail, plan.routes, self._settings(plan), self._progress)
+        try:
+            done = recover(self._spark, tail, plan.routes, self._settings(plan), self._progress)
+        except PySparkException as error:
+            raise ClusterError(f"the recovery failed: {innermost(error)}") from error
         self._observer.recovered(done.positions)
         self._tell(done)
 

@@ -54,13 +54,29 @@ class Starts:
         )
 
     def wanted(
-        self, look: Look, start: StartPlan, running: Collection[SourcePartition]
+        self,
+        look: Look,
+        start: StartPlan,
+        running: Collection[SourcePartition],
+        slots: int | None = None,
     ) -> set[SourcePartition]:
-        """Partitions that are to run: those with a start, and those that run and may go on."""
+        """Partitions that are to run: those with a start, and those that run and may go on.
+
+        `slots` is what the session has, when each partition holds one for good: the surplus is
+        held back and named, because it would read nothing and say nothing.
+        """
         selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
         lost = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
         wanted = ((set(running) & selected) - lost) | (set(start.positions) - self.resting())
-        self.held = {sp: reason for sp, reason in start.held.items() if sp not in wanted}
+        surplus: set[SourcePartition] = set()
+        if slots is not None and len(wanted) > slots:
+            surplus = set(sorted(wanted - set(running))[-(len(wanted) - slots) :])
+        wanted -= surplus
+        full = f"the session has {slots} task slots, all taken; restart to get more"
+        self.held = {
+            **{sp: reason for sp, reason in start.held.items() if sp not in wanted},
+            **dict.fromkeys(surplus, full),
+        }
         self._tell({gap.partition: gap for gap in start.gaps})
         return wanted
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterCallError, open_admin
+from aggregator.discover import open_admin
 from aggregator.model import SourcePartition, TopicPartition
 
 WATCH_SECONDS = 2.0
@@ -55,7 +55,7 @@ class SourceWatch:
                     continue
                 try:
                     found = admin.offsets(wanted, timeout)
-                except ClusterCallError as error:
+                except Exception as error:  # a thread has no caller to raise to: it is the answer
                     self.latest = Watched(self.latest.log_ends, str(error), time.monotonic())
                     continue
                 ends = {

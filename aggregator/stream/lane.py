@@ -131,7 +131,7 @@ class LaneQuery:
     def failure(self) -> str | None:
         """Why the query ended by itself, in the cause's own words; None when it did not fail."""
         error = self._query.exception()
-        return None if error is None else _innermost(error)
+        return None if error is None else innermost(error)
 
     def new_batch(self) -> BatchEnd | None:
         """The newest finished batch, once; None when none has finished since the last call.
@@ -214,7 +214,7 @@ def _as_text(offset: object) -> str:
     return offset if isinstance(offset, str) else json.dumps(offset)
 
 
-def _innermost(error: BaseException) -> str:
+def innermost(error: BaseException) -> str:
     """The last cause in the chain of a Spark error: the one that says what happened."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]

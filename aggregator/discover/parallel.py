@@ -13,13 +13,17 @@ from aggregator.errors import ClusterError
 Answer = TypeVar("Answer")
 
 
+class LateError(ClusterError):
+    """A cluster has not answered within its time."""
+
+
 def ask_all(
     jobs: Mapping[str, Callable[[], Answer]], seconds: float
 ) -> dict[str, Answer | Exception]:
     """Run a job per cluster at the same time; its answer, or what it raised, by cluster.
 
-    Returns after `seconds` at the latest: who has not answered then has a ClusterError for an
-    answer, and its thread is given up (a daemon: it delays no exit).
+    Returns after `seconds` at the latest: who has not answered then has a LateError for an answer,
+    and its thread is given up (a daemon: it delays no exit).
     """
     done: queue.SimpleQueue[tuple[str, Answer | Exception]] = queue.SimpleQueue()
 
@@ -39,5 +43,5 @@ def ask_all(
         except queue.Empty:
             break
         answers[name] = answer
-    late = ClusterError(f"no answer within {seconds:.3g} s")
+    late = LateError(f"no answer within {seconds:.3g} s")
     return {name: answers.get(name, late) for name in jobs}
