@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from aggregator.errors import EXIT_OTHER
 
+SAME_SIGNAL_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 HARD = (
     "stopped at once by a second signal: there is no last checkpoint, so the hub may hold records "
@@ -25,12 +27,18 @@ def stop_on_signals(stop: threading.Event, log: Callable[..., None]) -> Iterator
 
     For the main thread only, as Python's signal handlers are.
     """
+    first, asked = 0, 0.0
 
     def handle(number: int, _frame: FrameType | None) -> None:
+        nonlocal first, asked
+        if number == first and time.monotonic() - asked < SAME_SIGNAL_SECONDS:
+            # A shell, `timeout` or a container's init may deliver one signal twice.
+            return
         if stop.is_set():
             # Nothing here may wait for a lock that the interrupted code holds.
             os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, HARD.encode())
             os._exit(EXIT_OTHER)
+        first, asked = number, time.monotonic()
         stop.set()
         # In a thread: the interrupted code may be in the middle of writing a log line.
         threading.Thread(

@@ -118,9 +118,7 @@ class Engine:
         """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
         self._board.phase = Phase.STOPPING
         self.tell(now=True)
-        interval = self._config.stream.checkpoint_interval
-        patience = max(self._config.supervision.stop_timeout, 2 * interval)
-        return self._lanes.drain(list(self._lanes.running), patience)
+        return self._lanes.drain(list(self._lanes.running), self._patience)
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -136,6 +134,8 @@ class Engine:
             board.committed_ms = observer.committed_ms
             board.checkpoint_error = observer.error
             self._parts.sources.tell(board, self._emit)
+        if board.log_ends:
+            observer.saw(board.log_ends)
         self._on_status(board.document())
 
     def _follow(self, look: Look, *, first: bool) -> None:
@@ -284,7 +284,8 @@ class Engine:
                 if alias in plan.sources:
                     board.sources[alias].cluster_id = plan.sources[alias].cluster_id
         self._parts.sources.unreachable = dict(look.unreachable)
-        self._parts.observer.update(identity_of(plan), self._parts.sources.log_ends() or look.ends)
+        self._parts.observer.update(identity_of(plan))
+        self._parts.observer.saw(self._parts.sources.log_ends() or look.ends)
 
     @property
     def _patience(self) -> float:

@@ -102,11 +102,14 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join()
 
-    def update(self, identity: Identity, log_ends: Mapping[SourcePartition, int]) -> None:
-        """Take over what discovery and the watch of the sources have found since."""
+    def update(self, identity: Identity) -> None:
+        """Take over what a look has found."""
         with self._lock:
             self._identity = identity
-            self._log_ends = log_ends
+
+    def saw(self, log_ends: Mapping[SourcePartition, int]) -> None:
+        """Note the log ends as the sources' watches tell them, for the rows of the next commits."""
+        self._log_ends = log_ends
 
     def begin(self, name: str, generation: int, positions: Positions) -> None:
         """Commit the start of a lane before its query runs: from here on its end is not clean.

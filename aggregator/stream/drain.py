@@ -23,19 +23,36 @@ RUNTIME = "org.apache.spark.sql.execution.streaming.runtime"
 
 
 def wait_for_job(
-    spark: SparkSession, query: StreamingQuery, timeout_seconds: float, tick: Callable[[], None]
+    spark: SparkSession,
+    query: StreamingQuery,
+    timeout_seconds: float,
+    tick: Callable[[], None],
+    idle_seconds: float | None = None,
 ) -> bool:
-    """Wait until a job of the query is running; False when none is in time, or the query ended."""
+    """Wait until a job of the query is running; False when none is in time, or the query ended.
+
+    With `idle_seconds`, also False when by then the query waits for data: no job is to come. One
+    that is on its way to its first job, which takes seconds in a new session, does not.
+    """
     tracker = spark.sparkContext.statusTracker()
-    deadline = time.monotonic() + timeout_seconds
-    while query.isActive and time.monotonic() < deadline:
+    began = time.monotonic()
+    while query.isActive and time.monotonic() < began + timeout_seconds:
         for job in tracker.getJobIdsForGroup(str(query.runId)):
             info = tracker.getJobInfo(job)
             if info is not None and info.status == "RUNNING":
                 return True
+        patient = idle_seconds is None or time.monotonic() < began + idle_seconds
+        if not patient and _waits_for_data(query):
+            return False
         tick()
         time.sleep(POLL_SECONDS)
     return False
+
+
+def _waits_for_data(query: StreamingQuery) -> bool:
+    """Whether the query is between two looks for data, of which the last one found none."""
+    status = query.status
+    return not status["isTriggerActive"] and str(status["message"]).startswith("Waiting for")
 
 
 def end_after_batch(spark: SparkSession, query: StreamingQuery) -> None:

@@ -169,8 +169,8 @@ class LaneQuery:
         called now and then while waiting.
         """
         # An idle micro-batch query has no job to wait for; a real-time one always has.
-        patience = timeout_seconds if self._realtime else IDLE_PATIENCE_SECONDS
-        wait_for_job(self._spark, self._query, patience, tick)
+        idle = None if self._realtime else IDLE_PATIENCE_SECONDS
+        wait_for_job(self._spark, self._query, timeout_seconds, tick, idle)
         end_after_batch(self._spark, self._query)
         try:
             ended = wait_for_end(self._query, timeout_seconds, tick)

@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
+from aggregator.errors import AggregatorError
 from aggregator.stream.producers import CACHE_SETTINGS
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -68,7 +69,10 @@ def session_conf(
 
 
 def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
-    """Start the session with exactly these settings, on this Java."""
+    """Start the session with exactly these settings, on this Java.
+
+    Raises AggregatorError when an open session does not have the enforced ones.
+    """
     os.environ["JAVA_HOME"] = str(java_home)
     # Spark looks the host name up to find its address; loopback is right for a local master, and
     # keeps a start from waiting for a name server.
@@ -77,4 +81,13 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    # getOrCreate hands out a session that is open already, whatever it was made with.
+    found = session.sparkContext.getConf()
+    wrong = [name for name, value in ENFORCED.items() if found.get(name) != value]
+    if wrong:
+        raise AggregatorError(
+            f"a Spark session is open already, without {', '.join(wrong)} as it has to be: "
+            "stop it, or run in a process of its own"
+        )
+    return session

@@ -254,7 +254,7 @@ def test_committed_transactions_arrive_and_aborted_ones_do_not(
         sources.write_transaction(number, end=end)
     still_open = sources.write_transaction(4, end="open")
     wait_until_topic_has(hub.bootstrap_servers, topic, 20)
-    # Far more than a checkpoint later, the open one has still not arrived.
+    # A record that was written after it has arrived by now, the open transaction has not.
     produce(sources.servers, sources.topic("compressed"), [NewRecord(b"later", b"later")])
     copied(sources, hub, "compressed")
     assert len(read_topic(hub.bootstrap_servers, topic)) == 20

@@ -31,7 +31,9 @@ def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
             for _ in range(RECORDS_PER_TURN):
                 producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
                 number += 1
-            producer.poll(max(0.0, began + TURN_SECONDS - time.monotonic()))
+            # Not poll(timeout): it returns as soon as anything was delivered.
+            producer.poll(0)
+            stop.wait(max(0.0, began + TURN_SECONDS - time.monotonic()))
         left.append(producer.flush(60))
 
     threads = [

@@ -82,6 +82,16 @@ def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     assert "there is no last checkpoint" in err
 
 
+def test_one_signal_that_is_delivered_twice_is_one(
+    programs: list[subprocess.Popen[str]],
+) -> None:
+    program = start(programs, "polite")
+    program.send_signal(signal.SIGTERM)
+    program.send_signal(signal.SIGTERM)
+    out, _ = program.communicate(timeout=30)
+    assert (program.returncode, out) == (0, "clean\n")
+
+
 def test_in_thread_gives_back_what_the_work_gives() -> None:
     assert in_thread(threading.current_thread) is not threading.main_thread()
 
