@@ -24,6 +24,7 @@ from aggregator.audit.document import (
 )
 from aggregator.config.schema import Config
 from aggregator.model import Route, SourcePartition
+from aggregator.plan.plan import Plan
 
 
 @dataclass(slots=True)
@@ -93,6 +94,19 @@ class Board:
             cluster_id = known.cluster_id if known is not None else ""
             self.sources[alias] = SourceNote(state, since, reason, cluster_id)
             return news
+
+    def planned(self, plan: Plan, unreachable: Mapping[str, str]) -> None:
+        """Note a plan, and the sources (alias -> why) that gave no answer to it."""
+        with self.lock:
+            self.routes, self.warnings = plan.routes, plan.warnings
+            self.hub_cluster_id = plan.hub.cluster_id
+            for alias in self.config.sources:
+                if alias in unreachable:
+                    self.source(alias, SourceState.UNREACHABLE, unreachable[alias])
+                elif alias not in self.sources:
+                    self.source(alias, SourceState.RUNNING)
+                if alias in plan.sources:
+                    self.sources[alias].cluster_id = plan.sources[alias].cluster_id
 
     def lag(self, alias: str) -> int | None:
         """Offsets that a source is behind, over its partitions of known lag; None if none is."""

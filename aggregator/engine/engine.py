@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from aggregator.audit.document import Phase, SourceState, Status
+from aggregator.audit.document import Phase, Status
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, apply
 from aggregator.engine.board import Board
@@ -273,16 +273,7 @@ class Engine:
         for warning in plan.warnings:
             if warning not in board.warnings:
                 self._emit(Event("warning", warning))
-        with board.lock:
-            board.routes, board.warnings = plan.routes, plan.warnings
-            board.hub_cluster_id = plan.hub.cluster_id
-            for alias in self._config.sources:
-                if alias in look.unreachable:
-                    board.source(alias, SourceState.UNREACHABLE, look.unreachable[alias])
-                elif alias not in board.sources:
-                    board.source(alias, SourceState.RUNNING)
-                if alias in plan.sources:
-                    board.sources[alias].cluster_id = plan.sources[alias].cluster_id
+        board.planned(plan, look.unreachable)
         self._parts.sources.unreachable = dict(look.unreachable)
         self._parts.observer.update(identity_of(plan))
         self._parts.observer.saw(self._parts.sources.log_ends() or look.ends)
