@@ -121,6 +121,8 @@ class Observer:
             snapshot = self._snapshot()
             self._tail.began(name, snapshot)
             self._commit(self._checkpoint(name, generation, -1, positions, snapshot))
+            # Known from here on: a lane may fail before its first batch ends.
+            self.positions = self.positions.merged(positions)
 
     def watch(self, query: LaneQuery) -> None:
         """Observe a query that has just been started after `begin`."""

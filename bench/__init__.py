@@ -1,0 +1,1 @@
+"""The benchmark: the same records through this project and through MirrorMaker 2."""

@@ -1,0 +1,130 @@
+"""Reads the hub as a stranger would: how far its logs are, what arrives live, and all it holds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from aggregator.errors import ClusterError
+
+ASK_SECONDS = 10.0
+SILENT_SECONDS = 60.0
+"""The hub may be silent for so long before the end of a topic is reached."""
+
+
+class Ends:
+    """The end offsets of a topic, asked with one client that is kept."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._partitions = [TopicPartition(topic, each) for each in range(partitions)]
+
+    def total(self) -> int:
+        """How many records the topic holds, if none was deleted; ClusterError without an answer."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = dict.fromkeys(self._partitions, latest)
+        answers = self._admin.list_offsets(asked, request_timeout=ASK_SECONDS)
+        try:
+            return sum(answer.result(ASK_SECONDS).offset for answer in answers.values())
+        except KafkaException as error:
+            raise ClusterError(f"hub: {error.args[0]}") from error
+
+
+class Tail:
+    """Follows a topic live; notes how long after its timestamp each record arrives."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        self.count = 0
+        self._consumer = _consumer(servers)
+        self._consumer.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
+        self._window = (0.0, 0.0)
+        self._latencies = array("d")
+        self._error = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
+
+    def __enter__(self) -> Tail:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def measure(self, begin_ms: float, end_ms: float) -> None:
+        """Note only records stamped from `begin_ms` to before `end_ms`, from now on."""
+        self._window = (begin_ms, end_ms)
+
+    def latencies(self) -> list[float]:
+        """Milliseconds of each noted record; ClusterError when the hub could not be read."""
+        if self._error:
+            raise ClusterError(f"hub: {self._error}")
+        return list(self._latencies)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set():
+                # Not `consume`: it waits to fill its list, and that would count as latency.
+                message = self._consumer.poll(0.1)
+                if message is not None and not _at_end(message):
+                    self._note(message, time.time_ns() / 1_000_000)
+        except (ClusterError, KafkaException) as error:
+            self._error = str(error)
+
+    def _note(self, message: Message, now_ms: float) -> None:
+        stamp = message.timestamp()[1]
+        begin, end = self._window
+        if begin <= stamp < end:
+            self._latencies.append(now_ms - stamp)
+        self.count += 1
+
+
+def values_of(servers: str, topic: str, partitions: int) -> Iterator[bytes | None]:
+    """The value of every record of a topic; ClusterError when its end cannot be reached."""
+    consumer = _consumer(servers)
+    try:
+        waiting = set(range(partitions))
+        consumer.assign([TopicPartition(topic, each, 0) for each in sorted(waiting)])
+        deadline = time.monotonic() + SILENT_SECONDS
+        while waiting:
+            for message in consumer.consume(5_000, 0.2):
+                deadline = time.monotonic() + SILENT_SECONDS
+                if _at_end(message):
+                    waiting.discard(message.partition() or 0)
+                else:
+                    value = message.value()
+                    yield None if value is None else bytes(value)
+            if time.monotonic() > deadline:
+                raise ClusterError(f"the hub does not answer: {len(waiting)} ends not reached")
+    finally:
+        consumer.close()
+
+
+def _consumer(servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+        }
+    )
+
+
+def _at_end(message: Message) -> bool:
+    """Whether this is no record but the news that a partition's end is reached."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    raise ClusterError(f"hub: {error}")
