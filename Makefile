@@ -12,6 +12,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 
 # Options for the commands below, such as: make demo DEMO_ARGS="--seconds 60 --rate 5000"
 DEMO_ARGS ?=
+BENCH_ARGS ?= all
 PYTEST_ARGS ?=
 
 UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
@@ -20,7 +21,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-unit test-spark test-integration check format docs lock clean
+.PHONY: help setup demo bench test test-unit test-spark test-integration check format docs lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +30,9 @@ setup: $(STAMP) ## Make .venv with everything that is needed, exactly as locked
 
 demo: $(STAMP) ## Two source clusters, a hub, live records, and a check of what arrived
 	$(BIN)/aggregator demo $(DEMO_ARGS)
+
+bench: $(STAMP) ## The same records through MirrorMaker 2 and this project, compared
+	$(BIN)/python -m bench $(BENCH_ARGS)
 
 test: check ## Everything: check, then the tests of all layers against real brokers
 	$(BIN)/pytest $(PYTEST_ARGS) tests/unit tests/spark tests/integration

@@ -150,15 +150,24 @@ class Observer:
         with self._lock:
             watched = self._lanes.pop(name)
             self._see(watched)
-            positions = self.positions.only(set(query.lane.partitions))
-            # Where it ended cleanly, nothing beyond its positions is written: any time is right.
-            snapshot = self._snapshot() if clean else self._tail.for_batch(name)
-            self._commit(
-                self._checkpoint(
-                    name, query.generation, watched.batch, positions, snapshot, clean=clean
-                )
-            )
             self._tail.ended(name)
+            if clean:
+                # Nothing beyond its positions is written, so a snapshot of now is right.
+                positions = self.positions.only(set(query.lane.partitions))
+                self._commit(
+                    self._checkpoint(
+                        name,
+                        query.generation,
+                        watched.batch,
+                        positions,
+                        self._snapshot(),
+                        clean=True,
+                    )
+                )
+            elif watched.pending is not None:
+                # A batch that ended, with the snapshot that belongs to it. One that was cut off
+                # is not covered by anything newer: for it the last commit stays the bound.
+                self._commit(watched.pending)
 
     def tick(self) -> None:
         """Look at every lane once; commit those whose batch has ended."""

@@ -1,0 +1,103 @@
+"""The benchmark's figures: what is counted, what is left out, and what a failure does to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import write
+from bench.load import Values
+from bench.measure import (
+    OURS,
+    THEIRS,
+    Check,
+    Result,
+    Run,
+    Sample,
+    check,
+    latencies,
+    ratio,
+    record_id,
+    spread,
+    throughput,
+    to_json,
+    to_markdown,
+)
+from bench.tools import described
+
+GOOD = Check(4, 4, 0, 0, 0)
+RUNS = [
+    Run("throughput", OURS, 1, 1.5, {"records_per_second": 3000.0}, {}, GOOD),
+    Run("throughput", THEIRS, 1, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
+    Run("throughput", OURS, 2, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
+    Run("throughput", THEIRS, 2, 0.5, failure="ended by itself with code 1"),
+]
+RESULT = Result("2026-01-31", {"cores": 2}, {THEIRS: "4.3.1"}, {"size": 100}, described(), RUNS)
+
+
+def test_throughput_counts_from_the_first_record_to_the_last() -> None:
+    samples = [Sample(0, 0), Sample(9, 0), Sample(10, 100), Sample(11, 600), Sample(12, 1100)]
+    assert throughput(samples, 1100) == {"records_per_second": 500, "startup_seconds": 10}
+
+
+@pytest.mark.parametrize(
+    ("samples", "problem"),
+    [
+        ([Sample(0, 0)], "0 of 10"),
+        ([Sample(0, 0), Sample(1, 7)], "7 of 10"),
+        ([Sample(0, 0), Sample(1, 10)], "between two looks"),
+    ],
+)
+def test_throughput_needs_the_end_and_an_interval(samples: list[Sample], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        throughput(samples, 10)
+
+
+def test_latencies_are_nearest_ranks() -> None:
+    found = latencies([float(each) for each in range(1000, 0, -1)])
+    assert found == {"p50_ms": 500, "p95_ms": 950, "p99_ms": 990, "p999_ms": 999}
+    with pytest.raises(ValueError, match="no latency"):
+        latencies([])
+
+
+def test_a_value_has_its_size_and_names_its_record() -> None:
+    value = Values(100).make("eu", 12)
+    assert len(value) == 100
+    assert record_id(value) == ("eu", 12)
+    assert record_id(None) is None
+    assert record_id(b"eu:x:y") is None
+    with pytest.raises(ValueError, match="32 bytes"):
+        Values(10)
+
+
+def test_the_check_names_what_is_missing_twice_and_strange() -> None:
+    hub = [b"eu:0:", b"eu:1:", b"eu:1:", b"us:0:", b"us:2:", b"de:0:", b"?", None]
+    found = check({"eu": 3, "us": 2}, hub)
+    assert found == Check(sent=5, found=3, missing=2, twice=1, strangers=4)
+    assert not found.perfect
+    whole = check({"eu": 1}, [b"eu:0:"])
+    assert whole.perfect
+
+
+def test_failed_runs_do_not_count() -> None:
+    ours = spread(RUNS, "throughput", OURS, "records_per_second")
+    theirs = spread(RUNS, "throughput", THEIRS, "records_per_second")
+    assert ours == (2000, 1000, 3000, 2)
+    assert theirs == (1000, 1000, 1000, 1)
+    assert ratio(ours, theirs) == 2
+    assert ratio(ours, None) is None
+
+
+def test_both_result_files_say_the_figures_and_the_failures(tmp_path: Path) -> None:
+    page, tree = to_markdown(RESULT), json.loads(to_json(RESULT))
+    assert "| 2,000 (1,000 - 3,000; 2) | 1,000 (1,000 - 1,000; 1) | 2.00 | higher |" in page
+    assert "round 2, MirrorMaker 2: ended by itself with code 1" in page
+    assert "smoke result" in page
+    assert tree["summary"]["throughput"]["records_per_second"]["ratio"] == 2
+    assert len(tree["runs"]) == len(RUNS)
+    assert tree["settings"][THEIRS]["hub.producer.acks"] == "all"
+    first, second = write(RESULT, tmp_path), write(RESULT, tmp_path)
+    assert [path.name for path in first] == ["bench-2026-01-31.md", "bench-2026-01-31.json"]
+    assert second[0].name == "bench-2026-01-31-2.md"
