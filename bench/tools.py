@@ -46,7 +46,7 @@ MIRROR_SETTINGS: Mapping[str, str] = {
     "offset.storage.replication.factor": "1",
     "status.storage.replication.factor": "1",
     "config.storage.replication.factor": "1",
-    "offset-syncs.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
     "offset.storage.partitions": "1",
     "status.storage.partitions": "1",
 }

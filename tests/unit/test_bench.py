@@ -16,6 +16,7 @@ from bench.measure import (
     Result,
     Run,
     Sample,
+    Spread,
     check,
     latencies,
     ratio,
@@ -84,8 +85,8 @@ def test_the_check_names_what_is_missing_twice_and_strange() -> None:
 def test_failed_runs_do_not_count() -> None:
     ours = spread(RUNS, "throughput", OURS, "records_per_second")
     theirs = spread(RUNS, "throughput", THEIRS, "records_per_second")
-    assert ours == (2000, 1000, 3000, 2)
-    assert theirs == (1000, 1000, 1000, 1)
+    assert ours == Spread(2000, 1000, 3000, 2)
+    assert theirs == Spread(1000, 1000, 1000, 1)
     assert ratio(ours, theirs) == 2
     assert ratio(ours, None) is None
 
