@@ -123,7 +123,7 @@ def _machine() -> dict[str, object]:
         "memory": f"{memory:.0f} GiB",
         "Java": found[1] if found else "unknown",
         "Python": platform.python_version(),
-        "kernel": f"{platform.system()} {platform.release()}",
+        "kernel": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
     }
 
 
