@@ -6,9 +6,16 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 SECONDS = 120.0
+NO_LEADER_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+)
 ORIGIN = ("cluster", "topic", "partition", "offset", "timestamp")
 
 T = TypeVar("T")
@@ -92,9 +99,14 @@ def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: floa
         nonlocal seen
         seen = 0
         for partition in _partitions(consumer, topic):
-            low, high = consumer.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=SECONDS, cached=False
-            )
+            try:
+                low, high = consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=SECONDS, cached=False
+                )
+            except KafkaException as error:
+                # A topic that was created a moment ago is listed before its leader answers.
+                assert error.args[0].code() in NO_LEADER_YET, error
+                return 0
             seen += high - low
         return seen if seen >= records else 0
 
