@@ -83,10 +83,6 @@ class Positions(Mapping[SourcePartition, int]):
         """The part that concerns `partitions`."""
         return Positions({sp: at for sp, at in self._offsets.items() if sp in partitions})
 
-    def of_cluster(self, cluster: str) -> Positions:
-        """The part that concerns one source."""
-        return Positions({sp: at for sp, at in self._offsets.items() if sp.cluster == cluster})
-
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:

@@ -160,7 +160,7 @@ class Engine:
         wanted = self._starts.wanted(look, start, self._running(), self._slots)
         self._board.held = self.held
         try:
-            start = self._recovered(look, start, wanted)
+            self._recover(plan, wanted)
         except AggregatorError as error:
             if first:
                 raise
@@ -181,13 +181,8 @@ class Engine:
         self._start(changed, plan, start, first)
 
     def _start(self, lanes: list[Lane], plan: Plan, start: StartPlan, first: bool) -> None:
-        positions = self._parts.observer.positions.merged(
-            {
-                sp: at
-                for sp, at in start.positions.items()
-                if sp not in self._parts.observer.positions
-            }
-        )
+        # Where the observer knows a partition, it knows better: drained or recovered since.
+        positions = start.positions.merged(self._parts.observer.positions)
         settings = lane_settings(self._config, plan, self._trigger)
         began = time.monotonic()
         delays = stagger(lanes, self._config.stream.checkpoint_interval)
@@ -249,16 +244,11 @@ class Engine:
     def _running(self) -> set[SourcePartition]:
         return {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
 
-    def _recovered(
-        self, look: Look, start: StartPlan, wanted: Collection[SourcePartition]
-    ) -> StartPlan:
-        """Recover what is to start and did not end cleanly; returns the starts after that."""
-        observer = self._parts.observer
-        unclean = (observer.state.unclean & set(wanted)) - self._running()
-        if not unclean:
-            return start
-        self._recovery.recover(unclean, look.plan, alone=not self._lanes.running)
-        return replace(start, positions=start.positions.merged(observer.positions.only(unclean)))
+    def _recover(self, plan: Plan, wanted: Collection[SourcePartition]) -> None:
+        """Recover what is to start and did not end cleanly; then the observer knows better."""
+        unclean = (self._parts.observer.state.unclean & set(wanted)) - self._running()
+        if unclean:
+            self._recovery.recover(unclean, plan, alone=not self._lanes.running)
 
     def _is_changed(self, lane: Lane, plan: Plan) -> bool:
         running = self._lanes.running.get(lane.name)
