@@ -25,6 +25,18 @@ ORIGIN_HEADERS = (
 )
 """Header keys appended to every hub record, in this order; values are UTF-8 text."""
 
+QUARANTINE_REASON = "quarantine.reason"
+QUARANTINE_HUB_TOPIC = "quarantine.hub_topic"
+QUARANTINE_SIZE = "quarantine.size"
+QUARANTINE_KEPT = "quarantine.kept"
+QUARANTINE_HEADERS = (
+    QUARANTINE_REASON,
+    QUARANTINE_HUB_TOPIC,
+    QUARANTINE_SIZE,
+    QUARANTINE_KEPT,
+)
+"""Header keys of a quarantined record, in this order before those of its origin; UTF-8 text."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic, of a cluster that the context names."""
@@ -89,8 +101,8 @@ class TopicFacts:
     """A topic as its cluster describes it.
 
     `configs` holds only what is set on the topic itself (not broker defaults), name -> value.
-    `max_message_bytes`, `retention_ms`, `cleanup_policy`, `timestamp_after_max_ms` and
-    `timestamp_type` are the effective values.
+    `max_message_bytes`, `retention_ms`, `cleanup_policy`, `timestamp_after_max_ms`,
+    `timestamp_before_max_ms`, `timestamp_type` and `compression_type` are the effective values.
     """
 
     name: str
@@ -104,6 +116,8 @@ class TopicFacts:
     cleanup_policy: str = "delete"
     timestamp_after_max_ms: int = 9_223_372_036_854_775_807
     timestamp_type: str = "CreateTime"
+    timestamp_before_max_ms: int = 9_223_372_036_854_775_807
+    compression_type: str = "producer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +179,47 @@ class Discovery:
     failed: Mapping[str, ClusterFailure] = field(default_factory=dict)
 
 
+class PoisonReason(StrEnum):
+    """Why a hub topic refuses a record."""
+
+    NO_KEY = "no_key"
+    TIMESTAMP = "timestamp"
+    TOO_LARGE = "too_large"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a hub topic refuses; None and False where nothing is refused for that reason.
+
+    `max_bytes` is the largest batch of one record, uncompressed, with our headers. `ahead_ms` and
+    `behind_ms` say how far a timestamp may be from now.
+    """
+
+    max_bytes: int | None = None
+    ahead_ms: int | None = None
+    behind_ms: int | None = None
+    key_required: bool = False
+
+    def __bool__(self) -> bool:
+        return self != Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonRule:
+    """What becomes of the records of a route that its hub topic refuses.
+
+    `quarantine` is the topic they go to; "" means that the lane stops. A record larger than
+    `quarantine_bytes` does not fit there whole. Only what `limits` says is looked for; `careful`
+    is what to look for once the hub has refused something that `limits` let pass.
+    """
+
+    quarantine: str = ""
+    limits: Limits = Limits()
+    # Not compared: a change of these alone is no reason to start a lane anew.
+    quarantine_bytes: int = field(default=0, compare=False)
+    careful: Limits = field(default=Limits(), compare=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One source topic -> one hub topic, with its partitioning.
@@ -180,6 +235,7 @@ class Route:
     hub_partitions: int
     partition_by: str = "key"
     transform: str = ""
+    poison: PoisonRule = PoisonRule()
 
     def source_partitions(self) -> tuple[SourcePartition, ...]:
         """Every partition this route reads."""

@@ -5,8 +5,6 @@ Reads only. Needs no running aggregation, and disturbs none.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -14,8 +12,8 @@ from aggregator.checkpoint.delta import local_path, table_uri
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.engine.prepare import prepare
+from aggregator.engine.reader import open_reader
 from aggregator.errors import AggregatorError
-from aggregator.jars import jars, spark_java_home
 from aggregator.model import (
     ORIGIN_CLUSTER,
     ORIGIN_HEADERS,
@@ -24,7 +22,6 @@ from aggregator.model import (
     ORIGIN_TIMESTAMP,
     ORIGIN_TOPIC,
 )
-from aggregator.stream.session import build_session, session_conf
 
 
 def open_session(config: Config, master: str = "local[2]") -> SparkSession:
@@ -32,9 +29,7 @@ def open_session(config: Config, master: str = "local[2]") -> SparkSession:
 
     JarsError when the jars or a Java cannot be had.
     """
-    folder = Path(config.spark.jars) if config.spark.jars else None
-    conf = session_conf(config, master, jars("spark", folder=folder), partitions=0)
-    return build_session(conf, spark_java_home())
+    return open_reader(config, master)
 
 
 def hub_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:

@@ -8,12 +8,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from support.clusters import ClusterFactory
 
 # So that an assertion in there says what the values were.
 pytest.register_assert_rewrite("support.running", "support.reading", "support.verdict")
+
+# How long an example takes says how busy the machine is, and nothing about the code.
+settings.register_profile(
+    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any-machine")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,6 +27,7 @@ class SourceState(StrEnum):
     RUNNING = "RUNNING"
     CATCHING_UP = "CATCHING_UP"
     UNREACHABLE = "UNREACHABLE"
+    PAUSED = "PAUSED"
     FAILED = "FAILED"
 
 
@@ -41,11 +42,17 @@ class LaneState(StrEnum):
 
 
 class PartitionState(StrEnum):
-    """What is known of a source partition."""
+    """What is known of a source partition.
+
+    HELD waits for something that will pass, QUARANTINED for a decision about a gap, PAUSED for a
+    person to resume its source.
+    """
 
     RUNNING = "RUNNING"
     STUCK = "STUCK"
     HELD = "HELD"
+    QUARANTINED = "QUARANTINED"
+    PAUSED = "PAUSED"
 
 
 class Part(BaseModel):
@@ -101,6 +108,9 @@ class SourceStatus(Part):
     topics: int = 0
     partitions: int = 0
     lag: int | None = None
+    quarantined: int = Field(default=0, description="records that the hub refused, since start")
+    gaps: int = Field(default=0, description="gaps of its partitions, ever")
+    lost: int = Field(default=0, description="offsets lost in them, as far as known")
 
 
 class CheckpointStatus(Part):
@@ -124,6 +134,51 @@ class RecoveryStatus(Part):
     seconds: float
 
 
+class GapStatus(Part):
+    """One gap: what was found, and how it stands. Offsets are [from_offset, to_offset)."""
+
+    id: str
+    cluster: str
+    topic: str
+    partition: int
+    cause: str
+    from_offset: int
+    to_offset: int | None = Field(description="null when nothing tells where the loss ends")
+    lost: int | None = Field(description="offsets that the hub does not hold; null when unknown")
+    position: int = Field(description="where the partition stood")
+    reason: str
+    found_at: datetime
+    epoch: int
+    cluster_id_then: str
+    cluster_id_now: str
+    topic_id_then: str
+    topic_id_now: str
+    decision: str
+    decided_at: datetime | None
+    resolved: bool
+    resumes_at: int | None = Field(description="the position from which the partition went on")
+    note: str
+
+
+class GapsStatus(Part):
+    """All gaps ever recorded, in numbers; and the latest, those that are open first."""
+
+    total: int = 0
+    open: int = 0
+    lost: int = Field(default=0, description="offsets lost, as far as known")
+    latest: tuple[GapStatus, ...] = ()
+
+
+class QuarantineStatus(Part):
+    """Records that the hub refused and that went to the quarantine topic, since the start."""
+
+    topic: str
+    records: int = 0
+    reasons: dict[str, int] = Field(default_factory=dict)
+    newest: str = Field(default="", description="the origin of the newest one, and why")
+    error: str = Field(default="", description="why newer ones may not be counted")
+
+
 class Status(Part):
     """The whole document."""
 
@@ -142,5 +197,7 @@ class Status(Part):
     partitions: tuple[PartitionStatus, ...] = ()
     checkpoint: CheckpointStatus
     recovery: RecoveryStatus | None = None
+    quarantine: QuarantineStatus | None = None
+    gaps: GapsStatus = GapsStatus()
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

@@ -9,13 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.audit.lag import LagReport, LagRow, Sample, measured, with_bytes
-from aggregator.config.kafka_settings import librdkafka_settings
+from aggregator.config.kafka_settings import reader_settings
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.discover import PartitionOffsets, open_admin
 from aggregator.discover.parallel import ask_all
@@ -46,20 +45,10 @@ def sample_source(
     A partition of which nothing came is absent, unless its end was reached: then it is `empty`.
     Raises KafkaException when the source refuses.
     """
-    isolation = {**source.kafka, **source.consumer}.get("isolation.level", "read_committed")
-    settings: dict[str, Any] = {
-        **librdkafka_settings(source),
-        # librdkafka wants a group.id; by assignment and without commits it is never used.
-        "group.id": "aggregator-lag",
-        "isolation.level": isolation,
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
+    settings = {
+        **reader_settings(source, "aggregator-lag"),
         "fetch.message.max.bytes": 65_536,
         "queued.max.messages.kbytes": 4_096,
-        "log_level": 0,
-        "error_cb": _ignore,
     }
     sizes: dict[TopicPartition, list[int]] = {tp: [] for tp in positions}
     ended: set[TopicPartition] = set()
@@ -154,7 +143,3 @@ def _by_cluster(rows: Sequence[LagRow]) -> dict[str, list[LagRow]]:
     for row in rows:
         groups.setdefault(row.cluster, []).append(row)
     return groups
-
-
-def _ignore(_error: KafkaError) -> None:
-    """Connection errors show as a sample that does not come."""

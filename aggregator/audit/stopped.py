@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pyarrow.compute as pc
+from pydantic import Field
 
 from aggregator.audit.document import Part
 from aggregator.audit.lag import LagReport, LagRow, Rates, Reading, make_report, rates
+from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.delta import open_delta, translated
 from aggregator.checkpoint.history import history, state_at
 from aggregator.checkpoint.rows import POSITION, to_moment
@@ -65,6 +67,7 @@ class CheckpointView(Part):
     epoch: int | None = None
     committed_at: datetime | None = None
     clean: bool = True
+    paused: dict[str, datetime] = Field(default_factory=dict, description="sources, since when")
     positions: tuple[PositionRow, ...] = ()
 
 
@@ -90,6 +93,7 @@ def checkpoint_view(
         epoch=state.epoch,
         committed_at=to_moment(committed[state.seq]) if state.seq in committed else None,
         clean=state.clean,
+        paused=Controls(place.path, place.storage_options).paused(),
         positions=position_rows(state),
     )
 
@@ -182,6 +186,8 @@ def stopped_lag(config: Config) -> LagReport:
     notes = [f"no running instance answers; positions are the checkpoint's of {said}"]
     if gone := sorted({sp.cluster for sp in state.entries} - set(config.sources)):
         notes.append(f"not shown, as the config has no such source: {', '.join(gone)}")
+    for alias in sorted(Controls(place.path, place.storage_options).paused()):
+        notes.append(f"source {alias} is paused: aggregator resume {alias}")
     rows = lag_rows(
         ((sp, it) for sp, it in state.entries.items() if sp.cluster in config.sources), earlier
     )

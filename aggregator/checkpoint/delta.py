@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,10 +20,14 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 from aggregator.errors import AggregatorError, CheckpointConflictError, CheckpointError
 
 TABLE = "checkpoints"
+"""The folder of the checkpoint table under checkpoint.path, where others may lie beside it."""
 
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """Log checkpoints and cleaning are the business of `maintenance`, not of a commit."""
 
+_NEW_FILE = re.compile(r"\S+\.parquet#\d+")
+"""A file that delta-rs is about to write. Its name is another one with each try, and the same error
+is to be known as the same."""
 FIXES = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",
@@ -42,48 +47,51 @@ def local_path(path: str) -> Path | None:
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
-def table_uri(path: str) -> str:
-    """Where the table lies under `path` (the setting checkpoint.path)."""
+def table_uri(path: str, table: str = TABLE) -> str:
+    """Where a table lies under `path` (the setting checkpoint.path)."""
     folder = local_path(path)
-    return str(folder / TABLE) if folder is not None else f"{path.rstrip('/')}/{TABLE}"
+    return str(folder / table) if folder is not None else f"{path.rstrip('/')}/{table}"
 
 
-def open_delta(path: str, storage_options: Mapping[str, str] | None = None) -> DeltaTable | None:
-    """The table under `path` at its newest version; none when nothing was ever written there.
+def open_delta(
+    path: str, storage_options: Mapping[str, str] | None = None, table: str = TABLE
+) -> DeltaTable | None:
+    """A table under `path` at its newest version; none when nothing was ever written there.
 
     A table that cannot be read, or whose log is damaged or gone, is a CheckpointError.
     """
-    uri = table_uri(path)
-    check_log(path)
-    with translated(path, "read"):
+    uri = table_uri(path, table)
+    check_log(path, table)
+    with translated(path, "read", table):
         try:
             return DeltaTable(uri, storage_options=dict(storage_options or {}))
         except TableNotFoundError:
             folder = local_path(uri)
             if folder is not None and folder.exists() and any(folder.iterdir()):
-                raise damaged(path, "the folder holds files, but no readable Delta log") from None
+                what = "the folder holds files, but no readable Delta log"
+                raise damaged(path, what, table=table) from None
             return None
 
 
-def check_log(path: str) -> None:
+def check_log(path: str, table: str = TABLE) -> None:
     """CheckpointError when a commit file of a local table is missing, empty or cut off.
 
     delta-rs skips some of that silently; an older state taken for the newest would write twice.
     """
-    folder = local_path(table_uri(path))
+    folder = local_path(table_uri(path, table))
     log = folder / "_delta_log" if folder is not None else None
     if log is None or not log.is_dir():
         return
-    with translated(path, "read"):
+    with translated(path, "read", table):
         # Commits up to the newest log checkpoint are not read any more, and cleaned bit by bit.
         start = max((_version(file) for file in log.glob("*.checkpoint.parquet")), default=-1)
         commits = sorted(file for file in log.glob("*.json") if file.stem.isdigit())
         commits = [file for file in commits if _version(file) > start]
         for expected, file in enumerate(commits, start + 1):
             if _version(file) != expected:
-                raise damaged(path, f"commit file {expected:020}.json is missing")
+                raise damaged(path, f"commit file {expected:020}.json is missing", table=table)
             if not _is_whole(file):
-                raise damaged(path, f"commit file {file.name} is empty or cut off", file)
+                raise damaged(path, f"commit file {file.name} is empty or cut off", file, table)
 
 
 def _version(file: Path) -> int:
@@ -98,23 +106,25 @@ def _is_whole(file: Path) -> bool:
     return bool(actions) and all(isinstance(action, dict) for action in actions)
 
 
-def damaged(path: str, what: str, culprit: Path | None = None) -> CheckpointError:
+def damaged(
+    path: str, what: str, culprit: Path | None = None, table: str = TABLE
+) -> CheckpointError:
     """The error for a table that must not be taken for an empty or an older one."""
     fix = "restore the folder from a backup"
     if culprit is not None:
         fix = f"after a power loss, and if it is the last one, move {culprit} away; else {fix}"
     return CheckpointError(
-        f"checkpoint.path {path}: the log of the checkpoint table is damaged: {what} ({fix})"
+        f"checkpoint.path {path}: the log of {_called(table)} is damaged: {what} ({fix})"
     )
 
 
-def dataset(delta: DeltaTable, path: str) -> Dataset:
-    """The rows of `delta`, the table under `path`.
+def dataset(delta: DeltaTable, path: str, table: str = TABLE) -> Dataset:
+    """The rows of `delta`, a table under `path`.
 
     On a local disk pyarrow reads the files itself. Through the default, a file system written in
     Python, its threads still want the interpreter when that ends, and abort the process (134).
     """
-    folder = local_path(table_uri(path))
+    folder = local_path(table_uri(path, table))
     if folder is None:
         return delta.to_pyarrow_dataset()
     local = SubTreeFileSystem(str(folder.resolve()), LocalFileSystem())
@@ -135,12 +145,12 @@ def last_commit(table: DeltaTable) -> dict[str, Any]:
     return dict(next(iter(table.history(1)), {}))
 
 
-def make_durable(path: str, version: int) -> None:
+def make_durable(path: str, version: int, table: str = TABLE) -> None:
     """Force commit `version` of a local table to the disk: delta-rs leaves that to the kernel."""
-    folder = local_path(table_uri(path))
+    folder = local_path(table_uri(path, table))
     if folder is None:
         return
-    with translated(path, "written"):
+    with translated(path, "written", table):
         commit = folder / "_delta_log" / f"{version:020}.json"
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         added = [folder / unquote(item["add"]["path"]) for item in actions if "add" in item]
@@ -153,7 +163,7 @@ def make_durable(path: str, version: int) -> None:
 
 
 @contextmanager
-def translated(path: str, doing: str) -> Iterator[None]:
+def translated(path: str, doing: str, table: str = TABLE) -> Iterator[None]:
     """Turn whatever delta-rs and the OS raise into CheckpointError; `doing` is read or written.
 
     A commit that lost against another one is a CheckpointConflictError.
@@ -169,9 +179,13 @@ def translated(path: str, doing: str) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise CheckpointError(
-            f"checkpoint.path {path}: the checkpoint table cannot be {doing}: "
-            f"{first_line(error)} ({_fix(error, path)})"
+            f"checkpoint.path {path}: {_called(table)} cannot be {doing}: "
+            f"{_NEW_FILE.sub('(a new one)', first_line(error))} ({_fix(error, path)})"
         ) from error
+
+
+def _called(table: str) -> str:
+    return "the checkpoint table" if table == TABLE else f"the table of {table}"
 
 
 def first_line(error: Exception) -> str:

@@ -1,76 +1,160 @@
-"""One writer at a time on a local checkpoint: an OS lock on `<checkpoint.path>/lock`."""
+"""One writer at a time on a local checkpoint: an OS lock on `<checkpoint.path>/lock`.
+
+The file names the holder for people and for the next start. The holder renews it, so that one on
+another machine that shares the folder can see whether it goes on.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
-import json
 import os
-import socket
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Self
 
 from aggregator.checkpoint.delta import local_path, translated
+from aggregator.checkpoint.owner import Owner
 from aggregator.errors import CheckpointConflictError
+from aggregator.plan.lease import Tried
+
+LOCK = "lock"
+JVM_LOCK = "jvm.lock"
+TAKE_OVER_LOCK = "take-over.lock"
+RECORD_BYTES = 1024
+"""A record is padded to this, so that one write puts it whole in the place of the last."""
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""The record cannot be written, but the lock is held by the kernel and stays so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Who writes the checkpoint; `str(owner)` is what an epoch is claimed with."""
+def held_by(path: str, holder: Owner | None) -> CheckpointConflictError:
+    """The error of a start that finds another writer on the checkpoint at `path`."""
+    return CheckpointConflictError(
+        f"checkpoint.path {path}: another aggregator runs on it "
+        f"({holder or 'it has just started'}); stop that one first, take its place with "
+        "`aggregator run --take-over`, or give this one a checkpoint.path of its own"
+    )
 
-    host: str = field(default_factory=socket.gethostname)
-    pid: int = field(default_factory=os.getpid)
-    since: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
-    def __str__(self) -> str:
-        return f"host {self.host}, pid {self.pid}, since {self.since}"
+def has_lock(path: str) -> bool:
+    """Whether the checkpoint at `path` has an OS lock: on an object store there is none."""
+    return local_path(path) is not None
+
+
+def jvm_lock_file(path: str) -> str:
+    """The file that the JVM of a writer locks; the writer's own lock ends with Python alone."""
+    folder = local_path(path)
+    assert folder is not None
+    return str((folder / JVM_LOCK).absolute())
 
 
 class WriterLock:
     """Held for the life of a writer; the OS frees it when the process ends, however it ends.
 
-    On an object store there is no such lock: there the epoch alone refuses the older writer.
+    On an object store there is no such lock: there the lease in the checkpoint table stands for it.
     """
 
-    def __init__(self, file: TextIO | None, owner: Owner) -> None:
-        self._file = file
+    def __init__(self, path: Path | None, handle: int | None, owner: Owner) -> None:
+        self._path = path
+        self._handle = handle
+        self._renewals = 0
+        self._noted = False
         self.owner = owner
+        self.earlier: Owner | None = None
 
     @classmethod
     def acquire(cls, path: str, owner: Owner | None = None) -> Self:
         """Take the lock of the checkpoint at `path` (the setting checkpoint.path).
 
-        CheckpointConflictError names the holder when there is one; CheckpointError when the
+        `earlier` of the lock is whoever had it before and did not give it back. Raises
+        CheckpointConflictError naming the holder when there is one; CheckpointError when the
         folder cannot be made or written.
         """
         owner = owner or Owner()
         folder = local_path(path)
         if folder is None:
-            return cls(None, owner)
+            return cls(None, None, owner)
+        file = folder / LOCK
         with translated(path, "locked"):
             folder.mkdir(parents=True, exist_ok=True)
             # Opened without truncation: the text in it is the holder's, until we are.
-            file = open(os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644), "r+")  # noqa: SIM115
+            lock = cls(file, os.open(file, os.O_RDWR | os.O_CREAT, 0o644), owner)
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                holder = _holder(file)
-                file.close()
-                raise CheckpointConflictError(
-                    f"checkpoint.path {path}: another aggregator runs on it ({holder}); stop that "
-                    "one first, or give this one a checkpoint.path of its own"
-                ) from error
-            file.truncate(0)
-            json.dump({"host": owner.host, "pid": owner.pid, "since": owner.since}, file)
-            file.flush()
-        return cls(file, owner)
+                lock._take(path)
+            except BaseException:
+                lock._close()
+                raise
+        return lock
 
-    def release(self) -> None:
-        """Give the lock back; a second call does nothing."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+    @property
+    def is_ours(self) -> bool:
+        """Whether the file that is locked is still the one in its place."""
+        if self._path is None or self._handle is None:
+            return False
+        try:
+            return os.path.samestat(os.fstat(self._handle), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def note(self, owner: Owner) -> None:
+        """Note what the next start has to know of this one; the earlier one counts no more."""
+        self.owner, self._noted = owner, True
+        if self._handle is not None:
+            self._write()
+
+    def renew(self) -> Tried:
+        """Show that the holder goes on, and tell whether it still is the holder."""
+        if not self.is_ours:
+            return Tried.REFUSED
+        try:
+            self._write()
+        except OSError as error:
+            # On a network file system the server tells with it that it has given the lock away.
+            return Tried.RENEWED if error.errno in NO_SPACE else Tried.FAILED
+        return Tried.RENEWED
+
+    def release(self, *, ended: bool = True) -> None:
+        """Give the lock back; a second call does nothing.
+
+        `ended`: nothing of this writer is on its way any more, so the next need not ask for it.
+        Whoever has noted nothing leaves the file as it was found: the next asks for the earlier.
+        """
+        if self._handle is None:
+            return
+        if self.is_ours:
+            if self.earlier is not None and not self._noted:
+                self.owner = self.earlier
+                self._write()
+            elif ended:
+                os.ftruncate(self._handle, 0)
+        self._close()
+
+    def _take(self, path: str) -> None:
+        assert self._handle is not None
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise held_by(path, holder_of(path)) from error
+        if not self.is_ours:
+            # A take-over has lifted it out of its place between the opening and the locking.
+            raise held_by(path, holder_of(path))
+        self.earlier = holder_of(path)
+        self.owner = self.owner.following(self.earlier)
+        os.ftruncate(self._handle, 0)
+        self._write()
+
+    def _write(self) -> None:
+        assert self._handle is not None
+        self._renewals += 1
+        text = self.owner.to_json(renewals=self._renewals).ljust(RECORD_BYTES - 1) + "\n"
+        os.pwrite(self._handle, text.encode(), 0)
+
+    def _close(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
     def __enter__(self) -> Self:
         return self
@@ -81,12 +165,60 @@ class WriterLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.release()
+        self.release(ended=error is None)
 
 
-def _holder(file: TextIO) -> str:
+def record_of(path: str) -> str:
+    """The text in the lock file of a local checkpoint: it changes with every renewal."""
+    folder = local_path(path)
     try:
-        return str(Owner(**json.load(file)))
-    except (ValueError, TypeError):
-        # The holder has the lock but has not written its name yet.
-        return "it has just started"
+        return (folder / LOCK).read_text("utf-8", errors="replace") if folder else ""
+    except OSError:
+        return ""
+
+
+def holder_of(path: str) -> Owner | None:
+    """Who has the lock of a local checkpoint, or had it last and did not give it back."""
+    return Owner.from_json(record_of(path))
+
+
+def refuse_if_held(path: str) -> None:
+    """Raise CheckpointConflictError when another writer has the lock of the checkpoint now."""
+    folder = local_path(path)
+    if folder is None or not (folder / LOCK).exists():
+        return
+    with translated(path, "locked"), (folder / LOCK).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise held_by(path, holder_of(path)) from error
+
+
+def lift(path: str) -> None:
+    """Put locks that a writer on another machine has out of their places: they are none then."""
+    folder = local_path(path)
+    if folder is not None:
+        with translated(path, "locked"):
+            for name in (LOCK, JVM_LOCK):
+                (folder / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(path: str) -> Iterator[bool]:
+    """Whether this is the only take-over on a local checkpoint, as long as the block runs."""
+    folder = local_path(path)
+    if folder is None:
+        yield True
+        return
+    with translated(path, "locked"):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder / TAKE_OVER_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)

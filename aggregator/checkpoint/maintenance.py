@@ -1,6 +1,6 @@
 """Keep the table fast for months: few files, a short log, and no rows older than the history.
 
-Runs in the writer's thread, between two appends, on a handle of its own. The writer goes on from
+Runs between two commits of the writer, on a handle of its own. The writer goes on from
 the version it leaves only when every commit up to there is the writer's: so a foreign commit is
 found here as it is in `append`.
 """
@@ -22,8 +22,11 @@ from aggregator.checkpoint.delta import (
 )
 from aggregator.checkpoint.rows import to_millis, to_moment
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.failpoint import failpoint
 
-TARGET_BYTES = 16 * 1024 * 1024
+TARGET_BYTES = 1024 * 1024
+"""Larger files are left as they are, so that a call costs the same however long the history
+is."""
 ROW_GROUP = 50_000
 KEEP_HOURS = 1
 """How long files that are no longer part of the table stay for readers that still use them."""
@@ -47,11 +50,22 @@ def maintain(
     Keeps every state of the last `history_seconds` readable, and the newest one always.
     CheckpointConflictError when somebody else committed; CheckpointError when it cannot write.
     """
+    with table.lock:
+        return _maintain(table, history_seconds, now_ms, keep_hours)
+
+
+def _maintain(
+    table: CheckpointTable, history_seconds: float, now_ms: int, keep_hours: int
+) -> Maintained:
     state = table.load()
     delta = table.handle_for_maintenance()
     before = len(delta.file_uris())
     properties = at_known_version(
-        seq=str(state.seq), epoch=str(state.epoch), lane="maintenance", writer=table.writer
+        seq=str(state.seq),
+        epoch=str(state.epoch),
+        lane="maintenance",
+        writer=table.writer,
+        owner=table.record,
     )
     deleted = 0
     with translated(table.path, "maintained"):
@@ -64,6 +78,7 @@ def maintain(
             )
             deleted = int(done.get("num_deleted_rows") or 0)
             make_durable(table.path, delta.version())
+        failpoint("before-compaction")
         delta.optimize.compact(
             target_size=TARGET_BYTES,
             max_concurrent_tasks=1,
@@ -73,6 +88,7 @@ def maintain(
         )
         # On the disk before the vacuum deletes what it replaces.
         make_durable(table.path, delta.version())
+        failpoint("after-compaction")
         gone = delta.vacuum(
             retention_hours=keep_hours,
             dry_run=False,
@@ -81,6 +97,7 @@ def maintain(
             commit_properties=properties,
             post_commithook_properties=NO_HOOKS,
         )
+        failpoint("after-vacuum")
         table.adopt(delta)
         delta.create_checkpoint()
         delta.cleanup_metadata()

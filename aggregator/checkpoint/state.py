@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from aggregator.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
 from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.plan.positions import Remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,27 @@ class State:
                 ids[(sp.cluster, sp.topic)] = entry.topic_id
         return ids
 
+    def remembered(self, unsure: frozenset[SourcePartition] = frozenset()) -> Remembered:
+        """What is known of each partition: its position, and the ids and log that belong to it."""
+        entries = self.entries
+        return Remembered(
+            self.positions,
+            {sp: entry.topic_id for sp, entry in entries.items()},
+            {sp: entry.cluster_id for sp, entry in entries.items()},
+            {sp: entry.log_end for sp, entry in entries.items() if entry.log_end is not None},
+            {sp: entry.snapshot.snapshot_at_ms for sp, entry in entries.items()},
+            unsure,
+        )
+
+    def furthest_hub_ends(self) -> dict[TopicPartition, int]:
+        """How far the hub was, per partition, when the last of ours had ended cleanly there."""
+        snapshots = {id(s): s for s in (entry.snapshot for entry in self.entries.values())}
+        ends: dict[TopicPartition, int] = {}
+        for snapshot in snapshots.values():
+            for tp, end in snapshot.hub_ends.items() if snapshot.clean else ():
+                ends[tp] = max(end, ends.get(tp, 0))
+        return ends
+
     def hub_ends_for(
         self, partitions: Iterable[SourcePartition] | None = None
     ) -> dict[TopicPartition, int]:
@@ -118,6 +140,13 @@ class State:
         wanted = self.entries if partitions is None else partitions
         snapshots = {id(s): s for s in (self.entries[sp].snapshot for sp in wanted)}
         return _least(snapshot.hub_ends for snapshot in snapshots.values())
+
+    def own_hub_ends(
+        self, partitions: Iterable[SourcePartition]
+    ) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
+        """The lower bound of the hub tail of each partition by itself; those with an entry."""
+        known = self.entries
+        return {sp: known[sp].snapshot.hub_ends for sp in partitions if sp in known}
 
     def carried(self, seq: int, epoch: int, without: Iterable[SourcePartition]) -> list[Checkpoint]:
         """What a full commit `seq` repeats: all entries but `without`, by their snapshots."""

@@ -1,11 +1,12 @@
 """The checkpoint table: load the state, claim an epoch, append checkpoints by compare-and-set.
 
-A `CheckpointTable` belongs to ONE thread (the observer of progress): delta-rs handles are not to
-be shared. Other threads and processes that only read open a table of their own.
+A `CheckpointTable` belongs to ONE writer, whose threads take turns by its lock: one that observes
+progress, one that keeps the lease. Whoever only reads opens a table of its own.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema, write_deltalake
 
+from aggregator.checkpoint.clock import now
+from aggregator.checkpoint.conflict import Known, conflict_error
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
     at_known_version,
@@ -29,12 +32,17 @@ from aggregator.checkpoint.delta import (
 from aggregator.checkpoint.rows import SCHEMA, Checkpoint, epoch_row, to_table
 from aggregator.checkpoint.state import State, state_from
 from aggregator.errors import CheckpointConflictError, CheckpointError
+from aggregator.failpoint import failpoint
+from aggregator.plan.lease import Moment
 
 FULL_EVERY = 500
 """After so many commits one repeats all partitions: a load reads at most so many."""
 
 MAINTAIN_EVERY = 100
 """After so many commits `maintenance_due` asks for a call of `maintain`."""
+
+HOLDER_COMMITS = 20
+"""So many commits are looked at for the writer's record: people's own commits carry none."""
 
 CONFIGURATION: dict[str, str | None] = {
     # On a local disk every commit lists the log folder, so the log is kept short. Older
@@ -64,6 +72,10 @@ class CheckpointTable:
         self._storage_options = dict(storage_options or {})
         self._clock_ms = clock_ms
         self.writer = uuid.uuid4().hex
+        self.record = ""
+        self.lock = threading.RLock()
+        self.renewed: Moment | None = None
+        self.refused: CheckpointConflictError | None = None
         self._state: State | None = None
         self._epoch = 0
         self._since_maintenance = 0
@@ -122,13 +134,15 @@ class CheckpointTable:
                 self._state = state_from(self._rows_since_full())
         return self._state
 
-    def claim_epoch(self, owner: str) -> int:
+    def claim_epoch(self, owner: str, record: str = "") -> int:
         """Begin to write: commit the epoch after the last one, with all positions repeated.
 
         From then on an append of an older epoch is refused. CheckpointConflictError when another
-        writer commits at the same time. Returns the epoch.
+        writer commits at the same time. `record` goes with each commit, and names this writer to
+        whoever reads `holder`. Returns the epoch.
         """
         self._epoch = 0
+        self.record, self.refused = record, None
         state = self.load()
         seq, epoch = state.seq + 1, state.epoch + 1
         now = self._clock_ms()
@@ -139,25 +153,46 @@ class CheckpointTable:
         self._state = replace(state.apply(*carried), seq=seq, epoch=epoch, full_seq=seq)
         return epoch
 
-    def append(self, checkpoint: Checkpoint) -> Checkpoint:
+    def append(self, checkpoint: Checkpoint, *more: Checkpoint) -> Checkpoint:
         """Commit `checkpoint` atomically and return it with its seq and epoch.
 
-        The commit is made full when the checkpoint asks for it, or when one is due.
+        `more` go into the same commit: they are about other partitions, and of another lane or
+        snapshot. The commit is made full when the checkpoint asks for it, or when one is due.
         CheckpointConflictError: somebody else committed since, nothing was written, and this
         writer must stop. CheckpointError: it cannot be written, or no epoch is claimed.
         """
         if not self._epoch:
             raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
-        if not checkpoint.positions:
+        if not all(each.positions for each in (checkpoint, *more)):
             raise CheckpointError(f"lane {checkpoint.lane}: a checkpoint without any position")
         state = self.load()
         seq = state.seq + 1
         full = checkpoint.full or seq - state.full_seq >= FULL_EVERY
-        own = replace(checkpoint, seq=seq, epoch=self._epoch, full=full)
-        carried = state.carried(seq, self._epoch, own.positions) if full else []
-        self._commit(to_table([*carried, own], self._clock_ms()), seq, self._epoch, own.lane)
-        self._state = state.apply(*carried, own)
-        return own
+        own = [replace(each, seq=seq, epoch=self._epoch, full=full) for each in (checkpoint, *more)]
+        positions = {sp for each in own for sp in each.positions}
+        carried = state.carried(seq, self._epoch, positions) if full else []
+        rows = to_table([*carried, *own], self._clock_ms())
+        self._commit(rows, seq, self._epoch, checkpoint.lane)
+        self._state = state.apply(*carried, *own)
+        return own[0]
+
+    def renew(self, lane: str = "lease") -> None:
+        """Commit nothing but that this writer goes on; raises as `append` does."""
+        if not self._epoch:
+            raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
+        self._commit(to_table([], 0), self.load().seq, self._epoch, lane)
+
+    def release(self) -> None:
+        """Commit that this writer has ended and nothing of it is on its way; raises as `append`."""
+        self.record = ""
+        self.renew("released")
+
+    def holder(self) -> str:
+        """The record of the newest commit's writer; empty when it has ended, or left none."""
+        with translated(self.path, "read"):
+            self.delta.update_incremental()
+            infos = self.delta.history(HOLDER_COMMITS)
+        return str(next((info["owner"] for info in infos if "owner" in info), ""))
 
     def handle_for_maintenance(self) -> DeltaTable:
         """A second handle at the known version; CheckpointConflictError when that is not the last.
@@ -186,17 +221,20 @@ class CheckpointTable:
     def conflict(self) -> CheckpointConflictError:
         """The error that names what this writer expected and what the table holds."""
         known = self._state or State()
+        expected = Known(self.version, known.seq, known.epoch)
         fresh = open_delta(self.path, self._storage_options)
-        info = last_commit(fresh) if fresh is not None else {}
-        found = fresh.version() if fresh is not None else "no table"
-        return CheckpointConflictError(
-            f"checkpoint.path {self.path}: expected version {self.version} (seq {known.seq}, "
-            f"epoch {known.epoch}), found version {found} (seq {info.get('seq', 'unknown')}, "
-            f"epoch {info.get('epoch', 'unknown')}). Another aggregator runs on this checkpoint, "
-            "or changed it: stop this one, and start again only when the other is stopped"
-        )
+        self.refused = conflict_error(self.path, expected, fresh)
+        return self.refused
 
     def _commit(self, rows: pa.Table, seq: int, epoch: int, lane: str) -> None:
+        with self.lock:
+            # Before the commit: whoever sees it counts from a later moment than this one.
+            began = now()
+            self._commit_now(rows, seq, epoch, lane)
+            self.renewed = began
+
+    def _commit_now(self, rows: pa.Table, seq: int, epoch: int, lane: str) -> None:
+        failpoint("before-write")
         try:
             with translated(self.path, "written"):
                 write_deltalake(
@@ -204,14 +242,20 @@ class CheckpointTable:
                     rows,
                     mode="append",
                     commit_properties=at_known_version(
-                        seq=str(seq), epoch=str(epoch), lane=lane, writer=self.writer
+                        seq=str(seq),
+                        epoch=str(epoch),
+                        lane=lane,
+                        writer=self.writer,
+                        owner=self.record,
                     ),
                     post_commithook_properties=NO_HOOKS,
                 )
         except CheckpointConflictError as error:
             if not self._landed(seq):
                 raise self.conflict() from error
+        failpoint("after-write")
         make_durable(self.path, self.version)
+        failpoint("after-commit")
         self._since_maintenance += 1
 
     def _landed(self, seq: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import typer
@@ -20,9 +20,19 @@ class Invocation:
 
     debug: bool = False
     config: Config | None = None
+    earlier: list[Config] = field(default_factory=list)
+    """Those that a reload has replaced."""
+
+    def loaded(self, config: Config) -> None:
+        """Note a config; secrets of the ones before it stay masked."""
+        if self.config is not None and config != self.config:
+            self.earlier.append(self.config)
+        self.config = config
 
     def masked(self, text: str) -> str:
-        """The text without any secret of the config."""
+        """The text without any secret of a config."""
+        for config in self.earlier:
+            text = mask_text(text, config)
         return hide_passwords(text) if self.config is None else mask_text(text, self.config)
 
 

@@ -10,7 +10,7 @@ import typer
 
 from aggregator.cli.options import OutputOption
 from aggregator.cli.render import Output, to_json
-from aggregator.jars import cache_folder, download, java_command
+from aggregator.jars import cache_folder, download, spark_java_home
 from aggregator.jars import jars as jars_of_set
 
 EXAMPLES = (
@@ -38,23 +38,26 @@ def jars(
     """Print the paths of the jars, comma separated.
 
     What is missing is fetched and verified. The set `spark` ends with our own jar, which is
-    compiled on the first call.
+    compiled on the first call; and the archive of classes is made, from which Java starts quickly.
     """
     if to is not None:
         paths = download(jar_set, to, progress=_progress)
+    elif jar_set is JarSet.SPARK:
+        paths = _spark_jars()
     else:
         paths = jars_of_set(jar_set, progress=_progress)
-        if jar_set is JarSet.SPARK:
-            paths = [*paths, _interceptor(paths)]
     names = [str(path) for path in paths]
     typer.echo(to_json(names) if output is Output.JSON else ",".join(names))
 
 
-def _interceptor(spark_jars: list[Path]) -> Path:
-    from aggregator.stream.interceptor import interceptor_jar
+def _spark_jars() -> list[Path]:
+    # Imported here: Spark's library takes a second to import, and the other sets do not need it.
+    from aggregator.stream.classes import class_archive
+    from aggregator.stream.driver import spark_jars
 
-    clients = next(path for path in spark_jars if path.name.startswith("kafka-clients-"))
-    return interceptor_jar(cache_folder(), clients, java_command())
+    paths = spark_jars(None, _progress)
+    class_archive(cache_folder(), spark_java_home(), paths, _progress)
+    return paths
 
 
 def _progress(line: str) -> None:

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import structlog
 
-WARNINGS = ("warning", "error", "failed", "unreachable", "stuck", "held", "refused")
+WARNINGS = ("warning", "error", "failed", "unreachable", "stuck", "held", "refused", "gap")
 """A kind of event that holds one of these words is logged as a warning."""
 
 

@@ -7,7 +7,21 @@ from typing import Annotated
 import typer
 
 from aggregator import __version__
-from aggregator.cli import check, config, demo, jars, lag, plan, positions, run, status
+from aggregator.cli import (
+    check,
+    config,
+    control,
+    demo,
+    gaps,
+    jars,
+    lag,
+    plan,
+    positions,
+    quarantine,
+    run,
+    status,
+    verify,
+)
 from aggregator.cli.failures import Commands
 from aggregator.cli.options import examples
 
@@ -18,6 +32,7 @@ HELP = (
         "aggregator plan -c aggregator.yaml       what would be done; changes nothing",
         "aggregator run -c aggregator.yaml        run until it is stopped",
         "aggregator lag -c aggregator.yaml        how far behind each source partition is",
+        "aggregator verify -c aggregator.yaml     is everything there, once, unaltered, in order?",
     )
     + """
 
@@ -64,7 +79,13 @@ app.command(epilog=examples(*plan.EXAMPLES))(plan.plan)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
 app.command(epilog=examples(*status.EXAMPLES))(status.status)
 app.command(epilog=examples(*lag.EXAMPLES))(lag.lag)
+app.command(epilog=examples(*control.PAUSE_EXAMPLES))(control.pause)
+app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)
+app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
 app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
+app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
+app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
+app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))
 app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)
 

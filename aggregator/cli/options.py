@@ -72,7 +72,7 @@ def load_config(ctx: typer.Context, given: Path | None, sets: Sequence[str] | No
         raise ConfigError([missing, *(error.problems if sets else ())]) from error
     invocation = ctx.find_object(Invocation)
     if invocation is not None:
-        invocation.config = config
+        invocation.loaded(config)
     return config
 
 

@@ -61,8 +61,16 @@ def report_of_plan(plan: Plan) -> Report:
     actions = Table("At the hub", ("action",), [(str(action),) for action in plan.actions])
     lanes = Table(
         "Lanes",
-        ("lane", "sources", "partitions"),
-        [(lane.name, ", ".join(lane.clusters), len(lane.partitions)) for lane in plan.lanes],
+        ("lane", "sources", "partitions", "trigger"),
+        [
+            (
+                lane.name,
+                ", ".join(lane.clusters),
+                len(lane.partitions),
+                plan.triggers.get(lane.name),
+            )
+            for lane in plan.lanes
+        ],
         frozenset({"partitions"}),
     )
     slots = plan.slots

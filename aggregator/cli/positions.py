@@ -1,4 +1,4 @@
-"""`aggregator positions`: what the checkpoint holds, now and in the past."""
+"""`aggregator positions`: what the checkpoint holds, now and in the past, and setting it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from aggregator.checkpoint.history import Commit, history
 from aggregator.checkpoint.rows import to_moment
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
+from aggregator.cli.set_positions import rewind, set_positions
 from aggregator.cli.tables import positions_table
 from aggregator.config.node import timestamp_to_millis
 
@@ -24,10 +25,13 @@ EXAMPLES = (
     "aggregator positions show",
     "aggregator positions show --source eu --at 2026-01-31T12:00:00Z",
     "aggregator positions history --source eu --topic orders --partition 0",
+    "aggregator positions rewind --source eu --by 1h        (shows what would be done)",
+    "aggregator positions rewind --source eu --by 1h --yes  (does it)",
+    "aggregator positions set --source eu --topic orders --to latest",
 )
 
 app = typer.Typer(
-    help="Show the positions in the checkpoint, now and in the past.",
+    help="Show the positions in the checkpoint, now and in the past, and set them.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -167,3 +171,5 @@ def report_of_changes(changes: list[PositionChange]) -> Report:
 
 app.command("show")(show_positions)
 app.command("history")(show_history)
+app.command("set")(set_positions)
+app.command("rewind")(rewind)

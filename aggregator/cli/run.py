@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -13,22 +12,21 @@ from aggregator.audit.document import Status
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
-from aggregator.cli.signals import stop_on_signals
+from aggregator.cli.serving import serving
+from aggregator.cli.signals import reload_on_hangup, stop_on_signals
 from aggregator.cli.submit import as_submitted
 from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
-from aggregator.config.mask import masked as masked_config
 from aggregator.config.schema import Config
-from aggregator.config.values import parse_listen
+from aggregator.engine.control import Control
 
 if TYPE_CHECKING:
     from aggregator.engine.run import RunResult
-    from aggregator.serve.holder import StatusHolder
-    from aggregator.serve.server import ApiServer
 
 EXAMPLES = (
     "aggregator run -c aggregator.yaml",
     "aggregator run -c aggregator.yaml --until-caught-up",
+    "aggregator run -c aggregator.yaml --take-over",
     "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=1",
 )
 
@@ -43,21 +41,45 @@ def run(
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
     ] = False,
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="Take the place of the instance that runs on this checkpoint."
+        ),
+    ] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh",
+            help="Trust the checkpoint: do not look in the hub for what it does not know of.",
+        ),
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Run the aggregation until it is stopped.
 
     Ctrl-C and SIGTERM ask for a clean stop; a second signal ends it at once, without a last
-    checkpoint. Events are logged to stderr. With --until-caught-up a table of the sources is
-    printed at the end.
+    checkpoint. SIGHUP has the config read again. Events are logged to stderr. With
+    --until-caught-up a table of the sources is printed at the end.
     """
-    config = as_submitted(load_config(ctx, config_file, sets))
+
+    def read() -> Config:
+        return as_submitted(load_config(ctx, config_file, sets))
+
+    config = read()
+    control = Control(config, read)
     log = event_log(lambda text: masked(ctx, text))
     for warning in warnings(config):
         log("warning", warning)
     stop = threading.Event()
-    with stop_on_signals(stop, log), _api(config, log) as put:
-        result = in_thread(lambda: _engine(config, until_caught_up, stop, put, log))
+    with (
+        stop_on_signals(stop, log),
+        reload_on_hangup(control.reload, log),
+        serving(control, log, take_over=take_over) as put,
+    ):
+        result = in_thread(
+            lambda: _engine(control, until_caught_up, take_over, fresh, stop, put, log)
+        )
     if until_caught_up:
         show(report_of_result(result.status, result.exit_code, result.problems), output)
     for problem in result.problems:
@@ -113,8 +135,10 @@ def report_of_result(status: Status, exit_code: int, problems: tuple[str, ...]) 
 
 
 def _engine(
-    config: Config,
+    control: Control,
     until_caught_up: bool,
+    take_over: bool,
+    fresh: bool,
     stop: threading.Event,
     put: Callable[[Status], None],
     log: Log,
@@ -122,37 +146,12 @@ def _engine(
     from aggregator.engine.run import run as run_engine
 
     return run_engine(
-        config,
+        control.config,
+        control=control,
         until_caught_up=until_caught_up,
+        take_over=take_over,
+        fresh=fresh,
         stop=stop,
         on_status=put,
         on_event=lambda event: log(event.kind, event.message, **event.fields),
     )
-
-
-@contextmanager
-def _api(config: Config, log: Log) -> Iterator[Callable[[Status], None]]:
-    """The API while the block runs; gives what takes each new status."""
-    from aggregator.serve.holder import StatusHolder
-
-    holder = StatusHolder()
-    server = _server(config, holder)
-    if server is None:
-        yield holder.put
-        return
-    try:
-        server.start()
-        log("api", f"the API answers on {server.url}")
-        yield holder.put
-    finally:
-        server.stop()
-
-
-def _server(config: Config, holder: StatusHolder) -> ApiServer | None:
-    address = parse_listen(config.api.listen)
-    if address is None:
-        return None
-    from aggregator.serve.app import make_app
-    from aggregator.serve.server import ApiServer
-
-    return ApiServer(make_app(holder, masked_config(config)), *address)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,8 +14,11 @@ from aggregator.audit.document import Status
 from aggregator.audit.lag import LagReport
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
+from aggregator.errors import EXIT_OTHER, AggregatorError
 
 TIMEOUT_SECONDS = 3.0
+COMMAND_SECONDS = 120.0
+"""How much longer than the clean end of a lane a command may take: clusters are asked, too."""
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses to listen on that nobody can connect to, and where to connect instead."""
 
@@ -37,6 +40,42 @@ def running_status(config: Config) -> Status | Absent:
 def running_lag(config: Config) -> LagReport | Absent:
     """The lag as the running instance of this config knows it."""
     return _ask(config, "/api/lag", LagReport)
+
+
+class CommandError(AggregatorError):
+    """The running instance refused a command; in its words, with its exit code."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+
+
+def command_running(
+    config: Config, method: str, path: str, kind: type[Document], body: Any = None
+) -> Document | Absent:
+    """Have the running instance of this config do something; returns what it answers.
+
+    Raises CommandError when it refuses, or does not answer in time.
+    """
+    found = running_status(config)
+    url = api_url(config.api.listen)
+    if isinstance(found, Absent) or url is None:
+        return found if isinstance(found, Absent) else Absent("api.listen is off")
+    request = Request(
+        url + path,
+        json.dumps(body if body is not None else {}).encode(),
+        {"content-type": "application/json"},
+        method=method,
+    )
+    try:
+        return kind.model_validate(_get(request, config.stop_seconds + COMMAND_SECONDS))
+    except HTTPError as error:
+        with error:
+            raise _refusal(error) from error
+    except (URLError, OSError, ValueError) as error:
+        raise CommandError(
+            f"{config.api.listen}: no answer to the command: {error}", EXIT_OTHER
+        ) from error
 
 
 def api_url(listen: str) -> str | None:
@@ -69,8 +108,16 @@ def _ask(config: Config, path: str, kind: type[Document]) -> Document | Absent:
         return Absent(f"something else answers on {config.api.listen}")
 
 
-def _get(url: str) -> Any:
+def _refusal(error: HTTPError) -> CommandError:
+    try:
+        answer = json.load(error)
+        return CommandError(str(answer["message"]), int(answer.get("exit_code", EXIT_OTHER)))
+    except (ValueError, KeyError, TypeError):
+        return CommandError(f"the running instance refused it (HTTP {error.code})", EXIT_OTHER)
+
+
+def _get(request: str | Request, seconds: float = TIMEOUT_SECONDS) -> Any:
     # No proxy of the environment: the instance is on this machine or in this network.
     opener = build_opener(ProxyHandler({}))
-    with opener.open(url, timeout=TIMEOUT_SECONDS) as response:
+    with opener.open(request, timeout=seconds) as response:
         return json.load(response)

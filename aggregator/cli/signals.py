@@ -1,4 +1,7 @@
-"""SIGTERM and Ctrl-C: the first asks for a clean stop, the second ends the process at once."""
+"""SIGTERM and Ctrl-C: the first asks for a clean stop, the second ends the process at once.
+
+SIGHUP has the config read again.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from aggregator.errors import EXIT_OTHER
+from aggregator.errors import EXIT_OTHER, AggregatorError
 
 SAME_SIGNAL_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -22,10 +25,12 @@ HARD = (
 
 
 @contextmanager
-def stop_on_signals(stop: threading.Event, log: Callable[..., None]) -> Iterator[None]:
+def stop_on_signals(
+    stop: threading.Event, log: Callable[..., None], hard: str = HARD
+) -> Iterator[None]:
     """While the block runs, the first signal sets `stop` and the second ends the process.
 
-    For the main thread only, as Python's signal handlers are.
+    `hard` is what it then says. For the main thread only, as Python's signal handlers are.
     """
     first, asked = 0, 0.0
 
@@ -36,7 +41,7 @@ def stop_on_signals(stop: threading.Event, log: Callable[..., None]) -> Iterator
             return
         if stop.is_set():
             # Nothing here may wait for a lock that the interrupted code holds.
-            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, HARD.encode())
+            os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, hard.encode())
             os._exit(EXIT_OTHER)
         first, asked = number, time.monotonic()
         stop.set()
@@ -54,3 +59,43 @@ def stop_on_signals(stop: threading.Event, log: Callable[..., None]) -> Iterator
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def reload_on_hangup(reload: Callable[[], object], log: Callable[..., None]) -> Iterator[None]:
+    """While the block runs, SIGHUP calls `reload`, in a thread of its own; its errors are logged.
+
+    Where the signal was ignored, as under `nohup`, it stays so. When the terminal that this was
+    started on is gone, it asks for a clean stop: nobody wants a reload then.
+    """
+    before = signal.getsignal(signal.SIGHUP)
+    terminal = _has_terminal()
+
+    def work() -> None:
+        try:
+            reload()
+        except AggregatorError as error:
+            log("reload_failed", f"the config stays as it was: {error}")
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        if terminal and not _has_terminal():
+            os.kill(os.getpid(), signal.SIGTERM)
+            return
+        threading.Thread(target=work, name="reload", daemon=True).start()
+
+    if before is signal.SIG_IGN:
+        yield
+        return
+    signal.signal(signal.SIGHUP, handle)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

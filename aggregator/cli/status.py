@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from aggregator.audit.document import PartitionState, RecoveryStatus, Status
+from aggregator.audit.document import (
+    GapsStatus,
+    PartitionState,
+    QuarantineStatus,
+    RecoveryStatus,
+    Status,
+)
 from aggregator.audit.stopped import CheckpointView, checkpoint_view
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
@@ -66,7 +72,7 @@ def report_of_status(status: Status) -> Report:
                 part.reason,
             )
             for part in status.partitions
-            if part.state is not PartitionState.RUNNING
+            if part.state not in (PartitionState.RUNNING, PartitionState.PAUSED)
         ],
         frozenset({"partition", "position", "log end"}),
     )
@@ -86,8 +92,17 @@ def report_of_status(status: Status) -> Report:
             checkpoint,
             *((f"checkpoint error: {kept.error}",) if kept.error else ()),
             *((_recovered(status.recovery),) if status.recovery is not None else ()),
+            *((_gaps(status.gaps),) if status.gaps.total else ()),
+            *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
+    )
+
+
+def _gaps(gaps: GapsStatus) -> str:
+    return (
+        f"Gaps: {gaps.total:,}, {gaps.open:,} of them open, {gaps.lost:,} offsets lost as far as "
+        "known (aggregator gaps)"
     )
 
 
@@ -96,6 +111,19 @@ def _recovered(done: RecoveryStatus) -> str:
         f"Recovery at {cell(done.at)} UTC, {done.seconds:.1f} s: {done.tail:,} offsets of the hub "
         f"read, {done.found:,} records found beyond the checkpoint, {done.replayed:,} written again"
     )
+
+
+def quarantine_line(found: QuarantineStatus) -> str:
+    """What went into quarantine, in a line."""
+    if not found.records:
+        line = f"Quarantine {found.topic}: nothing since the start"
+    else:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.reasons.items())
+        line = (
+            f"Quarantine {found.topic}: {found.records:,} records since the start ({reasons}), the "
+            f"newest {found.newest}; see aggregator quarantine list"
+        )
+    return f"{line}; not all is known: {found.error}" if found.error else line
 
 
 def report_of_view(view: CheckpointView, reason: str = "") -> Report:
@@ -107,4 +135,5 @@ def report_of_view(view: CheckpointView, reason: str = "") -> Report:
     how = "clean" if view.clean else "not clean: the next start looks for what the hub holds"
     when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
     last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
-    return Report(data, (head, last, positions_table(view.positions)))
+    paused = [f"Paused: {it} since {cell(since)} UTC" for it, since in sorted(view.paused.items())]
+    return Report(data, (head, last, *paused, positions_table(view.positions)))

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from aggregator.config.kafka_names import READERS, Role
 from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
 from aggregator.errors import ConfigError
 
-__all__ = ["DEFAULTS", "ENFORCED", "Role", "jvm_settings", "librdkafka_settings"]
+__all__ = [
+    "DEFAULTS",
+    "ENFORCED",
+    "Role",
+    "ignore",
+    "isolation_of",
+    "jvm_settings",
+    "librdkafka_settings",
+    "reader_settings",
+]
 
 DEFAULTS: Mapping[Role, Mapping[str, str]] = {
     "consumer": {
@@ -81,3 +91,35 @@ def _given(cluster: ClusterConfig, role: Role) -> dict[str, str]:
     elif role == "consumer" and isinstance(cluster, SourceConfig):
         own = cluster.consumer
     return {**cluster.kafka, **own}
+
+
+def isolation_of(cluster: ClusterConfig) -> str:
+    """The isolation level that a cluster's records and ends are read with.
+
+    The hub's end is where it is written, whatever transactions are open there.
+    """
+    if not isinstance(cluster, SourceConfig):
+        return "read_uncommitted"
+    return {**DEFAULTS["consumer"], **cluster.kafka, **cluster.consumer}["isolation.level"]
+
+
+def reader_settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
+    """Settings of a librdkafka consumer that reads by assignment, tells the ends of partitions, and
+    commits nothing. A connection that fails shows as records that do not come.
+    """
+    return {
+        **librdkafka_settings(cluster),
+        # librdkafka wants a group.id; by assignment and without commits it is never used.
+        "group.id": group,
+        "isolation.level": isolation_of(cluster),
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+        "log_level": 0,
+        "error_cb": ignore,
+    }
+
+
+def ignore(_error: object) -> None:
+    """For `error_cb`: a connection that fails shows by itself."""

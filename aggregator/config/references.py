@@ -9,7 +9,10 @@ from typing import Any
 
 from aggregator.errors import Problem
 
-PLACEHOLDERS = {"topics.rename": frozenset({"topic", "cluster"})}
+PLACEHOLDERS = {
+    "topics.rename": frozenset({"topic", "cluster"}),
+    "topics.quarantine": frozenset({"name"}),
+}
 """Names in `${...}` that are no references, by the path where they stand."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")

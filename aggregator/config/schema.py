@@ -66,6 +66,19 @@ class SourceConfig(ClusterConfig):
         description="where a topic without a checkpoint begins: earliest, latest, or a timestamp "
         "(ISO 8601 with offset, or milliseconds since 1970)",
     )
+    on_gap: Literal["stop", "skip", "restart"] = Field(
+        default="stop",
+        description="when records are gone before they were copied, or a topic or the cluster is "
+        "another one: stop (those partitions are quarantined, all else goes on), skip (recorded; "
+        "go on behind the loss, or with the new topic), restart (only a topic that was created "
+        "again, from its beginning; else stop)",
+    )
+    max_records_per_second: int | None = Field(
+        default=None,
+        ge=1,
+        description="at most so many records are read, in micro-batches of a second: it arrives "
+        "a second later, and its history leaves the cores and the network to others",
+    )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"
     )
@@ -94,7 +107,7 @@ class StreamConfig(Node):
         default=50, ge=1, le=1000, description="upper bound that lanes: auto plans with"
     )
     checkpoint_interval: Seconds = Field(
-        default=10.0, ge=1, le=3600, description="how often positions are checkpointed"
+        default=30.0, ge=1, le=3600, description="how often positions are checkpointed, at least"
     )
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="offsets per source and micro-batch (not realtime)"
@@ -108,9 +121,21 @@ class CheckpointConfig(Node):
     history: Seconds = Field(
         default=7 * 86_400.0, ge=3600, description="how long old positions stay readable"
     )
+    lease: Seconds = Field(
+        default=30.0,
+        ge=3,
+        le=3600,
+        description="an instance that could not show for so long that it goes on sends nothing "
+        "more before it knows that no other one writes in its place",
+    )
     storage_options: dict[str, str] = Field(
         default_factory=dict, description="options of the object store client"
     )
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the path is a folder, and no object store's URI."""
+        return "://" not in self.path or self.path.startswith("file:")
 
 
 class SparkConfig(Node):
@@ -146,6 +171,18 @@ class SupervisionConfig(Node):
     connect_timeout: Seconds = Field(
         default=10.0, gt=0, le=600, description="how long a cluster may take to describe itself"
     )
+    deadline: Seconds = Field(
+        default=3.0,
+        ge=0.5,
+        le=600,
+        description="a source that has not answered a probe for so long is unreachable, and is "
+        "taken out of lanes that it shares with others",
+    )
+    failure: Literal["isolate", "abort"] = Field(
+        default="isolate",
+        description="when a lane fails: isolate (the others go on, it is tried again with "
+        "back-off), or abort (the run ends, as MirrorMaker's abort.on.send.failure)",
+    )
     stuck_after: Seconds = Field(
         default=60.0,
         gt=0,
@@ -178,3 +215,14 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """Sources with a limit -> records per second."""
+        found = {alias: source.max_records_per_second for alias, source in self.sources.items()}
+        return {alias: limit for alias, limit in found.items() if limit is not None}
+
+    @property
+    def stop_seconds(self) -> float:
+        """How long the clean end of a lane may take before it is forced."""
+        return max(self.supervision.stop_timeout, 2 * self.stream.checkpoint_interval)

@@ -55,6 +55,11 @@ class TopicRules(Node):
         default=False,
         description="allow several sources in one compacted topic, where equal keys overwrite",
     )
+    on_poison: Literal["quarantine", "stop"] = Field(
+        default="quarantine",
+        description="a record that the hub refuses: quarantine (it goes to topics.quarantine, all "
+        "else goes on), or stop (its lane stops there)",
+    )
 
     @field_validator("transform")
     @classmethod
@@ -82,6 +87,10 @@ class TopicsConfig(TopicRules):
         default="${topic}",
         description="hub topic name from ${topic} and ${cluster}, e.g. ${cluster}.${topic}",
     )
+    quarantine: str = Field(
+        default="${name}.quarantine",
+        description="hub topic for records that the hub refuses; ${name} is the aggregation's name",
+    )
     config_exclude: list[str] = Field(
         default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
         description="regexes of topic configs that are never taken over",
@@ -104,6 +113,16 @@ class TopicsConfig(TopicRules):
             raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
         if "${topic}" not in value and not plain:
             raise ValueError("must hold ${topic}, or be the name of one hub topic")
+        return value
+
+    @field_validator("quarantine")
+    @classmethod
+    def _check_quarantine(cls, value: str) -> str:
+        plain = value.replace("${name}", "name")
+        if "${" in plain:
+            raise ValueError("knows ${name} only")
+        if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", plain):
+            raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
         return value
 
     @model_validator(mode="after")

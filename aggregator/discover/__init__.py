@@ -1,8 +1,9 @@
 """A config goes in; its clusters as they are come out: ids, topics, partitions, offsets, rights."""
 
-from aggregator.discover.admin import ClusterAdmin, PartitionOffsets
+from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.apply import Applied, apply
 from aggregator.discover.check import CheckResult, check_cluster
+from aggregator.discover.describe import PartitionOffsets
 from aggregator.discover.discover import HUB, discover, hub_facts, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
 

@@ -6,27 +6,34 @@ events are taken from it here, never written to stderr; the events say why a cal
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
-from aggregator.config.kafka_settings import librdkafka_settings
-from aggregator.config.schema import ClusterConfig, SourceConfig
+from aggregator.config.kafka_settings import isolation_of, librdkafka_settings
+from aggregator.config.schema import ClusterConfig
+from aggregator.discover.client import ClientHandle
 from aggregator.discover.client_log import ClientLog
-from aggregator.discover.describe import Described, configs_of, facts_of
+from aggregator.discover.describe import (
+    Described,
+    PartitionOffsets,
+    configs_of,
+    counts_of,
+    facts_of,
+)
 from aggregator.discover.errors import (
     AUTHENTICATION,
+    OLD_LEADER,
     ClusterCallError,
     code_of,
     explain,
+    is_local,
     text_of,
 )
 from aggregator.model import ClusterFacts, OffsetRange, TopicFacts, TopicPartition
@@ -34,6 +41,9 @@ from aggregator.model import ClusterFacts, OffsetRange, TopicFacts, TopicPartiti
 GRACE_SECONDS = 3.0
 """All brokers down for so long ends a call early: a name may stand for several addresses of which
 only one answers, so the first refusal proves nothing."""
+RENEW_SECONDS = 30.0
+"""A client whose calls fail for so long is replaced. After a minute without an answer librdkafka
+closes its connection, and was seen to make no other for minutes after the cluster was back."""
 POLL_SECONDS = 0.05
 KEPT_EVENTS = 50
 
@@ -44,19 +54,11 @@ _LATEST: OffsetSpec = _SPECS.latest()
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionOffsets:
-    """Log ranges by partition, and why some are not known; one missing topic spoils no other."""
-
-    ranges: Mapping[TopicPartition, OffsetRange]
-    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
-
-
 class ClusterAdmin:
-    """The admin client of one cluster; a context manager. Safe to use from one thread at a time.
+    """The admin client of one cluster; a context manager. Safe to use from many threads.
 
-    Made without connecting. Every method takes `timeout` seconds for all it does and raises
-    ClusterCallError when the cluster does not answer or refuses.
+    Every method takes `timeout` seconds for all it does and raises ClusterCallError when the
+    cluster does not answer or refuses. `client` is for requests that have no method here.
     """
 
     def __init__(self, alias: str, config: ClusterConfig, path: str = "") -> None:
@@ -65,28 +67,29 @@ class ClusterAdmin:
         self._events: deque[KafkaError] = deque(maxlen=KEPT_EVENTS)
         self._told: set[int] = set()
         self._lines = ClientLog()
-        # The hub's end is where it is written, whatever transactions are open there.
-        own = (
-            config.consumer
-            if isinstance(config, SourceConfig)
-            else {"isolation.level": "read_uncommitted"}
-        )
-        wanted = {**config.kafka, **own}.get("isolation.level", "read_committed")
         self._isolation = (
             IsolationLevel.READ_UNCOMMITTED
-            if wanted == "read_uncommitted"
+            if isolation_of(config) == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
-        settings: dict[str, Any] = {
+        self._settings: dict[str, Any] = {
             "client.id": f"aggregator-admin-{alias.strip('()')}",
             **librdkafka_settings(config),
             "error_cb": self._on_error,
             "logger": self._lines,
         }
+        self._failing_since: float | None = None
+        self.client = ClientHandle(self._made, self._closed)
+
+    def _made(self) -> AdminClient:
         try:
-            self._client: AdminClient | None = AdminClient(settings)
+            return AdminClient(self._settings)
         except (KafkaException, ValueError, TypeError) as error:
-            raise ClusterCallError(explain(alias, self.path, error, (), 0)) from error
+            raise ClusterCallError(explain(self.alias, self.path, error, (), 0)) from error
+
+    def _closed(self) -> ClusterCallError:
+        closed = KafkaError(KafkaError._DESTROY, "the client is closed")
+        return ClusterCallError(explain(self.alias, self.path, closed, (), 0))
 
     def __enter__(self) -> ClusterAdmin:
         return self
@@ -96,17 +99,13 @@ class ClusterAdmin:
 
     def close(self) -> None:
         """Let the client go, without waiting for it: a hung broker must not delay anyone."""
-        client, self._client = self._client, None
-        if client is not None:
-            holder = [client]
-            del client
-            threading.Thread(target=holder.clear, daemon=True, name="kafka-admin-close").start()
+        self.client.close()
 
     def describe(self, selected: Callable[[str], bool], timeout: float) -> ClusterFacts:
         """The cluster's id, brokers and all topics; those that `selected` names in full."""
         end = time.monotonic() + timeout
-        cluster = self._one(self.client.describe_cluster(request_timeout=timeout), end, timeout)
-        counts = self.partition_counts(_left(end))
+        cluster = self.metadata(timeout)
+        counts = counts_of(cluster)
         described = self.describe_topics([name for name in counts if selected(name)], _left(end))
         topics = {
             name: described.topics.get(name, TopicFacts(name, "", count, 0))
@@ -116,24 +115,19 @@ class ClusterAdmin:
         # Selected, but not to be described: the plan names it as such.
         topics |= {name: TopicFacts(name, "", 0, 0) for name in described.failed if name in counts}
         return ClusterFacts(
-            self.alias, str(cluster.cluster_id), len(cluster.nodes), topics, described.notes
+            self.alias, str(cluster.cluster_id), len(cluster.brokers), topics, described.notes
         )
+
+    def metadata(self, timeout: float) -> ClusterMetadata:
+        """The cluster's id, its brokers, and every topic that we may see."""
+        # Not by DescribeCluster: librdkafka (2.16.0) ends the whole process when a broker answers
+        # that with no broker at all, as one does that was frozen and has just woken up.
+        end = time.monotonic() + timeout
+        return self._one(self.client.metadata(timeout + GRACE_SECONDS), end, timeout)
 
     def partition_counts(self, timeout: float) -> dict[str, int]:
         """Every topic that we may see -> its number of partitions."""
-        self._told.clear()
-        start = time.monotonic()
-        try:
-            metadata = self.client.list_topics(timeout=max(timeout, 0.01))
-        except KafkaException as error:
-            self.client.poll(0)
-            raise self._failed(error, time.monotonic() - start) from error
-        self._events.clear()
-        return {
-            name: len(topic.partitions)
-            for name, topic in sorted(metadata.topics.items())
-            if topic.error is None or topic.partitions
-        }
+        return counts_of(self.metadata(timeout))
 
     def describe_topics(self, names: Iterable[str], timeout: float) -> Described:
         """Ids, partitions, configs and permitted operations of topics; failures are per topic."""
@@ -146,16 +140,18 @@ class ClusterAdmin:
         )
         configs = self.client.describe_configs(configs_of(wanted), request_timeout=timeout)
         return facts_of(
-            self._all(futures, end, timeout),
-            {resource.name: found for resource, found in self._all(configs, end, timeout).items()},
+            self.wait(futures, timeout, end),
+            {resource.name: found for resource, found in self.wait(configs, timeout, end).items()},
         )
 
     def cluster_operations(self, timeout: float) -> frozenset[str]:
         """Names of the operations that we may do on the cluster itself, such as CREATE."""
+        end = time.monotonic() + timeout
+        self.metadata(timeout)  # Nothing else tells them; so not while it has no brokers.
         future = self.client.describe_cluster(
-            include_authorized_operations=True, request_timeout=timeout
+            include_authorized_operations=True, request_timeout=_left(end)
         )
-        cluster = self._one(future, time.monotonic() + timeout, timeout)
+        cluster = self._one(future, end, timeout)
         return frozenset(operation.name for operation in cluster.authorized_operations or ())
 
     def offsets(self, partitions: Iterable[TopicPartition], timeout: float) -> PartitionOffsets:
@@ -165,11 +161,7 @@ class ClusterAdmin:
         """
         wanted = list(partitions)
         end = time.monotonic() + timeout
-        lists = [
-            self._list_offsets(wanted, _EARLIEST, timeout),
-            self._list_offsets(wanted, _LATEST, timeout),
-        ]
-        (first, last) = (self._all(futures, end, timeout) for futures in lists)
+        first, last = self._list_offsets(wanted, (_EARLIEST, _LATEST), end, timeout)
         ranges, failed = {}, {}
         for tp in wanted:
             low, high = first[tp], last[tp]
@@ -188,9 +180,8 @@ class ClusterAdmin:
         """
         wanted = list(partitions)
         end = time.monotonic() + timeout
-        by_time = self._list_offsets(wanted, OffsetSpec.for_timestamp(timestamp_ms), timeout)
-        latest = self._list_offsets(wanted, _LATEST, timeout)
-        times, ends = self._all(by_time, end, timeout), self._all(latest, end, timeout)
+        specs = (OffsetSpec.for_timestamp(timestamp_ms), _LATEST)
+        times, ends = self._list_offsets(wanted, specs, end, timeout)
         found = {}
         for tp in wanted:
             at, last = times[tp], ends[tp]
@@ -202,49 +193,57 @@ class ClusterAdmin:
         self, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[str, int]:
         """Topic -> timestamp of the oldest record at the start of its logs; empty ones left out."""
-        futures = self._list_offsets(list(partitions), OffsetSpec.for_timestamp(0), timeout)
+        end = time.monotonic() + timeout
+        specs = (OffsetSpec.for_timestamp(0),)
+        (first,) = self._list_offsets(list(partitions), specs, end, timeout)
         oldest: dict[str, int] = {}
-        for tp, at in self._all(futures, time.monotonic() + timeout, timeout).items():
+        for tp, at in first.items():
             if not isinstance(at, Exception) and at.offset >= 0 and at.timestamp >= 0:
                 oldest[tp.topic] = min(at.timestamp, oldest.get(tp.topic, at.timestamp))
         return oldest
 
-    @property
-    def client(self) -> AdminClient:
-        """The client itself, for `aggregator.discover.apply`; ClusterCallError when closed."""
-        if self._client is None:
-            closed = KafkaError(KafkaError._DESTROY, "the client is closed")
-            raise ClusterCallError(explain(self.alias, self.path, closed, (), 0))
-        return self._client
-
-    def wait(
-        self, futures: Mapping[Any, Future[Result]], timeout: float
-    ) -> dict[Any, Result | Exception]:
-        """Results of a call by key, errors of single keys as values."""
-        return self._all(futures, time.monotonic() + timeout, timeout)
-
     def _list_offsets(
-        self, partitions: list[TopicPartition], spec: OffsetSpec, timeout: float
-    ) -> dict[TopicPartition, Future[Any]]:
-        if not partitions:
-            return {}
-        request = {ClientPartition(tp.topic, tp.partition): spec for tp in partitions}
-        futures = self.client.list_offsets(
-            request, isolation_level=self._isolation, request_timeout=timeout
-        )
-        return {TopicPartition(tp.topic, tp.partition): it for tp, it in futures.items()}
+        self, wanted: list[TopicPartition], specs: Sequence[OffsetSpec], end: float, timeout: float
+    ) -> list[dict[Any, Any | Exception]]:
+        """For each spec the answer of each partition, or its error."""
+        if not wanted:
+            return [{} for _ in specs]
+        found = self._ask_offsets(wanted, specs, end, timeout)
+        stale = [tp for tp in wanted if any(code_of(it[tp]) in OLD_LEADER for it in found)]
+        if stale:
+            # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
+            self.partition_counts(_left(end))
+            again = self._ask_offsets(stale, specs, end, timeout)
+            found = [{**before, **now} for before, now in zip(found, again, strict=True)]
+        return found
+
+    def _ask_offsets(
+        self, wanted: list[TopicPartition], specs: Sequence[OffsetSpec], end: float, timeout: float
+    ) -> list[dict[Any, Any | Exception]]:
+        asked = []
+        for spec in specs:
+            request = {ClientPartition(tp.topic, tp.partition): spec for tp in wanted}
+            futures = self.client.list_offsets(
+                request, isolation_level=self._isolation, request_timeout=timeout
+            )
+            asked.append({TopicPartition(tp.topic, tp.partition): it for tp, it in futures.items()})
+        return [self.wait(futures, timeout, end) for futures in asked]
 
     def _one(self, future: Future[Result], end: float, timeout: float) -> Result:
-        result = self._all({"": future}, end, timeout)[""]
+        result = self.wait({"": future}, timeout, end)[""]
         if isinstance(result, Exception):
             raise self._failed(result, timeout) from result
         return result
 
-    def _all(
-        self, futures: Mapping[Any, Future[Result]], end: float, timeout: float
+    def wait(
+        self, futures: Mapping[Any, Future[Result]], timeout: float, until: float | None = None
     ) -> dict[Any, Result | Exception]:
-        """Wait for all; raise when none came through because the cluster did not answer."""
+        """Results by key, errors of single keys as values; `until` may end it before the timeout.
+
+        Raises when the cluster is silent.
+        """
         start = time.monotonic()
+        end = start + timeout if until is None else until
         self._told.clear()
         while not all(future.done() for future in futures.values()):
             self.client.poll(POLL_SECONDS)
@@ -260,10 +259,10 @@ class ClusterAdmin:
             if error is not None and not isinstance(error, Exception):
                 raise error
             results[key] = future.result() if error is None else error
-        errors = [result for result in results.values() if isinstance(result, Exception)]
-        if errors and len(errors) == len(results) and all(_is_local(error) for error in errors):
+        errors = [it for it in results.values() if isinstance(it, Exception) and is_local(it)]
+        if errors and len(errors) == len(results):
             raise self._failed(errors[0], timeout) from errors[0]
-        self._events.clear()
+        self._answered()
         return results
 
     def _hopeless(self, waited: float) -> bool:
@@ -275,7 +274,16 @@ class ClusterAdmin:
         self._events.append(error)
         self._told.add(error.code())
 
+    def _answered(self) -> None:
+        self._events.clear()
+        self._failing_since = None
+
     def _failed(self, error: Exception | None, seconds: float) -> ClusterCallError:
+        now = time.monotonic()
+        since = self._failing_since = self._failing_since or now
+        if now - since >= RENEW_SECONDS:
+            self.client.renew()
+            self._failing_since = None
         seen = list(self._events)
         line = self._lines.failure if seen else ""
         return ClusterCallError(explain(self.alias, self.path, error, seen, seconds, line))
@@ -283,9 +291,3 @@ class ClusterAdmin:
 
 def _left(end: float) -> float:
     return max(0.01, end - time.monotonic())
-
-
-def _is_local(error: Exception) -> bool:
-    """Whether an error comes from the client (negative code), not from a broker that answered."""
-    code = code_of(error)
-    return code is None or code < 0

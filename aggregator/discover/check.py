@@ -14,6 +14,7 @@ from aggregator.discover.describe import Described
 from aggregator.discover.discover import HUB, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
 from aggregator.model import ClusterFailure, FailureKind, TopicFacts
+from aggregator.plan.quarantine import APPEND_TIME, quarantine_topic
 
 SOURCE_NEEDS = ("DESCRIBE", "READ", "DESCRIBE_CONFIGS")
 HUB_NEEDS = ("DESCRIBE", "READ", "WRITE", "DESCRIBE_CONFIGS")
@@ -133,7 +134,8 @@ def _hub_limits(config: Config, described: Described, brokers: int) -> list[Chec
         )
     for name, facts in described.topics.items():
         results.append(_in_sync(name, facts, described.effective.get(name, {})))
-        results.append(_limits(name, facts))
+        wanted = APPEND_TIME if name == quarantine_topic(config) else "CreateTime"
+        results.append(_limits(name, facts, wanted))
     return results
 
 
@@ -146,9 +148,13 @@ def _in_sync(name: str, facts: TopicFacts, configs: Mapping[str, str]) -> CheckR
     return CheckResult(HUB, f"replicas of {name}", ok, detail, hint)
 
 
-def _limits(name: str, facts: TopicFacts) -> CheckResult:
-    """Sizes against the sources are the plan's business; here: whether timestamps survive."""
-    ok = facts.timestamp_type == "CreateTime"
+def _limits(name: str, facts: TopicFacts, wanted: str) -> CheckResult:
+    """Sizes against the sources are the plan's business; here: whether timestamps survive.
+
+    In quarantine they need not: there none may be refused.
+    """
+    ok = facts.timestamp_type == wanted
     detail = f"max.message.bytes {facts.max_message_bytes}, timestamps {facts.timestamp_type}"
-    hint = "" if ok else f"set message.timestamp.type=CreateTime on {name} to keep timestamps"
+    why = "keep timestamps" if wanted == "CreateTime" else "take any timestamp"
+    hint = "" if ok else f"set message.timestamp.type={wanted} on {name} to {why}"
     return CheckResult(HUB, f"limits of {name}", ok, detail, hint)

@@ -6,10 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType, TopicDescription
+from confluent_kafka.admin import (
+    ClusterMetadata,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+    TopicDescription,
+)
 
 from aggregator.discover.errors import text_of
-from aggregator.model import TopicFacts
+from aggregator.model import OffsetRange, TopicFacts, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,14 @@ class Described:
     operations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     effective: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """Log ranges by partition, and why some are not known; one missing topic spoils no other."""
+
+    ranges: Mapping[TopicPartition, OffsetRange]
+    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def configs_of(names: Iterable[str]) -> list[ConfigResource]:
@@ -71,12 +85,14 @@ def _facts(
         ("max_message_bytes", "max.message.bytes"),
         ("retention_ms", "retention.ms"),
         ("timestamp_after_max_ms", "message.timestamp.after.max.ms"),
+        ("timestamp_before_max_ms", "message.timestamp.before.max.ms"),
     ):
         if name in values:
             known[key] = int(values[name])
     for key, name in (
         ("cleanup_policy", "cleanup.policy"),
         ("timestamp_type", "message.timestamp.type"),
+        ("compression_type", "compression.type"),
     ):
         if name in values:
             known[key] = values[name]
@@ -105,3 +121,12 @@ def _notes(unknown: Mapping[str, str]) -> tuple[str, ...]:
         f"the configs of {names} cannot be read ({reason}), so Kafka's defaults are taken for "
         "them; allow DescribeConfigs",
     )
+
+
+def counts_of(metadata: ClusterMetadata) -> dict[str, int]:
+    """Every topic of a cluster's metadata -> its number of partitions."""
+    return {
+        name: len(topic.partitions)
+        for name, topic in sorted(metadata.topics.items())
+        if topic.error is None or topic.partitions
+    }

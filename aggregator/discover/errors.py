@@ -23,6 +23,15 @@ AUTHENTICATION = frozenset(
         KafkaError._SSL,
     }
 )
+OLD_LEADER = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+    }
+)
+"""The client asked a leader of which it knows something that is no longer so."""
 AUTHORIZATION = frozenset(
     {
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -53,11 +62,17 @@ class ClusterCallError(ClusterError):
         super().__init__(str(failure))
 
 
-def code_of(error: BaseException | KafkaError) -> int | None:
-    """The Kafka error code behind an exception, None when it is no Kafka error."""
+def code_of(error: object) -> int | None:
+    """The Kafka error code behind an exception, None for whatever is no Kafka error."""
     if isinstance(error, KafkaException) and error.args:
         error = error.args[0]
     return int(error.code()) if isinstance(error, KafkaError) else None
+
+
+def is_local(error: Exception) -> bool:
+    """Whether an error comes from the client (negative code), not from a broker that answered."""
+    code = code_of(error)
+    return code is None or code < 0
 
 
 def text_of(error: BaseException | KafkaError) -> str:

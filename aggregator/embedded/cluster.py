@@ -127,6 +127,19 @@ class EmbeddedCluster:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._folder = None
 
+    def replace(self) -> None:
+        """Become another cluster at the same addresses: with another id, and without any data."""
+        for broker in self.brokers:
+            broker.kill()
+        self.cluster_id = new_cluster_id()
+        for broker in self.brokers:
+            shutil.rmtree(broker.home / "data")
+        self._format([broker.home for broker in self.brokers])
+        for broker in self.brokers:
+            broker.launch()
+        for broker in self.brokers:
+            broker.wait_ready(self.size)
+
     def __enter__(self) -> EmbeddedCluster:
         return self.start()
 
@@ -139,13 +152,12 @@ class EmbeddedCluster:
         self.stop()
 
     def _start(self) -> None:
-        class_path = os.pathsep.join(str(path) for path in jars("broker"))
         folder = self._keep or Path(tempfile.mkdtemp(prefix=f"kafka-{self.name}-"))
         self._folder = folder
         ports = [NodePorts(*free_ports(3)) for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
         self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
-        java = [java_command(), *self._java_options, "-cp", class_path]
+        java = self._java()
         brokers = []
         for node, home in enumerate(homes, 1):
             home.mkdir(parents=True, exist_ok=True)
@@ -158,7 +170,7 @@ class EmbeddedCluster:
             log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
             command = [*java, log4j, "kafka.Kafka", str(properties)]
             brokers.append(Broker(node, home, ports[node - 1], command))
-        self._format([home for home in homes if not _stored_cluster_id(home)], java)
+        self._format([home for home in homes if not _stored_cluster_id(home)])
         self.brokers = tuple(brokers)
         remove = folder if self._keep is None else None
         for broker in brokers:
@@ -166,9 +178,13 @@ class EmbeddedCluster:
         for broker in brokers:
             broker.wait_ready(self.size)
 
-    def _format(self, homes: Sequence[Path], java: Sequence[str]) -> None:
+    def _java(self) -> list[str]:
+        class_path = os.pathsep.join(str(path) for path in jars("broker"))
+        return [java_command(), *self._java_options, "-cp", class_path]
+
+    def _format(self, homes: Sequence[Path]) -> None:
         """Write the id of the cluster and of each node into empty data folders."""
-        tool = [*java, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c"]
+        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c"]
         children = [
             subprocess.Popen(
                 [*tool, str(home / "server.properties")],

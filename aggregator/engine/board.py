@@ -17,13 +17,17 @@ from aggregator.audit.document import (
     PartitionState,
     PartitionStatus,
     Phase,
+    QuarantineStatus,
     RecoveryStatus,
     SourceState,
     SourceStatus,
     Status,
 )
+from aggregator.audit.gaps import gaps_status, lost_offsets
 from aggregator.config.schema import Config
+from aggregator.engine.careful import Careful
 from aggregator.model import Route, SourcePartition
+from aggregator.plan.gaps import GapRecord
 from aggregator.plan.plan import Plan
 
 
@@ -36,6 +40,8 @@ class LaneNote:
     partitions: tuple[SourcePartition, ...]
     restarts: int = 0
     reason: str = ""
+    careful: bool = False
+    """Failed by a record that the next try will know: no reason to give up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class LaneProgress:
     batch: int | None = None
     records: int = 0
     last_end_ms: int | None = None
+    generation: int = 0
 
 
 @dataclass(slots=True)
@@ -73,6 +80,7 @@ class Board:
     sources: dict[str, SourceNote] = field(default_factory=dict)
     positions: Mapping[SourcePartition, int] = field(default_factory=dict)
     log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    paused: Mapping[str, datetime] = field(default_factory=dict)
     held: Mapping[SourcePartition, str] = field(default_factory=dict)
     stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
     seq: int | None = None
@@ -80,6 +88,11 @@ class Board:
     committed_ms: int | None = None
     checkpoint_error: str = ""
     recovery: RecoveryStatus | None = None
+    careful: Careful = field(default_factory=Careful)
+    quarantine: QuarantineStatus | None = None
+    quarantined: Mapping[str, int] = field(default_factory=dict)
+    gaps: tuple[GapRecord, ...] = ()
+    gapped: Mapping[SourcePartition, str] = field(default_factory=dict)
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -101,12 +114,27 @@ class Board:
             self.routes, self.warnings = plan.routes, plan.warnings
             self.hub_cluster_id = plan.hub.cluster_id
             for alias in self.config.sources:
-                if alias in unreachable:
+                if alias in unreachable and alias not in self.paused:
                     self.source(alias, SourceState.UNREACHABLE, unreachable[alias])
                 elif alias not in self.sources:
                     self.source(alias, SourceState.RUNNING)
                 if alias in plan.sources:
                     self.sources[alias].cluster_id = plan.sources[alias].cluster_id
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on: sources that it does not name are shown no more."""
+        with self.lock:
+            self.config = config
+            self.sources = {
+                alias: it for alias, it in self.sources.items() if alias in config.sources
+            }
+            self.routes = tuple(it for it in self.routes if it.cluster in config.sources)
+            self.held = {sp: why for sp, why in self.held.items() if sp.cluster in config.sources}
+            self.lanes = {
+                name: note
+                for name, note in self.lanes.items()
+                if any(sp.cluster in config.sources for sp in note.partitions)
+            }
 
     def lag(self, alias: str) -> int | None:
         """Offsets that a source is behind, over its partitions of known lag; None if none is."""
@@ -146,47 +174,60 @@ class Board:
                     error=self.checkpoint_error,
                 ),
                 recovery=self.recovery,
+                quarantine=self.quarantine,
+                gaps=gaps_status(self.gaps),
                 warnings=self.warnings,
                 reason=self.reason,
             )
 
     def _source(self, alias: str) -> SourceStatus:
         note = self.sources[alias]
+        gaps = [record for record in self.gaps if record.gap.partition.cluster == alias]
         routes = [route for route in self.routes if route.cluster == alias]
         return SourceStatus(
             alias=alias,
             state=note.state,
-            since=note.since,
+            since=self.paused.get(alias, note.since),
             reason=note.reason,
             cluster_id=note.cluster_id,
             topics=len(routes),
             partitions=sum(route.partitions for route in routes),
             lag=self.lag(alias),
+            quarantined=self.quarantined.get(alias, 0),
+            gaps=len(gaps),
+            lost=lost_offsets(gaps),
         )
 
     def _partitions(self) -> list[PartitionStatus]:
         lane_of = {sp: name for name, note in self.lanes.items() for sp in note.partitions}
         found = []
-        for route in self.routes:
-            for sp in route.source_partitions():
-                state, reason = PartitionState.RUNNING, ""
-                if sp in self.held:
-                    state, reason = PartitionState.HELD, self.held[sp]
-                elif sp in self.stuck:
-                    state, reason = PartitionState.STUCK, self.stuck[sp]
-                found.append(
-                    PartitionStatus(
-                        cluster=sp.cluster,
-                        topic=sp.topic,
-                        partition=sp.partition,
-                        hub_topic=route.hub_topic,
-                        lane=lane_of.get(sp, ""),
-                        state=state,
-                        position=self.positions.get(sp),
-                        log_end=self.log_ends.get(sp),
-                        reason=reason,
-                    )
+        hub_topics = {
+            sp: route.hub_topic for route in self.routes for sp in route.source_partitions()
+        }
+        # Of a topic that is gone there is no route.
+        for sp in [*hub_topics, *sorted(self.held.keys() - hub_topics.keys())]:
+            state, reason = PartitionState.RUNNING, ""
+            if sp in self.gapped:
+                state, reason = PartitionState.QUARANTINED, self.gapped[sp]
+            elif sp.cluster in self.paused:
+                state = PartitionState.PAUSED
+            elif sp in self.held:
+                state, reason = PartitionState.HELD, self.held[sp]
+            elif sp in self.stuck:
+                state, reason = PartitionState.STUCK, self.stuck[sp]
+            found.append(
+                PartitionStatus(
+                    cluster=sp.cluster,
+                    topic=sp.topic,
+                    partition=sp.partition,
+                    hub_topic=hub_topics.get(sp, ""),
+                    lane=lane_of.get(sp, ""),
+                    state=state,
+                    position=self.positions.get(sp),
+                    log_end=self.log_ends.get(sp),
+                    reason=reason,
                 )
+            )
         return found
 
 

@@ -8,49 +8,36 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from aggregator.audit.document import Phase, Status
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterAdmin, apply
-from aggregator.engine.board import Board
+from aggregator.engine.changes import Changes
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.gaps import Gaps
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.look import Look, Lookout, identity_of
-from aggregator.engine.observer import Observer
+from aggregator.engine.look import Look
 from aggregator.engine.orphans import orphans_of
+from aggregator.engine.parts import Parts
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.settings import lane_settings
-from aggregator.engine.sources import SourcesWatch
 from aggregator.engine.starts import Starts
-from aggregator.errors import AggregatorError, ClusterError
-from aggregator.model import Lane, Route, SourcePartition
-from aggregator.plan.lanes import plan_lanes, stagger
+from aggregator.engine.steering import Steering
+from aggregator.engine.supervision import Supervision
+from aggregator.errors import AggregatorError
+from aggregator.model import Lane, Positions, SourcePartition
+from aggregator.plan.apart import plan_lanes_apart
+from aggregator.plan.lanes import stagger
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import StartPlan
 from aggregator.stream.lane import client_id
-from aggregator.stream.transform import check_transform
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
 FAILURES_ALLOWED = 3
 """`--until-caught-up` gives a lane so many tries; a run that goes on for ever gives it endless."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What an engine is made of; all of it is started and ended by the caller."""
-
-    spark: SparkSession
-    observer: Observer
-    lookout: Lookout
-    sources: SourcesWatch
-    hub: ClusterAdmin
-    board: Board
 
 
 class Engine:
@@ -64,8 +51,11 @@ class Engine:
         emit: EventSink,
         on_status: Callable[[Status], None],
         stop: threading.Event,
+        *,
+        fresh: bool = False,
     ) -> None:
         self._config = config
+        self._fresh = fresh
         self._parts = parts
         self._trigger = trigger
         self._emit = emit
@@ -73,18 +63,26 @@ class Engine:
         self._stop = stop
         self._board = parts.board
         self._lanes = Lanes(parts.spark, parts.observer, parts.board, emit)
+        self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
         self._recovery = Recovery(
-            config, parts.spark, parts.observer, parts.hub, parts.board, emit, stop
+            config, parts.spark, parts.observer, parts.hub, parts.board, emit, stop, self._gaps
         )
-        self._starts = Starts(config, parts.observer, orphans_of(config, parts.spark), emit)
-        self._checked_transforms: set[str] = set()
-        self._next_status = 0.0
+        known = (orphans_of(config, parts.spark), self._gaps, emit, self._lanes.read_until)
+        self._starts = Starts(config, parts.observer, *known)
+        self._supervision = Supervision(config, parts.sources, parts.board, emit)
+        self._changes = Changes(config, parts.spark, parts.hub, emit)
+        self._steering = Steering(
+            self, parts, self._starts, self._recovery, self._supervision, self._changes, emit
+        )
+        self._look: Look | None = None
+        self._look_awaited, self._next_status = False, 0.0
         self._slots: int | None = None
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
-        """Partitions that do not run though they are selected, and why."""
-        return self._starts.held
+        """Partitions that do not run though they are selected and not paused, and why."""
+        paused = self._parts.control.paused
+        return {sp: why for sp, why in self._starts.held.items() if sp.cluster not in paused}
 
     def begin(self, look: Look) -> None:
         """Start every lane of the first look.
@@ -97,7 +95,7 @@ class Engine:
     def supervise(self, *, until_done: bool) -> None:
         """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
         while not self._stop.wait(LOOP_SECONDS):
-            if (conflict := self._parts.observer.conflict) is not None:
+            if (conflict := self._parts.writer.error or self._parts.observer.conflict) is not None:
                 self._lanes.kill()
                 raise conflict
             if (failure := self._parts.observer.failure) is not None:
@@ -108,17 +106,35 @@ class Engine:
                 self._follow(newest, first=False)
             elif newest is not None:
                 self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
-            if self._starts.due():
+            self._notice_outages()
+            self._parts.control.handle(self._steering)
+            news = self._recovery.ended() | self._gaps.watch.act(self._lanes.running)
+            if news := news or self._starts.outdated:
+                self._look_awaited = True
+            if news or self._starts.due():
                 self._parts.lookout.wake()
             self.tell()
-            if until_done and not self._lanes.running and not self._waiting(until_done):
+            if until_done and not self._lanes.running and not self._waiting():
                 return
 
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
+        self._parts.control.close()
         self._board.phase = Phase.STOPPING
         self.tell(now=True)
-        return self._lanes.drain(list(self._lanes.running), self._patience)
+        self._recovery.cancel()
+        return self._lanes.drain(list(self._lanes.running), self._config.stop_seconds)
+
+    def leave(self, aliases: Collection[str]) -> None:
+        """Let the lanes of these sources end; what shares a lane with them goes on without."""
+        stay = {sp for sp in self.running if sp.cluster not in aliases}
+        if self._look is not None and stay != self.running:
+            # Not by that look's offsets: they are older than the positions.
+            self._rearrange(stay, self._look.plan, Positions(), first=False)
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on."""
+        self._config = config
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -135,7 +151,7 @@ class Engine:
             board.checkpoint_error = observer.error
             self._parts.sources.tell(board, self._emit)
         if board.log_ends:
-            observer.saw(board.log_ends)
+            observer.saw(self._gaps.watch.own(board.log_ends))
         self._on_status(board.document())
 
     def _follow(self, look: Look, *, first: bool) -> None:
@@ -145,44 +161,48 @@ class Engine:
             self._emit(Event("plan_refused", "; ".join(plan.refusals)))
             return
         try:
-            # Before anything is changed: a transform that does not fit is refused.
-            self._check_transforms(plan)
-            self._apply(plan)
+            self._changes.make(plan)
         except AggregatorError as error:
             if first:
                 raise
             self._emit(Event("plan_failed", str(error)))
             return
-        start = self._starts.positions(look)
         self._note_look(look)
         if first:
             self._slots = plan.slots.slots if self._trigger == "realtime" else None
-        wanted = self._starts.wanted(look, start, self._running(), self._slots)
-        self._board.held = self.held
-        try:
-            self._recover(plan, wanted)
-        except AggregatorError as error:
-            if first:
-                raise
-            self._emit(Event("recovery_failed", str(error)))
-            wanted -= self._parts.observer.state.unclean - self._running()
-        current = [running.lane for running in self._lanes.running.values()]
-        lanes = plan_lanes(
-            wanted, self._config.stream.lanes, self._config.stream.max_partitions_per_lane, current
+        self._look, self._look_awaited = look, False
+        recover = partial(self._recover, look, first)
+        positions, wanted = self._starts.settle(
+            look, self.running, recover, self._slots, self._steering.out
         )
-        changed = [lane for lane in lanes.lanes if self._is_changed(lane, plan)]
+        self._board.held = self._starts.held
+        if first and not self._fresh:
+            self._recovery.doubt(wanted, positions, look)
+        self._supervision.joined({sp.cluster for sp in wanted}, self._lanes.running)
+        self._rearrange(wanted, plan, positions, first)
+
+    def _rearrange(
+        self, wanted: set[SourcePartition], plan: Plan, positions: Positions, first: bool
+    ) -> None:
+        """Run exactly the wanted partitions; lanes that need no change run on."""
+        current = [running.lane for running in self._lanes.running.values()]
+        stream = self._config.stream
+        lanes = plan_lanes_apart(
+            wanted, self._supervision.apart, stream.lanes, stream.max_partitions_per_lane, current
+        )
+        changed = [lane for lane in lanes.lanes if self._lanes.is_changed(lane, plan.routes)]
         over = {lane.name for lane in [*lanes.ended(current), *changed]} & set(self._lanes.running)
-        for name, problem in self._lanes.drain(over, self._patience).items():
+        for name, problem in self._lanes.drain(over, self._config.stop_seconds).items():
             # Its partitions rest until they are recovered, in whatever lane they are to be.
             lost = next(lane for lane in current if lane.name == name)
             self._failed(lost, problem)
         resting = self._starts.resting()
         changed = [lane for lane in changed if not resting & set(lane.partitions)]
-        self._start(changed, plan, start, first)
+        self._start(changed, plan, positions, first)
 
-    def _start(self, lanes: list[Lane], plan: Plan, start: StartPlan, first: bool) -> None:
+    def _start(self, lanes: list[Lane], plan: Plan, positions: Positions, first: bool) -> None:
         # Where the observer knows a partition, it knows better: drained or recovered since.
-        positions = start.positions.merged(self._parts.observer.positions)
+        positions = positions.merged(self._parts.observer.positions)
         settings = lane_settings(self._config, plan, self._trigger)
         began = time.monotonic()
         delays = stagger(lanes, self._config.stream.checkpoint_interval)
@@ -195,7 +215,15 @@ class Engine:
                 if first:
                     raise
                 self._failed(lane, str(error))
-        self._parts.sources.follow(self._running())
+        self._parts.sources.follow(self.running)
+
+    def _notice_outages(self) -> None:
+        """Take sick sources out of the lanes they share, at once; let others come back."""
+        gone, back = self._supervision.changed(self._lanes.running)
+        if back:
+            self._parts.lookout.wake()
+        if gone:
+            self.leave(self._supervision.out)
 
     def _notice_ends(self, until_done: bool) -> None:
         lanes = {name: running.lane for name, running in self._lanes.running.items()}
@@ -204,10 +232,11 @@ class Engine:
                 self._failed(lanes[name], problem)
                 if not (until_done and self._starts.backoff.failures(name) >= FAILURES_ALLOWED):
                     continue
-            self._starts.done |= set(lanes[name].partitions)
+            self._starts.ended(lanes[name], self._board.lanes[name].generation)
             self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
 
     def _failed(self, lane: Lane, reason: str) -> None:
+        self._supervision.failed(lane)
         delay = self._starts.backoff.failed(lane.name, frozenset(lane.partitions), time.monotonic())
         note = self._board.lanes[lane.name]
         note.restarts += 1
@@ -221,42 +250,46 @@ class Engine:
                 {"lane": lane.name},
             )
         )
+        policed = note.careful or self._gaps.watch.explains(lane.name, note.generation, reason)
+        if self._config.supervision.failure == "abort" and not policed:
+            raise AggregatorError(
+                f"lane {lane.name} failed, and supervision.failure is abort: {reason}"
+            )
 
-    def _waiting(self, until_done: bool) -> bool:
-        """Whether a failed lane will be tried again."""
-        limit = FAILURES_ALLOWED if until_done else None
-        return self._starts.backoff.waiting(limit)
+    def _waiting(self) -> bool:
+        """Whether something that does not run now, of a run that is to end, is still to run."""
+        return (
+            self._recovery.under_way
+            or self._look_awaited
+            or self._starts.backoff.waiting(FAILURES_ALLOWED)
+        )
 
-    def _apply(self, plan: Plan) -> None:
-        timeout = self._config.supervision.connect_timeout
-        for done in apply(plan.actions, self._parts.hub, timeout):
-            if not done.ok:
-                raise ClusterError(f"hub: {done.action}: {done.reason}")
-            if done.changed:
-                self._emit(Event("hub_changed", str(done.action)))
-
-    def _check_transforms(self, plan: Plan) -> None:
-        names = {route.transform for route in plan.routes if route.transform}
-        for name in sorted(names - self._checked_transforms):
-            check_transform(self._parts.spark, name)
-            self._checked_transforms.add(name)
-
-    def _running(self) -> set[SourcePartition]:
+    @property
+    def running(self) -> set[SourcePartition]:
+        """Partitions that are read now."""
         return {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
 
-    def _recover(self, plan: Plan, wanted: Collection[SourcePartition]) -> None:
-        """Recover what is to start and did not end cleanly; then the observer knows better."""
-        unclean = (self._parts.observer.state.unclean & set(wanted)) - self._running()
-        if unclean:
-            self._recovery.recover(unclean, plan, alone=not self._lanes.running)
+    def _recover(
+        self, look: Look, first: bool, wanted: Collection[SourcePartition]
+    ) -> set[SourcePartition]:
+        """Recover what is to start and did not end cleanly; returns what cannot start yet.
 
-    def _is_changed(self, lane: Lane, plan: Plan) -> bool:
-        running = self._lanes.running.get(lane.name)
-        if running is None or running.lane != lane:
-            return True
-        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
-        routes = tuple(route for route in plan.routes if (route.cluster, route.topic) in topics)
-        return not _same(running.routes, routes)
+        Beside running lanes it goes on in the background: they must not wait for it.
+        """
+        unclean = (self._parts.observer.state.unclean & set(wanted)) - self.running
+        if unclean and self._lanes.running:
+            self._recovery.begin(unclean, look)
+            return set(unclean)
+        try:
+            if unclean:
+                self._recovery.recover(unclean, look, alone=True)
+        except AggregatorError as error:
+            if first:
+                raise
+            self._emit(Event("recovery_failed", str(error)))
+            self._starts.backoff.failed("recovery", frozenset(unclean), time.monotonic())
+            return set(unclean)
+        return set()
 
     def _note_look(self, look: Look) -> None:
         plan, board = look.plan, self._board
@@ -264,19 +297,4 @@ class Engine:
             if warning not in board.warnings:
                 self._emit(Event("warning", warning))
         board.planned(plan, look.unreachable)
-        self._parts.sources.unreachable = dict(look.unreachable)
-        self._parts.observer.update(identity_of(plan))
-        self._parts.observer.saw(self._parts.sources.log_ends() or look.ends)
-
-    @property
-    def _patience(self) -> float:
-        interval = self._config.stream.checkpoint_interval
-        return max(self._config.supervision.stop_timeout, 2 * interval)
-
-
-def _same(before: Iterable[Route], after: Iterable[Route]) -> bool:
-    """Whether two sets of routes make the same query.
-
-    Source partition counts do not matter: a lane names the partitions that it reads.
-    """
-    return [replace(r, partitions=0) for r in before] == [replace(r, partitions=0) for r in after]
+        self._gaps.watch.note(look)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
@@ -13,7 +14,8 @@ from aggregator.engine.board import Board, LaneNote
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.observer import Observer
 from aggregator.errors import AggregatorError
-from aggregator.model import Lane, Positions, Route
+from aggregator.failpoint import failpoint
+from aggregator.model import Lane, Positions, Route, SourcePartition
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery, LaneSettings
 
@@ -41,6 +43,8 @@ class Lanes:
         self._emit = emit
         self._generation = 0
         self._running: dict[str, RunningLane] = {}
+        self.read_until: dict[SourcePartition, float] = {}
+        """When the last lane that read a partition had ended, by the monotonic clock."""
 
     @property
     def running(self) -> Mapping[str, RunningLane]:
@@ -56,15 +60,18 @@ class Lanes:
         Spark says against the query; the lane then does not run.
         """
         self._generation += 1
-        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
-        own = tuple(route for route in routes if (route.cluster, route.topic) in topics)
+        own = self._own(lane, routes)
         starts = positions.only(set(lane.partitions))
         restarts = self._board.lanes[lane.name].restarts if lane.name in self._board.lanes else 0
+        self._forget(lane)
         self._note(lane, LaneState.STARTING, restarts)
+        failpoint("before-begin")
         self._observer.begin(lane.name, self._generation, starts)
+        failpoint("after-begin")
         query = LaneQuery.start(
             self._spark, lane, self._generation, plan_readings(own, starts), settings
         )
+        failpoint("after-start")
         self._running[lane.name] = RunningLane(lane, own, query)
         self._observer.watch(query)
         self._note(lane, LaneState.RUNNING, restarts)
@@ -87,6 +94,7 @@ class Lanes:
             return {}
         for lane in chosen:
             self._board.lanes[lane.lane.name].state = LaneState.DRAINING
+        failpoint("before-drain")
         with ThreadPoolExecutor(len(chosen), thread_name_prefix="drain") as pool:
             clean = list(pool.map(lambda lane: lane.query.drain(timeout_seconds), chosen))
         problems = {}
@@ -108,6 +116,13 @@ class Lanes:
             ended[name] = self._finish(lane, clean)
         return ended
 
+    def is_changed(self, lane: Lane, routes: Sequence[Route]) -> bool:
+        """Whether a planned lane is not running, or not as it is planned now."""
+        running = self._running.get(lane.name)
+        if running is None or running.lane != lane:
+            return True
+        return not _same(running.routes, self._own(lane, routes))
+
     def kill(self) -> None:
         """End all lanes at once and commit nothing."""
         for name in list(self._running):
@@ -120,16 +135,41 @@ class Lanes:
         failure = lane.query.failure()
         problem = failure or ("" if clean else "its last batch did not end cleanly")
         del self._running[name]
+        self.read_until.update(dict.fromkeys(lane.lane.partitions, time.monotonic()))
         try:
+            failpoint("before-final-commit")
             self._observer.finish(lane.query, clean=clean and failure is None)
+            failpoint("after-final-commit")
         except AggregatorError as error:
             problem = problem or f"its last position is not committed: {error}"
         note = self._board.lanes[name]
         note.reason = problem
+        if news := self._board.careful.suspect(lane.lane.partitions, problem):
+            note.careful = True
+            self._emit(news)
         note.state = LaneState.FAILED if problem else LaneState.DONE
         lane.query.close()
         return problem
 
+    def _own(self, lane: Lane, routes: Sequence[Route]) -> tuple[Route, ...]:
+        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+        own = [route for route in routes if (route.cluster, route.topic) in topics]
+        return self._board.careful.routes(own)
+
+    def _forget(self, lane: Lane) -> None:
+        """Lanes that are over, and whose partitions this one reads now, are no news any more."""
+        for name, note in list(self._board.lanes.items()):
+            if name not in self._running and set(note.partitions) & set(lane.partitions):
+                del self._board.lanes[name]
+
     def _note(self, lane: Lane, state: LaneState, restarts: int) -> None:
         note = LaneNote(state, self._generation, lane.partitions, restarts)
         self._board.lanes[lane.name] = note
+
+
+def _same(before: Sequence[Route], after: Sequence[Route]) -> bool:
+    """Whether two sets of routes make the same query.
+
+    Source partition counts do not matter: a lane names the partitions that it reads.
+    """
+    return [replace(r, partitions=0) for r in before] == [replace(r, partitions=0) for r in after]

@@ -8,28 +8,34 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
-from aggregator.engine.observer import Identity
+from aggregator.engine.identity import Identity
 from aggregator.engine.prepare import Prepared, merged, observe, offsets_by_time, plan_with
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, SourcePartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Observed
+from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look found: the plan that follows, log ranges, and offsets for timestamp starts."""
+    """What one look found: the plan that follows, log ranges, and offsets for timestamp starts.
+
+    `began` is when the log ranges were asked for, by the monotonic clock.
+    """
 
     plan: Plan
     observed: Observed
     by_time: Mapping[SourcePartition, int]
+    began: float
     unreachable: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -54,11 +60,12 @@ def identity_of(plan: Plan) -> Identity:
 
 def first_look(config: Config, prepared: Prepared) -> Look:
     """The look of a start, from what `prepare` found already."""
-    plan = prepared.plan
+    plan, began = prepared.plan, time.monotonic()
     return Look(
         plan,
         observe(config, plan, plan.routes),
         offsets_by_time(config, plan.routes),
+        began,
         {alias: str(failure) for alias, failure in prepared.discovery.failed.items()},
     )
 
@@ -70,6 +77,7 @@ class Lookout:
         self._config = config
         self._known = dict(known)
         self._results: queue.SimpleQueue[Look | AggregatorError] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="lookout", daemon=True)
@@ -77,6 +85,19 @@ class Lookout:
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
         self._thread.start()
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on: no look by the old one is handed over any more.
+
+        What is known of sources that are gone, or that are reached otherwise, is forgotten.
+        """
+        with self._lock:
+            for alias in list(self._known):
+                before, after = self._config.sources.get(alias), config.sources.get(alias)
+                if before is None or after is None or not same_connection(before, after):
+                    del self._known[alias]
+            self._config = config
+            self.latest()
 
     def wake(self) -> None:
         """Look again soon, whatever the interval."""
@@ -103,21 +124,35 @@ class Lookout:
                 # Woken because something failed a moment ago: give it a moment.
                 if self._stop.wait(SOON_SECONDS):
                     return
-            try:
-                self._results.put(self._look())
-            except AggregatorError as error:
-                self._results.put(error)
-            except Exception as error:  # a thread has no caller to raise to: it becomes the value
-                self._results.put(AggregatorError(f"{type(error).__name__}: {error}"))
+            with self._lock:
+                config, known = self._config, dict(self._known)
+            result = self._try(config, known)
+            with self._lock:
+                if config is self._config:
+                    if isinstance(result, Look):
+                        self._known |= result.plan.sources
+                    self._results.put(result)
+                else:
+                    self._wake.set()
 
-    def _look(self) -> Look:
-        found = discover(self._config)
-        together = merged(self._known, found)
-        plan = plan_with(self._config, together, hub_facts(found), ())
-        self._known |= found.ok
-        return Look(
-            plan,
-            observe(self._config, plan, plan.routes),
-            offsets_by_time(self._config, plan.routes),
-            {alias: str(failure) for alias, failure in found.failed.items()},
-        )
+    @staticmethod
+    def _try(config: Config, known: Mapping[str, ClusterFacts]) -> Look | AggregatorError:
+        try:
+            return _look(config, known)
+        except AggregatorError as error:
+            return error
+        except Exception as error:  # a thread has no caller to raise to: it becomes the value
+            return AggregatorError(f"{type(error).__name__}: {error}")
+
+
+def _look(config: Config, known: Mapping[str, ClusterFacts]) -> Look:
+    found = discover(config)
+    plan = plan_with(config, merged(known, found), hub_facts(found), ())
+    began = time.monotonic()
+    return Look(
+        plan,
+        observe(config, plan, plan.routes),
+        offsets_by_time(config, plan.routes),
+        began,
+        {alias: str(failure) for alias, failure in found.failed.items()},
+    )

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aggregator.checkpoint.maintenance import maintain
-from aggregator.checkpoint.rows import HUB, Checkpoint
+from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.engine.board import LaneProgress
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.identity import Identity, by_identity, known_ends
 from aggregator.engine.tail import HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.failpoint import failpoint
 from aggregator.model import Positions, SourcePartition
 from aggregator.stream.lane import BatchEnd, LaneQuery
 
@@ -31,22 +33,10 @@ SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
 """Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id.
-
-    And the hub topics of all routes with their partition counts: each snapshot holds all of them,
-    because a hub partition that a snapshot does not know would be scanned from its beginning.
-    """
-
-    cluster_ids: Mapping[str, str]
-    topic_ids: Mapping[tuple[str, str], str]
-    hub_topics: Mapping[str, int]
-
-
 @dataclass(slots=True)
 class _Watched:
     query: LaneQuery
+    identity: Identity
     batch: int = -1
     committed: float = 0.0
     pending: Checkpoint | None = None
@@ -73,7 +63,7 @@ class Observer:
         self._table = table
         self._read_hub = read_hub
         self._identity = identity
-        self._interval = interval_seconds
+        self.interval = interval_seconds
         self._history = history_seconds
         self._emit = emit
         self._lock = threading.RLock()
@@ -108,8 +98,8 @@ class Observer:
             self._identity = identity
 
     def saw(self, log_ends: Mapping[SourcePartition, int]) -> None:
-        """Note the log ends as the sources' watches tell them, for the rows of the next commits."""
-        self._log_ends = log_ends
+        """Note log ends as the sources' watches tell them, for the next commits; others stay."""
+        self._log_ends = {**self._log_ends, **log_ends}
 
     def begin(self, name: str, generation: int, positions: Positions) -> None:
         """Commit the start of a lane before its query runs: from here on its end is not clean.
@@ -120,14 +110,16 @@ class Observer:
         with self._lock:
             snapshot = self._snapshot()
             self._tail.began(name, snapshot)
-            self._commit(self._checkpoint(name, generation, -1, positions, snapshot))
+            self._commit(
+                self._checkpoint(name, generation, -1, positions, snapshot, self._identity)
+            )
             # Known from here on: a lane may fail before its first batch ends.
             self.positions = self.positions.merged(positions)
 
     def watch(self, query: LaneQuery) -> None:
         """Observe a query that has just been started after `begin`."""
         with self._lock:
-            self._lanes[query.lane.name] = _Watched(query)
+            self._lanes[query.lane.name] = _Watched(query, self._identity)
 
     def recovered(self, positions: Positions) -> None:
         """Commit positions that the hub was found, or made, to hold exactly.
@@ -135,8 +127,30 @@ class Observer:
         Raises as `begin` does; then they have to be recovered again.
         """
         with self._lock:
+            groups = by_identity(positions, self.state.entries, self._identity)
+            self._commit_clean("recovery", groups)
+
+    def moved(self, positions: Positions) -> None:
+        """Commit positions that were decided on, under the ids of the last look.
+
+        The hub's ends of now bound them: what it holds of older records by these names, of a topic
+        that is gone, is never taken for them. Raises as `begin` does.
+        """
+        with self._lock:
+            self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
+            self._commit_clean("gaps", [(positions, self._identity)])
+
+    def put(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Commit positions that were set by hand, all at once; raises as `begin` does."""
+        with self._lock:
+            self._commit(*checkpoints)
+            for each in checkpoints:
+                self.positions = self.positions.merged(each.positions)
+
+    def _commit_clean(self, name: str, groups: Iterable[tuple[Positions, Identity]]) -> None:
+        for number, (positions, ids) in enumerate(groups):
             snapshot = self._snapshot()
-            self._commit(self._checkpoint("recovery", 0, -1, positions, snapshot, clean=True))
+            self._commit(self._checkpoint(name, number, -1, positions, snapshot, ids, clean=True))
             self.positions = self.positions.merged(positions)
 
     def finish(self, query: LaneQuery, *, clean: bool) -> None:
@@ -154,16 +168,8 @@ class Observer:
             if clean:
                 # Nothing beyond its positions is written, so a snapshot of now is right.
                 positions = self.positions.only(set(query.lane.partitions))
-                self._commit(
-                    self._checkpoint(
-                        name,
-                        query.generation,
-                        watched.batch,
-                        positions,
-                        self._snapshot(),
-                        clean=True,
-                    )
-                )
+                end = (name, query.generation, watched.batch, positions, self._snapshot())
+                self._commit(self._checkpoint(*end, watched.identity, clean=True))
             elif watched.pending is not None:
                 # A batch that ended, with the snapshot that belongs to it. One that was cut off
                 # is not covered by anything newer: for it the last commit stays the bound.
@@ -185,25 +191,26 @@ class Observer:
         ended = watched.query.new_batch()
         if ended is None:
             self._tail.quiet(name)
+            failpoint("mid-batch")
             return None
+        failpoint("batch-seen")
         watched.batch = ended.batch
         records = ended.rows
         if (before := self.progress.get(name)) is not None:
             records += before.records
         self.progress = {
             **self.progress,
-            name: LaneProgress(ended.batch, records, ended.ended_ms),
+            name: LaneProgress(ended.batch, records, ended.ended_ms, watched.query.generation),
         }
         self.positions = self.positions.merged(ended.positions)
         snapshot = self._tail.for_batch(name)
-        watched.pending = self._checkpoint(
-            name, watched.query.generation, ended.batch, ended.positions, snapshot
-        )
+        end = (name, watched.query.generation, ended.batch, ended.positions, snapshot)
+        watched.pending = self._checkpoint(*end, watched.identity)
         return ended
 
     def _is_due(self, watched: _Watched) -> bool:
         # Micro-batches may end many times a second; a real-time batch is as long as the interval.
-        return time.monotonic() - watched.committed >= 0.8 * self._interval
+        return time.monotonic() - watched.committed >= 0.5 * self.interval
 
     def _try_commit(self, watched: _Watched) -> None:
         assert watched.pending is not None
@@ -219,10 +226,10 @@ class Observer:
             watched.committed = time.monotonic()
             watched.pending = None
 
-    def _commit(self, checkpoint: Checkpoint) -> None:
+    def _commit(self, *checkpoints: Checkpoint) -> None:
         if self.conflict is not None:
             raise self.conflict
-        self._table.append(checkpoint)
+        self._table.append(*checkpoints)
         self.state = self._table.load()
         self.committed_ms = time.time_ns() // 1_000_000
         if self.error:
@@ -235,12 +242,11 @@ class Observer:
         batch: int,
         positions: Positions,
         snapshot: HubSnapshot,
+        identity: Identity,
         *,
         clean: bool = False,
     ) -> Checkpoint:
-        topics = {(sp.cluster, sp.topic) for sp in positions}
-        clusters = {sp.cluster for sp in positions} | {HUB}
-        ids = self._identity
+        cluster_ids, topic_ids = identity.of(positions)
         return Checkpoint(
             lane=name,
             generation=generation,
@@ -248,9 +254,9 @@ class Observer:
             positions=positions,
             hub_ends=snapshot.ends,
             snapshot_at_ms=snapshot.taken_ms,
-            cluster_ids={k: v for k, v in ids.cluster_ids.items() if k in clusters},
-            topic_ids={k: v for k, v in ids.topic_ids.items() if k in topics},
-            log_ends={sp: end for sp, end in self._log_ends.items() if sp in positions},
+            cluster_ids=cluster_ids,
+            topic_ids=topic_ids,
+            log_ends=known_ends(positions, identity, self._log_ends, self.state.entries),
             clean=clean,
         )
 
@@ -273,10 +279,9 @@ class Observer:
             self._note_error(f"maintenance: {error}")
 
     def _snapshot(self) -> HubSnapshot:
-        snapshot = self._read_hub(self._identity.hub_topics)
-        self._tail.taken(snapshot)
+        snapshot = self._tail.taken(self._read_hub(self._identity.hub_topics))
         # The fresher the snapshot, the shorter the tail that a recovery has to read.
-        self._next_snapshot = time.monotonic() + max(1.0, self._interval / SNAPSHOTS_PER_BATCH)
+        self._next_snapshot = time.monotonic() + max(1.0, self.interval / SNAPSHOTS_PER_BATCH)
         return snapshot
 
     def _note_error(self, error: str) -> None:

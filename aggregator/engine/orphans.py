@@ -55,10 +55,15 @@ class Orphans:
         return {sp for orphan in waiting.values() for sp in orphan.partitions}
 
 
+def delivery_seconds(config: Config) -> float:
+    """How long a producer may go on delivering a record after it was handed over."""
+    settings = jvm_settings(config.hub, "producer")
+    return int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+
+
 def orphans_of(config: Config, spark: SparkSession) -> Orphans:
     """The wait for old producers: with a local master they are in this JVM and can be asked for."""
-    settings = jvm_settings(config.hub, "producer")
-    limit = int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+    limit = delivery_seconds(config)
     if (spark.sparkContext.master or "").startswith("local["):
         return Orphans(lambda client_id: producer_is_open(spark, client_id), limit)
     return Orphans(None, limit)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -16,19 +18,40 @@ from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.gaps import Gaps
+from aggregator.engine.hub import read_logs
+from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
+from aggregator.engine.orphans import orphans_of
 from aggregator.engine.settings import lane_settings
-from aggregator.errors import ClusterError
-from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.errors import ClusterError, DataConflictError
+from aggregator.failpoint import failpoint
+from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.plan.doubt import plan_doubt
 from aggregator.plan.plan import Plan
-from aggregator.plan.recovery import hub_topics_of, plan_tail
+from aggregator.plan.poison import STOPPED
+from aggregator.plan.positions import is_same_log
+from aggregator.plan.recovery import hub_topics_of, plan_losses, plan_tail
+from aggregator.recover.quick import look_quickly
 from aggregator.recover.recovery import Recovered, RecoverySettings, recover
 from aggregator.stream.lane import LaneSettings, innermost
 
 SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before the tail is read."""
+RETRY_SECONDS = 5.0
+POLL_SECONDS = 0.25
+CANCEL_SECONDS = 10.0
+JOB_GROUP = "aggregator-recovery"
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a recovery begins: positions, and the hub's ends before anything beyond them came."""
+
+    positions: Positions
+    hub_ends: Mapping[TopicPartition, int]
 
 
 class Recovery:
@@ -43,6 +66,7 @@ class Recovery:
         board: Board,
         emit: EventSink,
         stop: threading.Event,
+        gaps: Gaps,
     ) -> None:
         self._config = config
         self._spark = spark
@@ -51,26 +75,158 @@ class Recovery:
         self._board = board
         self._emit = emit
         self._stop = stop
+        self._gaps = gaps
         self._runs = 0
+        self._thread: threading.Thread | None = None
 
-    def recover(self, partitions: Collection[SourcePartition], plan: Plan, *, alone: bool) -> None:
+    def recover(
+        self,
+        partitions: Collection[SourcePartition],
+        look: Look,
+        *,
+        alone: bool,
+        bound: Bound | None = None,
+    ) -> None:
         """Scan the hub tail of these partitions, replay what is missing, commit where they are.
 
         The caller knows that their old writer is gone. `alone`: no lane of ours runs, so the hub
-        can be expected to come to rest. Raises ClusterError and CheckpointError; then nothing is
-        committed, and the recovery has to be done again.
+        can be expected to come to rest. `bound`: where to begin, if not where the checkpoint says.
+        What the sources do not hold any more is recorded as gaps.
+        Raises ClusterError, CheckpointError, and DataConflictError where `topics.on_poison` says to
+        stop; then nothing is committed, and the recovery has to be done again.
         """
-        topics = hub_topics_of(plan.routes, partitions)
-        logs = self._settled(topics) if alone else self._logs(topics)
-        positions = self._observer.positions.only(set(partitions))
-        tail = plan_tail(positions, self._observer.state.hub_ends_for(partitions), logs)
-        self._runs += 1
-        try:
-            done = recover(self._spark, tail, plan.routes, self._settings(plan), self._progress)
-        except PySparkException as error:
-            raise ClusterError(f"the recovery failed: {innermost(error)}") from error
+        state = self._observer.state
+        if bound is None:
+            bound = Bound(
+                self._observer.positions.only(set(partitions)), state.hub_ends_for(partitions)
+            )
+        known = replace(state.remembered(), positions=bound.positions)
+        logs = {
+            sp: log
+            for sp, log in look.observed.offsets.items()
+            if sp in partitions and is_same_log(sp, known, look.observed)
+        }
+        while True:
+            try:
+                done = self._try(bound, look.plan, logs, alone=alone)
+                break
+            except (PySparkException, Py4JJavaError) as error:
+                failure = innermost(error)
+                news = self._board.careful.suspect(partitions, failure)
+                if news is not None:
+                    self._emit(news)
+                if STOPPED in failure:
+                    raise DataConflictError(f"the recovery has stopped: {failure}") from error
+                # What it wrote before it failed is to be found by the next scan.
+                if news is None or not self._producer_is_gone():
+                    raise ClusterError(f"the recovery failed: {failure}") from error
+        failpoint("after-replay")
+        self._gaps.lost(plan_losses(known, done.positions, logs, done.below))
         self._observer.recovered(done.positions)
+        failpoint("after-recovered")
         self._tell(done)
+
+    def doubt(self, partitions: Collection[SourcePartition], starts: Positions, look: Look) -> None:
+        """Before the first lanes start: recover also what needs no recovery, if that is in doubt.
+
+        `partitions` are those that are to start and are not unclean, `starts` where they would.
+        Raises as `recover` does.
+        """
+        state = self._observer.state
+        # A topic that this start has created is empty, and may have no leader yet.
+        topics = hub_topics_of(look.plan.routes, partitions) & look.plan.hub.topics.keys()
+        hub_logs = self._logs(topics) if topics else {}
+        found = plan_doubt(
+            look.plan.routes,
+            partitions,
+            state.furthest_hub_ends(),
+            hub_logs,
+            fresh=not state.entries,
+        )
+        if found.partitions:
+            self._emit(Event("doubt", found.reason))
+            begin = starts.merged(self._observer.positions).only(found.partitions)
+            bound = Bound(begin, found.hub_ends)
+            self.recover(found.partitions, look, alone=True, bound=bound)
+
+    def _try(
+        self,
+        bound: Bound,
+        plan: Plan,
+        logs: Mapping[SourcePartition, OffsetRange],
+        *,
+        alone: bool,
+    ) -> Recovered:
+        topics = hub_topics_of(plan.routes, bound.positions)
+        failpoint("before-settle")
+        hub_logs = self._settled(topics) if alone else self._logs(topics)
+        failpoint("after-settle")
+        own_ends = self._observer.state.own_hub_ends(bound.positions)
+        tail = plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
+        if tail.ranges:
+            self._progress(f"reading {tail.offsets} offsets of the hub tail")
+        if (quick := look_quickly(self._config, tail, logs)) is not None:
+            return quick
+        self._runs += 1
+        routes = self._board.careful.routes(plan.routes)
+        return recover(self._spark, tail, logs, routes, self._settings(plan), self._progress)
+
+    def _producer_is_gone(self) -> bool:
+        """Wait until the last try's producer can deliver nothing more; False when stopped."""
+        orphans = orphans_of(self._config, self._spark)
+        someone = frozenset({SourcePartition("", "", 0)})
+        orphans.add(self._client_id, someone, time.monotonic())
+        while orphans.partitions(time.monotonic()):
+            if self._stop.wait(POLL_SECONDS):
+                return False
+        return True
+
+    @property
+    def _client_id(self) -> str:
+        return f"aggregator-recovery-{self._runs}"
+
+    def begin(self, partitions: Collection[SourcePartition], look: Look) -> None:
+        """Recover in the background, while other lanes run; one recovery at a time.
+
+        What has ended is no longer unclean in the checkpoint; what failed is, and is tried again
+        by the caller's next look.
+        """
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._in_background, args=(partitions, look), name="recovery", daemon=True
+            )
+            self._thread.start()
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on."""
+        self._config = config
+
+    @property
+    def under_way(self) -> bool:
+        """Whether one goes on in the background, or has ended and nobody has asked since."""
+        return self._thread is not None
+
+    def ended(self) -> bool:
+        """Whether a recovery in the background has ended since the last call."""
+        if self._thread is None or self._thread.is_alive():
+            return False
+        self._thread = None
+        return True
+
+    def cancel(self) -> None:
+        """End a recovery in the background; the next start does it again."""
+        if self._thread is not None:
+            self._spark.sparkContext.cancelJobGroup(JOB_GROUP)
+            self._thread.join(CANCEL_SECONDS)
+
+    def _in_background(self, partitions: Collection[SourcePartition], look: Look) -> None:
+        self._spark.sparkContext.setJobGroup(JOB_GROUP, "recovery", interruptOnCancel=True)
+        try:
+            self.recover(partitions, look, alone=False)
+        except Exception as error:  # a thread has no caller to raise to
+            self._emit(Event("recovery_failed", str(error)))
+            # The next look tries again, and comes soon.
+            self._stop.wait(RETRY_SECONDS)
 
     def _settings(self, plan: Plan) -> RecoverySettings:
         lanes: LaneSettings = lane_settings(self._config, plan, "available-now")
@@ -84,7 +240,7 @@ class Recovery:
             },
             sink_options={
                 **lanes.sink_options,
-                "kafka.client.id": f"aggregator-recovery-{self._runs}",
+                "kafka.client.id": self._client_id,
             },
             source_options=lanes.source_options,
             hub_names=lanes.hub_names,
@@ -115,18 +271,7 @@ class Recovery:
         return before
 
     def _logs(self, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
-        timeout = self._config.supervision.connect_timeout
-        counts = self._hub.partition_counts(timeout)
-        wanted = [
-            TopicPartition(topic, partition)
-            for topic in sorted(topics)
-            for partition in range(counts.get(topic, 0))
-        ]
-        found = self._hub.offsets(wanted, timeout)
-        if found.failed or len(counts.keys() & topics) < len(topics):
-            # A tail that is not whole would make what it does not show look missing.
-            raise ClusterError(f"hub: its end offsets are not all known: {dict(found.failed)}")
-        return dict(found.ranges)
+        return read_logs(self._hub, topics, self._config.supervision.connect_timeout)
 
     def _progress(self, line: str) -> None:
         self._emit(Event("recovering", line))

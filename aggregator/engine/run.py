@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import Phase, Status
-from aggregator.checkpoint.lock import WriterLock
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.board import Board
-from aggregator.engine.engine import Engine, Parts
+from aggregator.engine.control import Control
+from aggregator.engine.engine import Engine
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.hub import read_snapshot
 from aggregator.engine.look import Look, Lookout, first_look, identity_of
 from aggregator.engine.observer import Observer
+from aggregator.engine.parts import Parts
 from aggregator.engine.prepare import Prepared, prepare
+from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.sources import SourcesWatch
+from aggregator.engine.writer import Writer
 from aggregator.errors import (
     EXIT_CLUSTER,
     EXIT_DATA,
@@ -32,9 +34,11 @@ from aggregator.errors import (
     CheckpointConflictError,
     ClusterError,
 )
-from aggregator.jars import cache_folder, jars, java_command, spark_java_home
+from aggregator.failpoint import failpoint
 from aggregator.plan.plan import Plan
-from aggregator.stream.interceptor import interceptor_jar
+from aggregator.plan.slots import plan_slots
+from aggregator.stream.driver import Driver, prepare_driver, start_jvm
+from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
 
 
@@ -51,50 +55,68 @@ def run(
     config: Config,
     *,
     until_caught_up: bool = False,
+    take_over: bool = False,
+    fresh: bool = False,
+    control: Control | None = None,
     stop: threading.Event | None = None,
     on_status: Callable[[Status], None] | None = None,
     on_event: EventSink | None = None,
 ) -> RunResult:
     """Run an aggregation until `stop` is set, or, with `until_caught_up`, until it has caught up.
 
-    `until_caught_up` copies what the sources hold at the start and ends. Raises ConfigError and
-    RefusedError (nothing was touched), ClusterError (the hub or every source fails),
-    CheckpointConflictError (another instance writes this checkpoint), CheckpointError, JarsError.
+    `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
+    overrules, another instance that writes this checkpoint. `fresh` says that what the hub holds
+    cannot be ours where the checkpoint does not know of it. `control` takes commands while it runs.
+    Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
+    fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
+    JarsError.
     A source or lane that fails is no error: it stands in the status, and in `problems` at the end.
     """
     stop = stop or threading.Event()
+    control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
     tell: Callable[[Status], None] = on_status or (lambda _: None)
     trigger = "available-now" if until_caught_up else config.stream.trigger
     until_done = trigger == "available-now"
     board = Board(config, trigger)
     tell(board.document())
+    # Java takes longer to start than the clusters to answer.
+    driver = _driver(config, emit)
     # 1 discover, 2 plan
     prepared = prepare(config)
     _refuse(prepared, config)
     plan = prepared.plan
+    failpoint("after-plan")
     emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
     with (
         # 3 one writer: nothing is written before this
-        WriterLock.acquire(config.checkpoint.path) as lock,
+        Writer.take(config, plan.slots.master, take_over=take_over, emit=emit, stop=stop) as writer,
         # 4 the session starts while the hub and the sources are asked for their offsets
-        _session(config, plan, emit) as session,
+        _session(config, plan, driver) as session,
         open_admin(config, HUB) as hub,
     ):
+        failpoint("after-lock")
         look = first_look(config, prepared)
-        table = CheckpointTable.create(config.checkpoint.path, config.checkpoint.storage_options)
-        table.claim_epoch(str(lock.owner))
+        table = writer.claim()
+        failpoint("after-epoch")
+        writer.ready(session.result())
+        if not writer.was_alone:
+            # Another one may have gone on copying while the sources were looked at.
+            look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        with _parts(config, look, session, hub, table, board, emit) as parts:
-            engine = Engine(config, parts, trigger, emit, tell, stop)
+        with _parts(config, look, session, hub, table, writer, board, control, emit) as parts:
+            engine = Engine(config, parts, trigger, emit, tell, stop, fresh=fresh)
             problems = _live(engine, parts, look, board, emit, until_done)
+        if not problems:
+            writer.release()
     board.phase = Phase.FAILED if problems else Phase.STOPPED
     board.reason = "; ".join(problems.values())
-    code = _exit_code(engine, look, problems, until_done)
+    missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
+    code = _exit_code(engine, missing, problems, until_done)
     said = [*problems.values()]
     if until_done:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
-        said += list(look.unreachable.values())
+        said += list(missing.values())
     status = board.document()
     tell(status)
     emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
@@ -116,7 +138,10 @@ def _live(
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
         raise
-    except Exception:
+    except Exception as error:
+        if parts.writer.error is not None:
+            # What was refused for that reason failed in some other words.
+            raise parts.writer.error from error
         # What runs already ends as cleanly as it can; the error is what the caller sees.
         engine.end()
         raise
@@ -135,17 +160,40 @@ def _refuse(prepared: Prepared, config: Config) -> None:
         raise ClusterError(f"no source can be reached:\n{reasons}")
 
 
+def _driver(config: Config, emit: EventSink) -> Future[Driver]:
+    """The driver, prepared in the background, and its JVM started where no plan is needed for it.
+
+    On a thread that nobody waits for at the end: a run that is refused ends at once.
+    """
+    future: Future[Driver] = Future()
+
+    def work() -> None:
+        try:
+            remove_left()
+            driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
+            if config.spark.master == "auto":
+                conf = session_conf(config, plan_slots("auto", 1).master, driver, 0)
+                start_jvm(conf, driver.java_home)
+            future.set_result(driver)
+        except BaseException as error:  # goes on in the thread that asks
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="driver", daemon=True).start()
+    return future
+
+
 @contextmanager
-def _session(config: Config, plan: Plan, emit: EventSink) -> Iterator[Future[SparkSession]]:
+def _session(config: Config, plan: Plan, driver: Future[Driver]) -> Iterator[Future[SparkSession]]:
     """The Spark session, built in the background; ended with the block, also after an error."""
-    folder = Path(config.spark.jars) if config.spark.jars else None
-    paths = jars("spark", folder=folder, progress=lambda line: emit(Event("jars", line)))
-    clients = next(path for path in paths if path.name.startswith("kafka-clients-"))
-    extra = interceptor_jar(cache_folder(), clients, java_command())
     partitions = sum(route.partitions for route in plan.routes)
-    conf = session_conf(config, plan.slots.master, [*paths, extra], partitions)
+
+    def build() -> SparkSession:
+        ready = driver.result()
+        conf = session_conf(config, plan.slots.master, ready, partitions)
+        return build_session(conf, ready.java_home)
+
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
-        future = pool.submit(build_session, conf, spark_java_home())
+        future = pool.submit(build)
         try:
             yield future
         finally:
@@ -159,33 +207,46 @@ def _parts(
     session: Future[SparkSession],
     hub: ClusterAdmin,
     table: CheckpointTable,
+    writer: Writer,
     board: Board,
+    control: Control,
     emit: EventSink,
 ) -> Iterator[Parts]:
     """What an engine is made of; its threads are ended with the block."""
     observer = Observer(
         table,
-        lambda topics: read_snapshot(hub, topics, config.supervision.connect_timeout),
+        lambda topics: read_snapshot(hub, topics, board.config.supervision.connect_timeout),
         identity_of(look.plan),
         config.stream.checkpoint_interval,
         config.checkpoint.history,
         emit,
     )
+    control.open()
+    board.paused = control.paused
     lookout = Lookout(config, look.plan.sources)
     sources = SourcesWatch(config)
     try:
         with open_admin(config, HUB) as admin:
-            yield Parts(session.result(), observer, lookout, sources, admin, board)
+            quarantine = QuarantineWatch(config, board, emit)
+            quarantine.start(admin)
+            try:
+                spark = session.result()
+                yield Parts(spark, observer, lookout, sources, admin, board, writer, control)
+            finally:
+                quarantine.stop(admin)
     finally:
+        control.close()
         lookout.stop()
         sources.stop()
         observer.stop()
 
 
-def _exit_code(engine: Engine, look: Look, problems: dict[str, str], until_done: bool) -> int:
+def _exit_code(
+    engine: Engine, missing: Mapping[str, str], problems: dict[str, str], until_done: bool
+) -> int:
     if problems:
         return EXIT_OTHER
-    if until_done and look.unreachable:
+    if until_done and missing:
         return EXIT_CLUSTER
     if until_done and engine.held:
         return EXIT_DATA

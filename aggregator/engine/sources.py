@@ -6,13 +6,16 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping
 
-from aggregator.audit.document import SourceState
+from aggregator.audit.document import LaneState, SourceState
 from aggregator.config.schema import Config
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.watch import SourceWatch
 from aggregator.model import SourcePartition
+from aggregator.plan.outages import Probe, sick_sources
+from aggregator.plan.reload import same_connection
 from aggregator.plan.stuck import Movement, follow, stuck
+from aggregator.plan.suspects import Seen
 
 BATCHES_BEHIND = 2.5
 """Positions are told at batch ends, so a shorter silence than this many batches says nothing."""
@@ -25,13 +28,15 @@ class SourcesWatch:
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._started = False
         self._watches = {alias: SourceWatch(config, alias) for alias in config.sources}
         self._movements: dict[SourcePartition, Movement] = {}
         self._totals: dict[str, deque[tuple[float, int]]] = {}
-        self.unreachable: Mapping[str, str] = {}
+        self._sick: Mapping[str, str] = {}
 
     def start(self) -> None:
         """Begin to watch what `follow` names."""
+        self._started = True
         for watch in self._watches.values():
             watch.start()
 
@@ -39,6 +44,27 @@ class SourcesWatch:
         """End the watches soon."""
         for watch in self._watches.values():
             watch.stop()
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on: watches end, begin, or go on as they are."""
+        before, self._config = self._config, config
+        kept = {
+            alias: watch
+            for alias, watch in self._watches.items()
+            if alias in config.sources
+            and same_connection(before.sources[alias], config.sources[alias])
+            and before.supervision == config.supervision
+        }
+        added = {alias: SourceWatch(config, alias) for alias in config.sources if alias not in kept}
+        for alias, watch in self._watches.items():
+            if alias not in kept:
+                watch.stop()
+                if alias in added:
+                    added[alias].partitions = watch.partitions
+        self._watches = {alias: {**kept, **added}[alias] for alias in config.sources}
+        if self._started:
+            for watch in added.values():
+                watch.start()
 
     def follow(self, partitions: Collection[SourcePartition]) -> None:
         """Watch these partitions from now on."""
@@ -49,6 +75,17 @@ class SourcesWatch:
         """The log ends last told, of all sources."""
         return {
             sp: end for watch in self._watches.values() for sp, end in watch.latest.log_ends.items()
+        }
+
+    def seen(self) -> dict[str, Seen]:
+        """What each source last told of its ids and logs."""
+        return {alias: watch.latest.seen for alias, watch in self._watches.items()}
+
+    def probes(self) -> dict[str, Probe]:
+        """What the probes of each source have told."""
+        return {
+            alias: Probe(watch.latest.answered_at, watch.latest.failure)
+            for alias, watch in self._watches.items()
         }
 
     def tell(self, board: Board, emit: EventSink) -> None:
@@ -66,17 +103,27 @@ class SourcesWatch:
         for sp, reason in board.stuck.items():
             if sp not in before:
                 emit(Event("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)}))
+        self._sick = sick_sources(self.probes(), self._config.supervision.deadline, now)
+        failed = _failed(board)
         for alias, watch in self._watches.items():
-            state, reason = self._health(alias, watch, board)
+            state, reason = self._health(alias, watch, board, failed)
             if alias in board.sources and board.source(alias, state, reason):
                 message = f"source {alias} is {state}" + (f": {reason}" if reason else "")
                 emit(Event("source_state", message, {"source": alias, "state": str(state)}))
 
-    def _health(self, alias: str, watch: SourceWatch, board: Board) -> tuple[SourceState, str]:
-        if watch.latest.failure:
-            return SourceState.UNREACHABLE, watch.latest.failure
-        if alias in self.unreachable and not watch.latest.log_ends:
-            return SourceState.UNREACHABLE, self.unreachable[alias]
+    def _health(
+        self, alias: str, watch: SourceWatch, board: Board, failed: Mapping[str, str]
+    ) -> tuple[SourceState, str]:
+        if alias in board.paused:
+            return SourceState.PAUSED, f"until `aggregator resume {alias}`"
+        if alias in self._sick:
+            return SourceState.UNREACHABLE, self._sick[alias]
+        note = board.sources.get(alias)
+        if note and note.state is SourceState.UNREACHABLE and not watch.latest.has_answered:
+            # It gave no answer at the start, and its deadline is not over yet.
+            return note.state, note.reason
+        if alias in failed:
+            return SourceState.FAILED, failed[alias]
         lag = board.lag(alias) or 0
         if lag > max(CATCHING_UP_ABOVE, BATCHES_BEHIND * self._arrivals(alias, watch)):
             return SourceState.CATCHING_UP, ""
@@ -91,3 +138,13 @@ class SourcesWatch:
             seen.popleft()
         (then, before), (_, after) = seen[0], seen[-1]
         return (after - before) / max(now - then, 1.0) * interval
+
+
+def _failed(board: Board) -> dict[str, str]:
+    """Sources of which a lane has failed and does not run again yet: alias -> why."""
+    return {
+        sp.cluster: note.reason
+        for note in board.lanes.values()
+        if note.state is LaneState.FAILED
+        for sp in note.partitions
+    }

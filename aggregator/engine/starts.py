@@ -3,71 +3,146 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.gaps import Gaps
 from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.orphans import Orphans
-from aggregator.model import SourcePartition
+from aggregator.model import Lane, Positions, SourcePartition
 from aggregator.plan.backoff import BackOff
-from aggregator.plan.positions import Gap, GapKind, Remembered, StartPlan, plan_positions
+from aggregator.plan.gaps import OF_IDENTITY, Sight
+from aggregator.plan.positions import TopicKey, plan_positions
+from aggregator.plan.selection import Selection
 
-OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
-"""Gaps for which even a partition that runs is taken out. The others are told by comparing a
-position with the log, and the position of a running partition is a batch behind the truth."""
+LOOKS_ALLOWED = 3
+"""Looks in a row, one right after the other, for offsets that could not be read."""
 
 
 class Starts:
     """Remembers what it takes to decide: topics seen before, lanes that failed or are done."""
 
     def __init__(
-        self, config: Config, observer: Observer, orphans: Orphans, emit: EventSink
+        self,
+        config: Config,
+        observer: Observer,
+        orphans: Orphans,
+        gaps: Gaps,
+        emit: EventSink,
+        read_until: Mapping[SourcePartition, float],
     ) -> None:
         self._config = config
         self._observer = observer
+        self._gaps = gaps
         self._emit = emit
+        self._read_until = read_until
+        self._look: Look | None = None
         self._topics: dict[str, frozenset[str]] = {}
+        self._appeared: frozenset[TopicKey] = frozenset()
         self._told: dict[SourcePartition, str] = {}
+        self.reconfigure(config)
         self.orphans = orphans
         self.backoff = BackOff()
         self.done: set[SourcePartition] = set()
         self.held: Mapping[SourcePartition, str] = {}
+        self.doubtful: frozenset[SourcePartition] = frozenset()
+        """Of these a gap is known, but not yet what the hub holds of them: to be recovered."""
+        self.outdated = False
+        """Whether the last look does not tell what is to be known: another one is to follow."""
+        self._unread_looks: set[float] = set()
 
-    def positions(self, look: Look) -> StartPlan:
-        """Start positions of everything that the look's routes name, gaps, and what is held."""
-        appeared = {
-            (alias, topic)
-            for alias, facts in look.plan.sources.items()
-            if alias in self._topics
-            for topic in facts.topics
-            if topic not in self._topics[alias]
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on."""
+        self._config = config
+        self._selections = {
+            alias: Selection.of(source.topics) for alias, source in config.sources.items()
         }
-        for alias, facts in look.plan.sources.items():
-            self._topics[alias] = frozenset(facts.topics)
-        state = self._observer.state
-        known = Remembered(self._observer.positions, state.topic_ids, state.cluster_ids)
-        starts = {alias: source.start for alias, source in self._config.sources.items()}
-        return plan_positions(
-            look.plan.routes, known, look.observed, starts, look.by_time, frozenset(appeared)
-        )
+        self._topics = {alias: it for alias, it in self._topics.items() if alias in config.sources}
 
-    def wanted(
+    def settle(
         self,
         look: Look,
-        start: StartPlan,
+        running: Collection[SourcePartition],
+        recover: Callable[[set[SourcePartition]], set[SourcePartition]],
+        slots: int | None = None,
+        out: Mapping[str, str] | None = None,
+    ) -> tuple[Positions, set[SourcePartition]]:
+        """As `plan`, after what is to start and did not end cleanly was recovered.
+
+        `recover` gets these and more, and returns those that cannot start yet.
+        """
+        positions, wanted = self.plan(look, running, slots, out)
+        unclean = self._observer.state.unclean
+        later = recover(wanted | self.doubtful)
+        if self._observer.state.unclean != unclean:
+            # Only now is it certain where the positions stand to the logs.
+            positions, wanted = self.plan(look, running, slots, out)
+            # A recovery takes time, in which others may have become due: they are recovered next.
+            due = (self._observer.state.unclean & wanted) - set(running) - later
+            later, self.outdated = later | due, self.outdated or bool(due)
+        return positions, wanted - later
+
+    def plan(
+        self,
+        look: Look,
         running: Collection[SourcePartition],
         slots: int | None = None,
-    ) -> set[SourcePartition]:
-        """Partitions that are to run: those with a start, and those that run and may go on.
+        out: Mapping[str, str] | None = None,
+    ) -> tuple[Positions, set[SourcePartition]]:
+        """Start positions, and the partitions that are to run: those with a start, and those that
+        run and may go on. Gaps are decided about on the way.
 
+        `out` are sources (alias -> why) of which nothing is to run; their state is told elsewhere.
         `slots` is what the session has, when each partition holds one for good: the surplus is
-        held back and named, because it would read nothing and say nothing.
+        held back and named, because it would read nothing and say nothing. Raises
+        CheckpointConflictError when another instance writes this checkpoint.
         """
         selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
-        lost = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
-        wanted = ((set(running) & selected) - lost) | (set(start.positions) - self.resting())
+        resting, state = self.resting(), self._observer.state
+        unclean = state.unclean - set(running)
+        known = replace(
+            state.remembered(unsure=state.unclean | set(running)),
+            positions=self._observer.positions,
+        )
+        found = plan_positions(
+            look.plan.routes,
+            known,
+            look.observed,
+            {alias: source.start for alias, source in self._config.sources.items()},
+            look.by_time,
+            self._appeared_in(look),
+            self._is_selected,
+        )
+        other = {gap.partition for gap in found.gaps if gap.kind in OF_IDENTITY}
+        # What a lane read after the look is beyond the ends that the look has found.
+        later = {sp for sp, ended in self._read_until.items() if ended > look.began}
+        away = {sp for sp in selected if out and sp.cluster in out}
+        unread = found.unread - away - resting - set(running)
+        too_old = any(gap.partition in later for gap in found.gaps)
+        self.outdated = self._again(look, bool(unread)) or too_old
+        self.doubtful = frozenset((unclean & other & selected) - resting - away)
+        start = self._gaps.settle(
+            found,
+            Sight(
+                known,
+                look.observed,
+                {alias: source.on_gap for alias, source in self._config.sources.items()},
+                selected,
+                {*running, *(resting - self.done), *(unclean & selected), *later},
+                datetime.now(UTC),
+                state.epoch,
+            ),
+        )
+        # The position of one that runs is a batch behind the truth: it is taken out for what its
+        # log is, not for where that begins and ends.
+        wanted = ((set(running) & selected) - other) | (set(start.positions) - resting)
+        wanted -= self._gaps.watch.suspects(running)
+        left_out = {sp: out[sp.cluster] for sp in away} if out else {}
+        wanted -= left_out.keys()
         surplus: set[SourcePartition] = set()
         if slots is not None and len(wanted) > slots:
             surplus = set(sorted(wanted - set(running))[-(len(wanted) - slots) :])
@@ -76,9 +151,18 @@ class Starts:
         self.held = {
             **{sp: reason for sp, reason in start.held.items() if sp not in wanted},
             **dict.fromkeys(surplus, full),
+            **left_out,
         }
-        self._tell({gap.partition: gap for gap in start.gaps})
-        return wanted
+        self._tell({*left_out, *start.quarantined})
+        return start.positions, wanted
+
+    def ended(self, lane: Lane, generation: int) -> None:
+        """A lane has ended by itself, and well: all it had to copy is copied.
+
+        Unless it was stopped because its log is another one; then the next look decides.
+        """
+        if not self._gaps.watch.stopped(lane.name, generation):
+            self.done |= set(lane.partitions)
 
     def resting(self) -> set[SourcePartition]:
         """Partitions that are not to start: failed a moment ago, waiting for a producer, done."""
@@ -90,9 +174,36 @@ class Starts:
         now = time.monotonic()
         return self.backoff.due(now) and not self.orphans.partitions(now)
 
-    def _tell(self, gaps: Mapping[SourcePartition, Gap]) -> None:
+    def _again(self, look: Look, unread: bool) -> bool:
+        """Whether offsets that this look could not read are worth another one at once.
+
+        A broker may be slow for a moment; of one that stays silent others look after.
+        """
+        # By when they began: one look may be judged several times.
+        self._unread_looks = self._unread_looks | {look.began} if unread else set()
+        return 0 < len(self._unread_looks) < LOOKS_ALLOWED
+
+    def _appeared_in(self, look: Look) -> frozenset[TopicKey]:
+        """Topics that the look before did not show, of sources that it showed."""
+        if look is not self._look:
+            self._look = look
+            self._appeared = frozenset(
+                (alias, topic)
+                for alias, facts in look.plan.sources.items()
+                if alias in self._topics
+                for topic in facts.topics
+                if topic not in self._topics[alias]
+            )
+            for alias, facts in look.plan.sources.items():
+                self._topics[alias] = frozenset(facts.topics)
+        return self._appeared
+
+    def _is_selected(self, key: TopicKey) -> bool:
+        alias, topic = key
+        return alias in self._selections and self._selections[alias].matches(topic)
+
+    def _tell(self, told_elsewhere: Collection[SourcePartition]) -> None:
         for sp, reason in self.held.items():
-            if self._told.get(sp) != reason:
-                kind, words = ("gap", str(gaps[sp])) if sp in gaps else ("held", f"{sp}: {reason}")
-                self._emit(Event(kind, words, {"partition": str(sp)}))
+            if self._told.get(sp) != reason and sp not in told_elsewhere:
+                self._emit(Event("held", f"{sp}: {reason}", {"partition": str(sp)}))
         self._told = dict(self.held)

@@ -29,9 +29,14 @@ class HubTail:
     newest: HubSnapshot
     _valid: dict[str, HubSnapshot] = field(default_factory=dict)
 
-    def taken(self, snapshot: HubSnapshot) -> None:
-        """A snapshot was read."""
-        self.newest = snapshot
+    def taken(self, snapshot: HubSnapshot) -> HubSnapshot:
+        """A snapshot was read. Returns it, with older ends of partitions that did not tell theirs.
+
+        Without any end, a recovery would read such a partition from its beginning.
+        """
+        ends = {**self.newest.ends, **snapshot.ends}
+        self.newest = HubSnapshot(snapshot.taken_ms, ends)
+        return self.newest
 
     def began(self, lane: str, snapshot: HubSnapshot) -> None:
         """A lane is about to start; `snapshot` was read before."""

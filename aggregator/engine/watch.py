@@ -1,30 +1,42 @@
-"""Watches the sources' log ends, each source in a thread of its own with its own deadline."""
+"""Probes the sources, each in a thread of its own: does it answer, and what do its logs hold?"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aggregator.config.schema import Config
-from aggregator.discover import open_admin
-from aggregator.model import SourcePartition, TopicPartition
+from aggregator.discover import ClusterAdmin, ClusterCallError, open_admin
+from aggregator.discover.ids import Ids, read_ids
+from aggregator.model import FailureKind, OffsetRange, SourcePartition, TopicPartition
+from aggregator.plan.suspects import Seen
 
-WATCH_SECONDS = 2.0
+PROBE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one source last told: log ends (NEXT offsets), or why it told nothing."""
+    """What one source last told: its log ranges and ids; and why it told nothing since.
 
-    log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    `answered_at` is when it last answered, by the monotonic clock; the watch's begin before that.
+    """
+
+    logs: Mapping[SourcePartition, OffsetRange] = field(default_factory=dict)
     failure: str = ""
-    at: float = 0.0
+    answered_at: float = 0.0
+    seen: Seen = field(default_factory=Seen)
+    has_answered: bool = False
+
+    @property
+    def log_ends(self) -> dict[SourcePartition, int]:
+        """The NEXT offset of each log."""
+        return {sp: log.latest for sp, log in self.logs.items()}
 
 
 class SourceWatch:
-    """Polls one source for the log ends of the partitions it is told to watch.
+    """Polls one source for the log ranges of the partitions it is told to watch.
 
     A source that hangs delays only its own thread. `latest` is replaced as a whole, so that it
     can be read from any thread.
@@ -40,6 +52,7 @@ class SourceWatch:
 
     def start(self) -> None:
         """Begin to poll."""
+        self.latest = Watched(answered_at=time.monotonic())
         self._thread.start()
 
     def stop(self) -> None:
@@ -47,19 +60,39 @@ class SourceWatch:
         self._stop.set()
 
     def _loop(self) -> None:
-        timeout = self._config.supervision.connect_timeout
         with open_admin(self._config, self.alias) as admin:
-            while not self._stop.wait(WATCH_SECONDS):
-                wanted: list[TopicPartition] = [sp.topic_partition for sp in self.partitions]
-                if not wanted:
-                    continue
+            while not self._stop.wait(PROBE_SECONDS):
+                before = self.latest
                 try:
-                    found = admin.offsets(wanted, timeout)
+                    seen = self._probe(admin)
                 except Exception as error:  # a thread has no caller to raise to: it is the answer
-                    self.latest = Watched(self.latest.log_ends, str(error), time.monotonic())
-                    continue
-                ends = {
-                    SourcePartition(self.alias, tp.topic, tp.partition): log.latest
-                    for tp, log in found.ranges.items()
-                }
-                self.latest = Watched(ends, "", time.monotonic())
+                    self.latest = replace(before, failure=str(error))
+                else:
+                    self.latest = Watched(seen.logs, "", time.monotonic(), seen, True)
+
+    def _probe(self, admin: ClusterAdmin) -> Seen:
+        asked_at = time.monotonic()
+        wanted = [sp.topic_partition for sp in self.partitions]
+        timeout = self._config.supervision.deadline
+        if not wanted:
+            admin.partition_counts(timeout)
+            return Seen()
+        ranges: Mapping[TopicPartition, OffsetRange] = {}
+        failure: ClusterCallError | None = None
+        try:
+            ranges = admin.offsets(wanted, timeout).ranges
+        except ClusterCallError as error:
+            if error.failure.kind is not FailureKind.OTHER:
+                raise
+            failure = error
+        # After the offsets: an id that is still the same proves what they belong to.
+        seen = self.latest.seen
+        known = Ids(seen.cluster_id, seen.topic_ids) if seen.cluster_id else None
+        ids = read_ids(admin, {tp.topic for tp in wanted}, timeout, known)
+        if failure is not None and ids.topic_ids:
+            raise failure
+        # Otherwise it answers, and the topics are gone.
+        logs = {
+            SourcePartition(self.alias, tp.topic, tp.partition): log for tp, log in ranges.items()
+        }
+        return Seen(asked_at, ids.cluster_id, ids.topic_ids, logs)

@@ -22,13 +22,14 @@ from aggregator.plan.topic_configs import (
     RAISE_ONLY,
     RETENTION_MS,
     TIMESTAMP_AFTER_MAX,
+    TIMESTAMP_BEFORE_MAX,
     TIMESTAMP_TYPE,
-    UNLIMITED_AHEAD_MS,
+    UNLIMITED_MS,
     Contribution,
     longer,
+    needed_message_bytes,
     policies,
     wanted_configs,
-    wanted_message_bytes,
 )
 
 
@@ -102,7 +103,8 @@ def _missing(
     partitions = wanted_partitions(sources, rules)
     configs = _configs_to_take(name, sources, rules, topics, notes)
     # A source accepted these timestamps, so the hub must not refuse or overwrite them.
-    configs |= {TIMESTAMP_TYPE: "CreateTime", TIMESTAMP_AFTER_MAX: str(UNLIMITED_AHEAD_MS)}
+    bounds = dict.fromkeys((TIMESTAMP_AFTER_MAX, TIMESTAMP_BEFORE_MAX), str(UNLIMITED_MS))
+    configs |= {TIMESTAMP_TYPE: "CreateTime", **bounds}
     if not rules.create:
         notes.refusals.append(
             f"hub topic {name} (from {sources[0]}) does not exist and topics.create is false; "
@@ -199,10 +201,13 @@ def _limit_changes(
     changes: dict[str, tuple[str | None, str]] = {}
     by_hand = "set topics.sync_configs: true, or alter the topic"
     fix = "it is altered" if synced else by_hand
-    size = wanted_message_bytes(sources)
+    size = needed_message_bytes(sources)
     if hub.max_message_bytes < size:
         if taken := MAX_MESSAGE_BYTES in configs:
-            changes[MAX_MESSAGE_BYTES] = (hub.configs.get(MAX_MESSAGE_BYTES), str(size))
+            changes[MAX_MESSAGE_BYTES] = (
+                hub.configs.get(MAX_MESSAGE_BYTES),
+                configs[MAX_MESSAGE_BYTES],
+            )
         notes.warnings.append(
             f"hub topic {hub.name}: max.message.bytes is {hub.max_message_bytes}, but a source "
             f"accepts {size - HEADER_SLACK_BYTES} and the origin headers come on top ({size}): "
@@ -211,10 +216,17 @@ def _limit_changes(
     ahead = max(source.topic.timestamp_after_max_ms for source in sources)
     if hub.timestamp_after_max_ms < ahead:
         old = hub.configs.get(TIMESTAMP_AFTER_MAX)
-        changes[TIMESTAMP_AFTER_MAX] = (old, str(UNLIMITED_AHEAD_MS))
+        changes[TIMESTAMP_AFTER_MAX] = (old, str(UNLIMITED_MS))
         notes.warnings.append(
             f"hub topic {hub.name}: {TIMESTAMP_AFTER_MAX} is {hub.timestamp_after_max_ms}, a "
             f"source allows {ahead}: records from the future would be refused; {fix}"
+        )
+    if hub.timestamp_before_max_ms < UNLIMITED_MS:
+        old = hub.configs.get(TIMESTAMP_BEFORE_MAX)
+        changes[TIMESTAMP_BEFORE_MAX] = (old, str(UNLIMITED_MS))
+        notes.warnings.append(
+            f"hub topic {hub.name}: {TIMESTAMP_BEFORE_MAX} is {hub.timestamp_before_max_ms}: older "
+            f"records would be refused; {fix}"
         )
     if hub.timestamp_type != "CreateTime":
         changes[TIMESTAMP_TYPE] = (hub.configs.get(TIMESTAMP_TYPE), "CreateTime")
@@ -261,8 +273,8 @@ def _check_compaction(
     for source in sources:
         if "compact" not in policies(source.topic.cleanup_policy):
             notes.warnings.append(
-                f"hub topic {hub.name} is compacted, {source} is not: a record without a key "
-                "would be refused by the hub and stop its lane; check that all have keys"
+                f"hub topic {hub.name} is compacted, {source} is not: the hub refuses records "
+                f"without a key (topics.on_poison: {rules.on_poison}); check that all have keys"
             )
 
 

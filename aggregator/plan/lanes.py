@@ -18,6 +18,9 @@ MAX_LANES_APART = 16
 """With `auto`, more sources than this share lanes: a query costs threads and driver time."""
 STAGGER_ABOVE_PARTITIONS = 50
 """Up to this many partitions in all, batch ends may coincide without being felt."""
+SPREAD = 0.2
+GOLDEN = (5**0.5 - 1) / 2
+SHORTEST_BATCH_SECONDS = 1.0
 STAGGER_SECONDS_PER_LANE = 3.0
 SHARED = "shared"
 
@@ -45,6 +48,7 @@ def plan_lanes(
     lanes: Literal["auto"] | int = "auto",
     max_partitions: int = 50,
     current: Sequence[Lane] = (),
+    taken: Collection[str] = (),
 ) -> LanePlan:
     """Put every partition into exactly one lane.
 
@@ -54,7 +58,8 @@ def plan_lanes(
 
     `current` are the lanes that run now: partitions stay where they are, vanished ones are taken
     out, new ones join a lane of their source with room, or a new lane. When `current` cannot be
-    kept (a number of lanes that is now smaller) everything is planned anew.
+    kept (a number of lanes that is now smaller) everything is planned anew. No new lane gets a
+    name in `taken`.
     """
     wanted = sorted(set(partitions))
     kept = _kept(current, set(wanted), max_partitions if lanes == "auto" else None)
@@ -62,7 +67,7 @@ def plan_lanes(
         kept = {}
     if not kept:
         groups = _auto(wanted, max_partitions) if lanes == "auto" else _fixed(wanted, lanes)
-        return _finish({}, groups, lanes, max_partitions)
+        return _finish({}, groups, lanes, max_partitions, taken)
     placed = {sp for lane in kept.values() for sp in lane}
     new: dict[str, list[SourcePartition]] = defaultdict(list)
     for sp in wanted:
@@ -71,7 +76,7 @@ def plan_lanes(
     groups = (
         _grow_auto(kept, new, max_partitions) if lanes == "auto" else _grow_fixed(kept, new, lanes)
     )
-    return _finish(kept, groups, lanes, max_partitions)
+    return _finish(kept, groups, lanes, max_partitions, taken)
 
 
 def required_slots(lanes: Iterable[Lane]) -> int:
@@ -91,6 +96,15 @@ def stagger(lanes: Sequence[Lane], interval_seconds: float) -> list[float]:
     return [round(span * index / len(lanes), 3) for index in range(len(lanes))]
 
 
+def batch_seconds(generation: int, interval_seconds: float) -> float:
+    """How long the batches of a lane's generation are: the interval, or up to a fifth less.
+
+    Lanes of one length that end a batch together do so for ever, and wait for each other's CPU each
+    time. Generations that follow each other differ the most, by multiples of the golden ratio.
+    """
+    return max(SHORTEST_BATCH_SECONDS, interval_seconds * (1 - SPREAD * (generation * GOLDEN % 1)))
+
+
 def deal(partitions: Sequence[SourcePartition], hands: int) -> list[list[SourcePartition]]:
     """Deal sorted partitions out like cards: sizes differ by one, each topic is spread evenly."""
     return [list(partitions[hand::hands]) for hand in range(hands)]
@@ -108,7 +122,8 @@ def _kept(
     return kept
 
 
-def _by_cluster(partitions: Iterable[SourcePartition]) -> dict[str, list[SourcePartition]]:
+def by_cluster(partitions: Iterable[SourcePartition]) -> dict[str, list[SourcePartition]]:
+    """The partitions of each source, in their order."""
     found: dict[str, list[SourcePartition]] = defaultdict(list)
     for sp in partitions:
         found[sp.cluster].append(sp)
@@ -116,7 +131,7 @@ def _by_cluster(partitions: Iterable[SourcePartition]) -> dict[str, list[SourceP
 
 
 def _auto(wanted: Sequence[SourcePartition], limit: int) -> list[list[SourcePartition]]:
-    sources = _by_cluster(wanted)
+    sources = by_cluster(wanted)
     apart = {alias: deal(found, -(-len(found) // limit)) for alias, found in sources.items()}
     if len(sources) <= MAX_LANES_APART:
         return [group for groups in apart.values() for group in groups]
@@ -142,7 +157,7 @@ def _first_fit(
 
 
 def _fixed(wanted: Sequence[SourcePartition], count: int) -> list[list[SourcePartition]]:
-    sources = _by_cluster(wanted)
+    sources = by_cluster(wanted)
     count = min(count, len(wanted))
     if count < len(sources):
         bins: list[list[SourcePartition]] = [[] for _ in range(count)]
@@ -209,14 +224,15 @@ def _finish(
     groups: list[list[SourcePartition]],
     lanes: Literal["auto"] | int,
     limit: int,
+    taken: Collection[str],
 ) -> LanePlan:
-    names = set(kept)
+    names = {*kept, *taken}
     done = [Lane(name, tuple(sorted(found))) for name, found in kept.items()]
     everyone = {sp.cluster for group in [*kept.values(), *groups] for sp in group}
     for group in groups:
         clusters = {sp.cluster for sp in group}
         alias = next(iter(clusters)) if len(clusters) == 1 else None
-        name = _free_name(alias, names, everyone)
+        name = free_name(alias, names, everyone)
         names.add(name)
         done.append(Lane(name, tuple(sorted(group))))
     warnings = tuple(
@@ -229,11 +245,11 @@ def _finish(
     return LanePlan(tuple(done), warnings)
 
 
-def _free_name(alias: str | None, taken: set[str], aliases: set[str]) -> str:
+def free_name(alias: str | None, taken: Collection[str], aliases: Collection[str]) -> str:
     """`eu`, `eu-2`, ... or `shared-1`, ...: not in use, and not the name of another source."""
     if alias is not None and alias not in taken:
         return alias
     base, number = (alias, 2) if alias is not None else (SHARED, 1)
-    while f"{base}-{number}" in taken | aliases:
+    while f"{base}-{number}" in {*taken, *aliases}:
         number += 1
     return f"{base}-{number}"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.errors import RefusedError
 from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
+from aggregator.plan.effective import facts_after
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
+from aggregator.plan.pace import lane_trigger, pace_warnings
+from aggregator.plan.poison import plan_poison
+from aggregator.plan.quarantine import plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
 
@@ -32,6 +36,8 @@ class Plan:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    triggers: Mapping[str, str] = field(default_factory=dict)
+    """Lane name -> realtime, microbatch or available-now."""
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""
@@ -50,7 +56,11 @@ class Plan:
             "routes": [_route(route) for route in self.routes],
             "actions": [_action(action) for action in self.actions],
             "lanes": [
-                {"name": lane.name, "partitions": [str(sp) for sp in lane.partitions]}
+                {
+                    "name": lane.name,
+                    "trigger": self.triggers.get(lane.name),
+                    "partitions": [str(sp) for sp in lane.partitions],
+                }
                 for lane in self.lanes
             ],
             "slots": {
@@ -84,7 +94,13 @@ def make_plan(
     """
     matching = match_topics(config, discovery, hub)
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
-    routes = plan_routes(config, matching, hub_plan.topics)
+    quarantine = plan_quarantine(config, matching.contributions, hub)
+    actions = (*hub_plan.actions, *quarantine.actions)
+    poison = plan_poison(config, matching.contributions, facts_after(hub, actions), quarantine.name)
+    routes = tuple(
+        replace(route, poison=poison.get((route.cluster, route.topic), route.poison))
+        for route in plan_routes(config, matching, hub_plan.topics)
+    )
     partitions = [sp for route in routes for sp in route.source_partitions()]
     stream = config.stream
     lanes = plan_lanes(partitions, stream.lanes, stream.max_partitions_per_lane, current_lanes)
@@ -94,12 +110,14 @@ def make_plan(
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refusals = (*matching.refusals, *hub_plan.refusals, slots.refusal)
+    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals, slots.refusal)
     warnings = (
         *matching.warnings,
         *hub_plan.warnings,
+        *quarantine.warnings,
         *history,
         *lanes.warnings,
+        *pace_warnings(lanes.lanes, stream.trigger, config.limits),
         slots.warning,
     )
     return Plan(
@@ -109,13 +127,14 @@ def make_plan(
             alias: discovery.failed[alias] for alias in config.sources if alias in discovery.failed
         },
         routes=routes,
-        hub_topics=hub_plan.topics,
-        actions=hub_plan.actions,
+        hub_topics={**hub_plan.topics, **quarantine.topics},
+        actions=actions,
         lanes=lanes.lanes,
         slots=slots,
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
+        triggers={it.name: lane_trigger(it, stream.trigger, config.limits) for it in lanes.lanes},
     )
 
 
@@ -132,6 +151,8 @@ def _route(route: Route) -> dict[str, Any]:
         "hub_partitions": route.hub_partitions,
         "partition_by": route.partition_by,
         "transform": route.transform,
+        "on_poison": route.poison.quarantine or "stop",
+        "limits": asdict(route.poison.limits),
     }
 
 

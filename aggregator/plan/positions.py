@@ -1,13 +1,13 @@
-"""Where each source partition starts, and what is held back because its log does not fit.
+"""Where each source partition starts, and which positions do not fit their log any more.
 
-Real-time mode started outside the log stays silent for ever, so every start position lies in
-[earliest, latest]. A partition that does not fit is named as a gap and not started; a policy
-decides about it. The others start.
+Real-time mode started outside the log stays silent or fails, so every start position lies in
+[earliest, latest]. A partition that does not fit is named as a gap and not started;
+`aggregator.plan.gaps` decides about it. The others start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -25,24 +25,33 @@ class GapKind(StrEnum):
     TOPIC_RECREATED = "TOPIC_RECREATED"
     TOPIC_GONE = "TOPIC_GONE"
     CLUSTER_CHANGED = "CLUSTER_CHANGED"
+    SKIPPED_BY_OPERATOR = "SKIPPED_BY_OPERATOR"
+    """No finding: positions were set forward by hand, over records that were not copied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
     """A finding about one partition: offsets [start, end) are lost or in doubt.
 
-    `start` is None when no position was known, `end` when nothing tells where the loss ends.
+    `end` is None when nothing tells where the loss ends. `position` is where the partition stands.
+    `lost` is how many of the offsets the hub does not hold, None when that is unknown; compaction
+    and transactions use up offsets, so it may exceed the records. Ids are (then, now), "" = not
+    known.
     """
 
     partition: SourcePartition
     kind: GapKind
-    start: int | None
+    start: int
     end: int | None
     reason: str
+    position: int
+    lost: int | None = None
+    cluster_ids: tuple[str, str] = ("", "")
+    topic_ids: tuple[str, str] = ("", "")
 
     def __str__(self) -> str:
-        start, end = ("?" if at is None else at for at in (self.start, self.end))
-        return f"{self.partition}: {self.kind} [{start}, {end}): {self.reason}"
+        end = "?" if self.end is None else self.end
+        return f"{self.partition}: {self.kind} [{self.start}, {end}): {self.reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +59,13 @@ class StartPlan:
     """Start positions; gaps; and every partition that is held back with the reason why.
 
     Each selected partition is either in `positions` or in `held`; each gap's partition is held.
+    Of those in `unread` this look could not read an offset that it takes: the next one may.
     """
 
     positions: Positions
     gaps: tuple[Gap, ...] = ()
     held: Mapping[SourcePartition, str] = field(default_factory=dict)
+    unread: frozenset[SourcePartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +82,20 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """What the checkpoint knows: positions, and the ids they belong to."""
+    """What the checkpoint knows of each partition: its position, and what that belongs to.
+
+    The ids are each partition's own: of one topic some partitions may have been decided about
+    after it was created again, and others not yet. `snapshots` tell one commit of a position from
+    the next. Of a partition in `unsure` the hub may hold more than the position says; its log is
+    not compared until that is known.
+    """
 
     positions: Positions = field(default_factory=Positions)
-    topic_ids: Mapping[TopicKey, str] = field(default_factory=dict)
-    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[SourcePartition, str] = field(default_factory=dict)
+    cluster_ids: Mapping[SourcePartition, str] = field(default_factory=dict)
+    log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    snapshots: Mapping[SourcePartition, int] = field(default_factory=dict)
+    unsure: frozenset[SourcePartition] = frozenset()
 
 
 def plan_positions(
@@ -85,29 +105,33 @@ def plan_positions(
     starts: Mapping[str, str],
     timestamp_offsets: Mapping[SourcePartition, int] | None = None,
     appeared: frozenset[TopicKey] = frozenset(),
+    is_selected: Callable[[TopicKey], bool] = lambda _: True,
 ) -> StartPlan:
     """Decide the start of every partition of `routes`.
 
     A known position is kept. A new partition of a known topic starts at earliest, as does a topic
     that appeared while we ran (`appeared`): all of it is new. Any other topic starts by its
     source's entry in `starts`: `earliest`, `latest`, or milliseconds, for which the edge has put
-    the offset into `timestamp_offsets`.
+    the offset into `timestamp_offsets`. `is_selected` says of a topic that is not there whether
+    the config asks for it.
     """
     positions: dict[SourcePartition, int] = {}
     gaps: list[Gap] = []
     held: dict[SourcePartition, str] = {}
+    unread: set[SourcePartition] = set()
     known_topics = {(sp.cluster, sp.topic) for sp in known.positions}
     selected = [sp for route in routes for sp in route.source_partitions()]
     for sp in selected:
         gap = _identity_gap(sp, known, observed)
         log = observed.offsets.get(sp)
-        if gap is None and log is not None and sp in known.positions:
-            gap = _range_gap(sp, known.positions[sp], log)
+        if gap is None and log is not None and sp in known.positions and sp not in known.unsure:
+            gap = _range_gap(sp, known, observed, log)
         if gap is not None:
             gaps.append(gap)
             held[sp] = gap.reason
         elif log is None:
             held[sp] = "its offsets could not be read; it starts when they can"
+            unread.add(sp)
         elif sp in known.positions:
             positions[sp] = known.positions[sp]
         else:
@@ -116,12 +140,19 @@ def plan_positions(
             start = _by_policy(sp, policy, log, timestamp_offsets or {})
             if start is None:
                 held[sp] = f"no offset is known for start = {policy}; it starts when it is"
+                unread.add(sp)
             else:
                 positions[sp] = start
-    for gap in _vanished(set(selected), known, observed):
+    for gap in _vanished(set(selected), known, observed, is_selected):
         gaps.append(gap)
         held[gap.partition] = gap.reason
-    return StartPlan(Positions(positions), tuple(sorted(gaps, key=lambda gap: gap.partition)), held)
+    gaps.sort(key=lambda gap: gap.partition)
+    return StartPlan(Positions(positions), tuple(gaps), held, frozenset(unread))
+
+
+def is_same_log(sp: SourcePartition, known: Remembered, observed: Observed) -> bool:
+    """Whether the position belongs to the cluster and topic that are there now, as far as known."""
+    return _identity_gap(sp, known, observed) is None
 
 
 def _by_policy(
@@ -138,32 +169,43 @@ def _by_policy(
 
 def _identity_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Gap | None:
     """The cluster or the topic behind the name is another one than the position belongs to."""
-    position = known.positions.get(sp)
-    cluster_then = known.cluster_ids.get(sp.cluster)
-    cluster_now = observed.cluster_ids.get(sp.cluster)
-    if cluster_then and cluster_now and cluster_then != cluster_now:
-        return Gap(
-            sp,
-            GapKind.CLUSTER_CHANGED,
-            position,
-            None,
-            f"source {sp.cluster} is now cluster {cluster_now}, the checkpoint belongs to "
-            f"{cluster_then}",
+    if sp not in known.positions:
+        return None
+    clusters, topics = _ids(sp, known, observed)
+    if all(clusters) and clusters[0] != clusters[1]:
+        reason = (
+            f"source {sp.cluster} is now cluster {clusters[1]}, the checkpoint belongs to "
+            f"{clusters[0]}"
         )
-    topic_then = known.topic_ids.get((sp.cluster, sp.topic))
-    topic_now = observed.topic_ids.get((sp.cluster, sp.topic))
-    if topic_then and topic_now and topic_then != topic_now:
-        return Gap(
-            sp,
-            GapKind.TOPIC_RECREATED,
-            position,
-            None,
-            f"topic {sp.topic} was deleted and created again (id {topic_then}, now {topic_now})",
-        )
+        return _of_the_old(sp, GapKind.CLUSTER_CHANGED, reason, known, observed)
+    if all(topics) and topics[0] != topics[1]:
+        reason = f"topic {sp.topic} was deleted and created again (id {topics[0]}, now {topics[1]})"
+        return _of_the_old(sp, GapKind.TOPIC_RECREATED, reason, known, observed)
     return None
 
 
-def _range_gap(sp: SourcePartition, position: int, log: OffsetRange) -> Gap | None:
+def _of_the_old(
+    sp: SourcePartition, kind: GapKind, reason: str, known: Remembered, observed: Observed
+) -> Gap:
+    """A gap of a log that is no longer there: from the position to the last end that was seen."""
+    position = known.positions[sp]
+    clusters, topics = _ids(sp, known, observed)
+    end = known.log_ends.get(sp)
+    if end is None:
+        lost = None
+    else:
+        end = max(end, position)
+        lost = end - position
+    if lost:
+        reason += f"; at least offsets {position} to {position + lost - 1} were not copied"
+    return Gap(sp, kind, position, end, reason, position, lost, clusters, topics)
+
+
+def _range_gap(
+    sp: SourcePartition, known: Remembered, observed: Observed, log: OffsetRange
+) -> Gap | None:
+    position = known.positions[sp]
+    clusters, topics = _ids(sp, known, observed)
     if position < log.earliest:
         return Gap(
             sp,
@@ -171,6 +213,10 @@ def _range_gap(sp: SourcePartition, position: int, log: OffsetRange) -> Gap | No
             position,
             log.earliest,
             f"offsets {position} to {log.earliest - 1} were deleted before they were copied",
+            position,
+            log.earliest - position,
+            clusters,
+            topics,
         )
     if position > log.latest:
         return Gap(
@@ -180,28 +226,46 @@ def _range_gap(sp: SourcePartition, position: int, log: OffsetRange) -> Gap | No
             position,
             f"position {position} is beyond the log's end {log.latest}: the log was truncated, or "
             "the topic is another one",
+            position,
+            None,
+            clusters,
+            topics,
         )
     return None
 
 
 def _vanished(
-    selected: set[SourcePartition], known: Remembered, observed: Observed
+    selected: set[SourcePartition],
+    known: Remembered,
+    observed: Observed,
+    is_selected: Callable[[TopicKey], bool],
 ) -> Iterable[Gap]:
     """Known partitions that are not there any more.
 
     One that is merely no longer selected is no finding: its position stays in the checkpoint.
     """
     routed = {(sp.cluster, sp.topic) for sp in selected}
-    for sp, position in known.positions.items():
+    for sp in known.positions:
         key = (sp.cluster, sp.topic)
-        if sp in selected or sp.cluster not in observed.cluster_ids:
+        if sp in selected or sp.cluster not in observed.cluster_ids or not is_selected(key):
             continue
         if (gap := _identity_gap(sp, known, observed)) is not None:
             if key in routed or gap.kind is GapKind.CLUSTER_CHANGED:
                 yield gap
         elif key not in observed.topic_ids:
             reason = f"topic {sp.topic} does not exist any more"
-            yield Gap(sp, GapKind.TOPIC_GONE, position, None, reason)
+            yield _of_the_old(sp, GapKind.TOPIC_GONE, reason, known, observed)
         elif key in routed:
             reason = f"topic {sp.topic} has no partition {sp.partition} any more"
-            yield Gap(sp, GapKind.TOPIC_RECREATED, position, None, reason)
+            yield _of_the_old(sp, GapKind.TOPIC_RECREATED, reason, known, observed)
+
+
+def _ids(
+    sp: SourcePartition, known: Remembered, observed: Observed
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Cluster ids and topic ids of a partition, each (then, now)."""
+    key = (sp.cluster, sp.topic)
+    return (
+        (known.cluster_ids.get(sp, ""), observed.cluster_ids.get(sp.cluster, "")),
+        (known.topic_ids.get(sp, ""), observed.topic_ids.get(key, "")),
+    )

@@ -11,6 +11,7 @@ from aggregator.config.schema import Config
 from aggregator.model import ClusterFacts, Discovery, Route
 from aggregator.plan.hub_topics import HubTopic
 from aggregator.plan.naming import hub_topic_name, source_topic
+from aggregator.plan.quarantine import quarantine_topic
 from aggregator.plan.selection import Selection
 from aggregator.plan.topic_configs import Contribution
 
@@ -132,7 +133,9 @@ def _match_source(
 
 
 def hub_topic_selected(config: Config, hub_topic: str) -> bool:
-    """Whether any source may have a topic that flows into `hub_topic`."""
+    """Whether records may flow into `hub_topic`: of any source, or into quarantine."""
+    if hub_topic == quarantine_topic(config):
+        return True
     for alias, source in config.sources.items():
         topic = source_topic(config.topics.rename, alias, hub_topic)
         if topic == "" or (topic and Selection.of(source.topics).matches(topic)):

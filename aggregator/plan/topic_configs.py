@@ -17,9 +17,12 @@ HEADER_SLACK_BYTES = 2048
 """Room for the five origin headers: a record of exactly the source's limit grows by them. Keys
 take 71 bytes, a topic name up to 249, numbers up to 45, lengths 20; the rest is for the alias."""
 
+WHOLE_BATCH_BYTES = 131_072
+"""Our producers' batch.size: no batch may exceed the smallest limit of any hub topic."""
+
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 DEFAULT_RETENTION_MS = 604_800_000
-UNLIMITED_AHEAD_MS = 9_223_372_036_854_775_807
+UNLIMITED_MS = 9_223_372_036_854_775_807
 UNLIMITED = -1
 
 MAX_MESSAGE_BYTES = "max.message.bytes"
@@ -28,6 +31,8 @@ RETENTION_BYTES = "retention.bytes"
 CLEANUP_POLICY = "cleanup.policy"
 TIMESTAMP_TYPE = "message.timestamp.type"
 TIMESTAMP_AFTER_MAX = "message.timestamp.after.max.ms"
+TIMESTAMP_BEFORE_MAX = "message.timestamp.before.max.ms"
+COMPRESSION_TYPE = "compression.type"
 RAISE_ONLY = (MAX_MESSAGE_BYTES, RETENTION_MS, RETENTION_BYTES)
 """Never lowered on a hub topic: to lower retention deletes records that arrived already."""
 
@@ -66,7 +71,7 @@ def wanted_configs(
 ) -> WantedConfigs:
     """Configs taken over from the sources' topic-level ones, except those `exclude` matches.
 
-    `max.message.bytes` is in it always (largest effective value plus slack), unless excluded.
+    `max.message.bytes` is in it always (`wanted_message_bytes`), unless excluded.
     """
     excluded = tuple(exclude)
     names = sorted({name for source in sources for name in source.topic.configs})
@@ -96,9 +101,14 @@ def wanted_configs(
     return WantedConfigs(dict(sorted(configs.items())), tuple(warnings))
 
 
-def wanted_message_bytes(sources: Sequence[Contribution]) -> int:
+def needed_message_bytes(sources: Sequence[Contribution]) -> int:
     """The largest effective `max.message.bytes` of the sources, plus room for our headers."""
     return max(source.topic.max_message_bytes for source in sources) + HEADER_SLACK_BYTES
+
+
+def wanted_message_bytes(sources: Sequence[Contribution]) -> int:
+    """What is needed, and at least what makes room for a whole batch of a producer."""
+    return max(needed_message_bytes(sources), WHOLE_BATCH_BYTES)
 
 
 def _resolve(hub_topic: str, name: str, sources: Sequence[Contribution]) -> tuple[str, str]:

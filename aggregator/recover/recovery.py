@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 
-from aggregator.model import Positions, Route
+from aggregator.failpoint import failpoint, passing
+from aggregator.model import OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.recovery import TailPlan, plan_replay, recovered_positions
 from aggregator.recover.replay import missing_rows
-from aggregator.recover.tail import filter_beyond, highest_offsets, read_ranges, to_origins
+from aggregator.recover.tail import (
+    count_below,
+    filter_beyond,
+    highest_offsets,
+    read_ranges,
+    to_origins,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,8 @@ class Recovered:
     found: int = 0
     replayed: int = 0
     seconds: float = 0.0
+    below: Mapping[SourcePartition, int] = field(default_factory=dict)
+    """Of how many offsets that the source has deleted meanwhile the hub holds the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +57,33 @@ class RecoverySettings:
 def recover(
     spark: SparkSession,
     tail: TailPlan,
+    logs: Mapping[SourcePartition, OffsetRange],
     routes: Sequence[Route],
     settings: RecoverySettings,
     progress: Callable[[str], None],
 ) -> Recovered:
     """Make the hub hold every record below the returned positions exactly once.
 
-    Holds when nobody else writes records of these source partitions meanwhile. Work is bounded by
-    the tail. `progress` gets a line per step.
+    Holds when nobody else writes records of these source partitions meanwhile, and for what `logs`
+    says that the sources still hold. Work is bounded by the tail. `progress` gets a line per step.
     """
     began = time.monotonic()
     if not tail.ranges:
         return Recovered(tail.positions)
-    progress(f"reading {tail.offsets} offsets of the hub tail")
     records = read_ranges(spark, tail.ranges, settings.hub_options)
-    found = filter_beyond(to_origins(records), tail.positions).persist(StorageLevel.MEMORY_AND_DISK)
+    quarantine = {route.poison.quarantine for route in routes} - {""}
+    found = filter_beyond(to_origins(records, quarantine), tail.positions, tail.above).persist(
+        StorageLevel.MEMORY_AND_DISK
+    )
     try:
         highest = highest_offsets(found)
-        ranges = plan_replay(tail.positions, {sp: top for sp, (top, _) in highest.items()})
+        failpoint("after-scan")
+        tops = {sp: top for sp, (top, _) in highest.items()}
+        ranges = plan_replay(tail.positions, tops, logs)
+        deleted = {
+            sp: log.earliest for sp, log in logs.items() if tail.positions[sp] < log.earliest
+        }
+        below = count_below(found, deleted) if deleted else {}
         count = sum(number for _, number in highest.values())
         replayed = 0
         if ranges:
@@ -84,15 +102,18 @@ def recover(
                 replayed = missing.count()
                 if replayed:
                     progress(f"writing {replayed} missing records")
-                    missing.write.format("kafka").options(**settings.sink_options).save()
+                    failpoint("before-replay")
+                    with passing("mid-replay"):
+                        missing.write.format("kafka").options(**settings.sink_options).save()
             finally:
                 missing.unpersist()
     finally:
         found.unpersist()
     return Recovered(
-        recovered_positions(tail.positions, ranges),
+        recovered_positions(tail.positions, tops),
         tail.offsets,
         count,
         replayed,
         time.monotonic() - began,
+        below,
     )

@@ -1,6 +1,7 @@
-"""The REST endpoints of a running aggregation, over its latest status; nothing is changed by it.
+"""The REST endpoints of a running aggregation, over its latest status.
 
-`/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own.
+`/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own. Whatever changes
+anything is in `aggregator.serve.control`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ from fastapi.responses import JSONResponse
 from aggregator import __version__
 from aggregator.audit.document import Phase, Status
 from aggregator.audit.lag import LagReport, report_of
+from aggregator.config.mask import masked
+from aggregator.engine.control import Control
+from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
 
 STARTING = "Worker is still starting up."
 READY = "Worker has completed startup and is ready to handle requests."
 
 
-def make_app(holder: StatusHolder, config_view: dict[str, Any]) -> FastAPI:
-    """The app over `holder`; `config_view` is the effective config with its secrets masked."""
+def make_app(
+    holder: StatusHolder, config_view: dict[str, Any], control: Control | None = None
+) -> FastAPI:
+    """The app over `holder`; `config_view` is the effective config with its secrets masked.
+
+    With `control` the instance can be commanded, and its config is the one that is shown.
+    """
     app = FastAPI(title="aggregator", version=__version__, docs_url="/api/docs", redoc_url=None)
 
     @app.get("/")
@@ -50,8 +59,10 @@ def make_app(holder: StatusHolder, config_view: dict[str, Any]) -> FastAPI:
     @app.get("/api/config")
     async def config() -> dict[str, Any]:
         """The effective config, secrets masked."""
-        return config_view
+        return config_view if control is None else masked(control.config)
 
+    if control is not None:
+        add_control(app, control)
     return app
 
 

@@ -10,6 +10,7 @@ import org.apache.kafka.common.header.Header;
 public class OriginTimestampInterceptor implements ProducerInterceptor {
 
     public ProducerRecord onSend(ProducerRecord record) {
+        WriteGuard.check();
         Header origin = record.headers().lastHeader("origin.timestamp");
         if (origin == null) {
             return record;

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from aggregator.model import Positions, Route, SourcePartition
 from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
+from aggregator.stream.poison import to_quarantine, with_poison
 from aggregator.stream.transform import load_transform
 
 BULK_OPTIONS = {
@@ -28,7 +29,27 @@ BULK_OPTIONS = {
 }
 """Options of a Kafka source that reads a known range, where the user set none."""
 
+WAIT_OPTION, REQUEST_OPTION = "kafka.fetch.max.wait.ms", "kafka.request.timeout.ms"
+SHORTEST_WAIT_MS, LONGEST_WAIT_MS = 500, 10_000
+IDLE_FETCHES_PER_SECOND = 400
+"""What 200 partitions do by Kafka's default: of that two cores feel little."""
+
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
+
+
+def live_options(options: Mapping[str, str], partitions: int) -> dict[str, str]:
+    """Options of a Kafka source that reads what comes: those given, and how long a broker may wait.
+
+    Each partition has a consumer, which asks again when the broker has waited so long in vain: with
+    thousands that alone is more than some cores can do. So the more `partitions` are read in all,
+    the longer a broker may wait, and together they ask `IDLE_FETCHES_PER_SECOND` times. With few
+    it is Kafka's default, because a lane whose batch ends drops what it has fetched and not read,
+    and asks anew only when the fetch under way is answered. It stays well below the time in which a
+    request has to be answered.
+    """
+    answered = int(options.get(REQUEST_OPTION, 2 * LONGEST_WAIT_MS))
+    wait = max(SHORTEST_WAIT_MS, partitions * 1000 // IDLE_FETCHES_PER_SECOND)
+    return {WAIT_OPTION: str(min(wait, LONGEST_WAIT_MS, answered // 2)), **options}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +94,27 @@ def read_stream(spark: SparkSession, reading: Reading, options: Mapping[str, str
 
 
 def to_hub_rows(records: DataFrame, reading: Reading, hub_names: Collection[str] = ()) -> DataFrame:
-    """Hub rows of a record frame: looped records dropped, transformed, tagged, routed."""
+    """Hub rows of a record frame: looped records dropped, transformed, routed, tagged.
+
+    Records that a route's limits say the hub would refuse go to the quarantine topic instead, or
+    end the query, as the route says.
+    """
     kept = filter_not_from_hub(records, hub_names)
     if reading.transform:
         kept = load_transform(reading.transform)(kept)
-    return (
-        kept.transform(with_hub_topic, reading.routes)
-        .transform(with_hub_partition, reading.routes)
-        .transform(with_origin_headers, reading.cluster)
-        .select(
-            F.col("hub_topic").alias("topic"),
-            F.col("hub_partition").alias("partition"),
-            "key",
-            "value",
-            "headers",
+    routed = kept.transform(with_hub_topic, reading.routes).transform(
+        with_hub_partition, reading.routes
+    )
+    if any(route.poison.limits for route in reading.routes):
+        routed = routed.transform(with_poison, reading.routes, reading.cluster).transform(
+            to_quarantine, reading.routes, reading.cluster
         )
+    return routed.transform(with_origin_headers, reading.cluster).select(
+        F.col("hub_topic").alias("topic"),
+        F.col("hub_partition").alias("partition"),
+        "key",
+        "value",
+        "headers",
     )
 
 

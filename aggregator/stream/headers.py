@@ -24,11 +24,11 @@ def with_origin_headers(frame: DataFrame, cluster: str) -> DataFrame:
     The record's own headers keep their order, duplicates and null values.
     """
     origin = F.array(
-        _header(ORIGIN_CLUSTER, F.lit(cluster)),
-        _header(ORIGIN_TOPIC, F.col("topic")),
-        _header(ORIGIN_PARTITION, F.col("partition").cast("string")),
-        _header(ORIGIN_OFFSET, F.col("offset").cast("string")),
-        _header(ORIGIN_TIMESTAMP, F.unix_millis("timestamp").cast("string")),
+        header(ORIGIN_CLUSTER, F.lit(cluster)),
+        header(ORIGIN_TOPIC, F.col("topic")),
+        header(ORIGIN_PARTITION, F.col("partition").cast("string")),
+        header(ORIGIN_OFFSET, F.col("offset").cast("string")),
+        header(ORIGIN_TIMESTAMP, F.unix_millis("timestamp").cast("string")),
     )
     # The branch costs less than concat(coalesce(headers, empty), origin): most records have no
     # headers, and then nothing is copied.
@@ -57,5 +57,6 @@ def filter_not_from_hub(frame: DataFrame, hub_names: Collection[str]) -> DataFra
     return frame.filter(~F.coalesce(came_back, F.lit(False)))
 
 
-def _header(key: str, value: Column) -> Column:
+def header(key: str, value: Column) -> Column:
+    """One header as a column: its value is the UTF-8 text of `value`."""
     return F.struct(F.lit(key).alias("key"), value.cast("binary").alias("value"))

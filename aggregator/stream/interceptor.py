@@ -1,7 +1,8 @@
-"""Compiles the one Java class of the project into a jar, with the compiler that ships in pyspark.
+"""Compiles the Java of the project into a jar, with the compiler that ships in pyspark.
 
-Janino is in pyspark's jars because Spark compiles its own plans with it, so a JRE is enough. The
-jar is cached by the content of the source and of the Kafka client it was compiled against.
+Two small classes: the producer interceptor, and the guard that it asks before each record. Janino
+is in pyspark's jars because Spark compiles its own plans with it, so a JRE is enough. The jar is
+cached by the content of the sources and of the Kafka client they were compiled against.
 """
 
 from __future__ import annotations
@@ -17,7 +18,12 @@ import pyspark
 
 from aggregator.errors import JarsError
 
-SOURCE = Path(__file__).with_name("OriginTimestampInterceptor.java")
+SOURCES = tuple(
+    Path(__file__).with_name(name)
+    for name in ("OriginTimestampInterceptor.java", "WriteGuard.java")
+)
+AGAINST = ("spark-core_*.jar", "scala-library-*.jar")
+"""What the sources need beside the Kafka client; the second only to read the first."""
 CLASS_NAME = "aggregator.OriginTimestampInterceptor"
 COMPILER = "org.codehaus.commons.compiler.samples.CompilerDemo"
 COMPILE_TIMEOUT_SECONDS = 120
@@ -29,7 +35,8 @@ def interceptor_jar(cache: Path, kafka_clients: Path, java: str) -> Path:
     `kafka_clients` is the client jar to compile against, `java` the java command. Raises JarsError
     with the compiler's words when it cannot be compiled.
     """
-    identity = hashlib.sha256(SOURCE.read_bytes() + kafka_clients.name.encode()).hexdigest()[:16]
+    content = b"".join(source.read_bytes() for source in SOURCES)
+    identity = hashlib.sha256(content + kafka_clients.name.encode()).hexdigest()[:16]
     jar = cache / f"aggregator-interceptor-{identity}.jar"
     if jar.exists():
         return jar
@@ -50,14 +57,15 @@ def interceptor_jar(cache: Path, kafka_clients: Path, java: str) -> Path:
 def _compile(classes: Path, kafka_clients: Path, java: str) -> None:
     shipped = Path(pyspark.__file__).parent / "jars"
     compiler = [*shipped.glob("janino-*.jar"), *shipped.glob("commons-compiler-*.jar")]
+    against = [kafka_clients, *(jar for name in AGAINST for jar in shipped.glob(name))]
     done = subprocess.run(
         [
             java,
             *("-cp", os.pathsep.join(map(str, compiler))),
             COMPILER,
             *("-d", str(classes)),
-            *("-classpath", str(kafka_clients)),
-            str(SOURCE),
+            *("-classpath", os.pathsep.join(map(str, against))),
+            *map(str, SOURCES),
         ],
         capture_output=True,
         text=True,

@@ -8,13 +8,11 @@ at-least-once and in order per source partition and hub partition.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 from pyspark.errors import StreamingQueryException
@@ -23,10 +21,28 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Positions
-from aggregator.stream.drain import end_after_batch, ended_cleanly, wait_for_end, wait_for_job
-from aggregator.stream.frames import BULK_OPTIONS, Reading, parse_offsets, read_stream, to_hub_rows
+from aggregator.plan.lanes import batch_seconds
+from aggregator.plan.pace import LIMITED_BATCH_SECONDS, lane_trigger, limited, offsets_per_batch
+from aggregator.stream.drain import (
+    end_after_batch,
+    ended_cleanly,
+    stop_now,
+    wait_for_end,
+    wait_for_job,
+)
+from aggregator.stream.folder import ScratchFolder
+from aggregator.stream.frames import (
+    BULK_OPTIONS,
+    Reading,
+    live_options,
+    parse_offsets,
+    read_stream,
+    to_hub_rows,
+)
+from aggregator.stream.scratch import end_offsets, last_ended
 
 IDLE_PATIENCE_SECONDS = 1.0
+STOP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +61,15 @@ class BatchEnd:
 
 @dataclass(frozen=True, slots=True)
 class LaneSettings:
-    """All that a lane's query needs beside its readings."""
+    """All that a lane's query needs beside its readings.
+
+    `limits` are records per second of a source, `partitions` how many of a source are read in all.
+    """
 
     trigger: str
     interval_seconds: float
+    limits: Mapping[str, int]
+    partitions: Mapping[str, int]
     max_offsets: int
     hub_names: tuple[str, ...]
     source_options: Mapping[str, Mapping[str, str]]
@@ -65,7 +86,7 @@ class LaneQuery:
         generation: int,
         readings: Sequence[Reading],
         query: StreamingQuery,
-        scratch: Path,
+        folder: ScratchFolder,
         realtime: bool,
     ) -> None:
         self._spark = spark
@@ -73,9 +94,10 @@ class LaneQuery:
         self.generation = generation
         self._readings = tuple(readings)
         self._query = query
-        self._scratch = scratch
+        self._folder, self._scratch = folder, folder.path
         self._realtime = realtime
         self._seen = -1
+        self._killed = False
 
     @classmethod
     def start(
@@ -86,15 +108,19 @@ class LaneQuery:
         readings: Sequence[Reading],
         settings: LaneSettings,
     ) -> LaneQuery:
-        """Start the lane's query from the positions in `readings`. Returns when it is launched."""
-        scratch = Path(tempfile.mkdtemp(prefix=f"aggregator-{lane.name}-"))
+        """Start the lane's query from the positions in `readings`. Returns when it is launched.
+
+        Raises AggregatorError when there is no place for its scratch folder, and what Spark raises.
+        """
+        folder = ScratchFolder.make(lane.name)
+        trigger = lane_trigger(lane, settings.trigger, settings.limits)
         name = f"{lane.name}-{generation}"
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
         rows = reduce(
             DataFrame.unionByName,
             (
                 to_hub_rows(
-                    read_stream(spark, reading, _reader_options(reading, settings)),
+                    read_stream(spark, reading, _reader_options(reading, settings, trigger)),
                     reading,
                     settings.hub_names,
                 )
@@ -107,21 +133,22 @@ class LaneQuery:
             .options(**settings.sink_options)
             # A producer of its own: the cached one of an older generation may still hold records.
             .option("kafka.client.id", client_id(lane.name, generation))
-            .option("checkpointLocation", scratch.as_uri())
+            .option("checkpointLocation", folder.path.as_uri())
         )
-        if settings.trigger == "realtime":
-            writer = writer.outputMode("update").trigger(**_realtime(settings.interval_seconds))
-        elif settings.trigger == "available-now":
+        if trigger == "realtime":
+            writer = writer.outputMode("update").trigger(
+                **_realtime(batch_seconds(generation, settings.interval_seconds))
+            )
+        elif trigger == "available-now":
             writer = writer.trigger(availableNow=True)
-        return cls(
-            spark,
-            lane,
-            generation,
-            readings,
-            writer.start(),
-            scratch,
-            settings.trigger == "realtime",
-        )
+        elif limited(lane, settings.limits):
+            writer = writer.trigger(processingTime=f"{LIMITED_BATCH_SECONDS} seconds")
+        try:
+            query = writer.start()
+        except BaseException:
+            folder.remove()
+            raise
+        return cls(spark, lane, generation, readings, query, folder, trigger == "realtime")
 
     @property
     def active(self) -> bool:
@@ -138,59 +165,83 @@ class LaneQuery:
 
         Batches in between may be passed over: positions only grow, so the newest says it all.
         """
-        progress = self._query.lastProgress
-        if progress is None:
+        ended = last_ended(self._scratch)
+        progress = self._query._jsq.lastProgress()
+        batch = -1 if progress is None else int(progress.batchId())
+        if ended is not None and batch < ended and self._is_over():
+            return self._untold(ended)
+        # Its text only when there is news: this is asked several times a second for each lane.
+        if batch <= self._seen:
             return None
-        facts = json.loads(progress.json)
-        batch = int(facts["batchId"])
-        if batch <= self._seen or len(facts["sources"]) != len(self._readings):
+        facts = json.loads(progress.json())
+        if len(facts["sources"]) != len(self._readings):
             return None
         offsets = [source.get("endOffset") for source in facts["sources"]]
         if any(offset is None for offset in offsets):
             return None
         self._seen = batch
         started = round(datetime.fromisoformat(facts["timestamp"]).timestamp() * 1000)
-        positions = Positions()
-        for reading, offset in zip(self._readings, offsets, strict=True):
-            positions = positions.merged(parse_offsets(reading, _as_text(offset)))
         return BatchEnd(
             batch,
             started,
             started + int(facts["durationMs"].get("triggerExecution", 0)),
             int(facts["numInputRows"]),
-            positions,
+            self._positions([_as_text(offset) for offset in offsets]),
         )
+
+    def _is_over(self) -> bool:
+        # Not `active`, which a drain makes false while the last batch still runs.
+        return (
+            self._killed or not self._query._jsq.streamingQuery().queryExecutionThread().isAlive()
+        )
+
+    def _untold(self, batch: int) -> BatchEnd | None:
+        """The end of a batch that the query, which is over, has not told in its progress."""
+        if batch <= self._seen:
+            return None
+        self._seen = batch
+        now = time.time_ns() // 1_000_000
+        return BatchEnd(batch, now, now, 0, self._positions(end_offsets(self._scratch, batch)))
+
+    def _positions(self, offsets: Sequence[str]) -> Positions:
+        positions = Positions()
+        for reading, offset in zip(self._readings, offsets, strict=True):
+            positions = positions.merged(parse_offsets(reading, offset))
+        return positions
 
     def drain(self, timeout_seconds: float, tick: Callable[[], None] = lambda: None) -> bool:
         """Let the running batch end, start no other, and return True when that came to pass.
 
         After True, the last `new_batch` holds exactly what was written. False: the batch failed or
-        did not end in time, and the query was killed; what it wrote is then unknown. `tick` is
-        called now and then while waiting.
+        did not end in time, and the query was killed; what it wrote is then unknown. A query that
+        waits for a source between two batches is killed at once, which is clean. `tick` is called
+        now and then while waiting.
         """
         # An idle micro-batch query has no job to wait for; a real-time one always has.
         idle = None if self._realtime else IDLE_PATIENCE_SECONDS
-        wait_for_job(self._spark, self._query, timeout_seconds, tick, idle)
+        wait_for_job(self._spark, self._query, self._scratch, timeout_seconds, tick, idle)
         end_after_batch(self._spark, self._query)
         try:
-            ended = wait_for_end(self._query, timeout_seconds, tick)
+            ended = wait_for_end(self._query, self._scratch, timeout_seconds, tick)
         except StreamingQueryException:
             # The reason stays readable through failure().
             return False
         if not ended:
             self.kill()
-        return ended and ended_cleanly(self._query)
+        return ended_cleanly(self._query, self._scratch)
 
     def kill(self) -> None:
-        """Stop at once, in the middle of a batch. Spark may leave a producer's buffer behind."""
-        try:
-            self._query.stop()
-        except Exception as error:
-            raise AggregatorError(f"lane {self.lane.name} does not stop: {error}") from error
+        """Stop at once, in the middle of a batch. Spark may leave a producer's buffer behind.
+
+        Raises AggregatorError when it goes on.
+        """
+        self._killed = stop_now(self._query, STOP_SECONDS)
+        if not self._killed:
+            raise AggregatorError(f"lane {self.lane.name} does not stop within {STOP_SECONDS:g} s")
 
     def close(self) -> None:
         """Remove the scratch folder; call it when the query has ended."""
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._folder.remove()
 
 
 def client_id(lane: str, generation: int) -> str:
@@ -198,11 +249,15 @@ def client_id(lane: str, generation: int) -> str:
     return f"aggregator-{lane}-{generation}"
 
 
-def _reader_options(reading: Reading, settings: LaneSettings) -> dict[str, str]:
+def _reader_options(reading: Reading, settings: LaneSettings, trigger: str) -> dict[str, str]:
     options = settings.source_options[reading.cluster]
-    if settings.trigger == "realtime":
-        return dict(options)
-    return {**BULK_OPTIONS, **options, "maxOffsetsPerTrigger": str(settings.max_offsets)}
+    if trigger == "realtime":
+        return live_options(options, sum(settings.partitions.values()))
+    most, alias = settings.max_offsets, reading.cluster
+    if alias in settings.limits:
+        own, of_all = len(reading.positions), settings.partitions.get(alias, 0)
+        most = min(most, offsets_per_batch(settings.limits[alias], own, of_all))
+    return {**BULK_OPTIONS, **options, "maxOffsetsPerTrigger": str(most)}
 
 
 def _realtime(interval_seconds: float) -> dict[str, Any]:

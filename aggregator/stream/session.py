@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError
+from aggregator.stream.classes import archive_options
+from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
 from aggregator.stream.producers import CACHE_SETTINGS
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -27,6 +28,12 @@ ENFORCED = {
 }
 """Settings a user cannot change."""
 
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
+RECORDER = "StartFlightRecording"
+
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -37,6 +44,14 @@ DEFAULTS = {
     # Real-time batches may be shorter than Spark's five seconds.
     "spark.sql.streaming.realTimeMode.minBatchDuration": "1000",
     "spark.sql.streaming.stopTimeout": "10000",
+    # What a query notes at each batch's end is scratch, by plain files: with checksums, and through
+    # Hadoop's FileContext, Java starts some twenty programs (chmod, readlink) at each batch's end.
+    "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # Of a query's own notes we read the newest.
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    # By default one for each slot: 1024 threads and 100 MB that nothing uses.
+    "spark.rpc.netty.dispatcher.numThreads": "8",
     **CACHE_SETTINGS,
     # Spark's own pattern does not know that a JAAS config holds a password.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential|pem",
@@ -44,9 +59,7 @@ DEFAULTS = {
 """Settings a user may change under `spark.conf`."""
 
 
-def session_conf(
-    config: Config, master: str, jars: Sequence[Path], partitions: int
-) -> dict[str, str]:
+def session_conf(config: Config, master: str, driver: Driver, partitions: int) -> dict[str, str]:
     """Every Spark setting of the session, as name -> value.
 
     `master` is a master URL (never `auto`), `partitions` how many source partitions are expected:
@@ -62,9 +75,17 @@ def session_conf(
         "spark.app.name": f"aggregator-{config.name}",
         "spark.master": master,
         "spark.jars": ",".join(
-            filter(None, [*map(str, jars), config.spark.conf.get("spark.jars")])
+            filter(None, [*map(str, driver.jars), config.spark.conf.get("spark.jars")])
         ),
-        "spark.driver.extraJavaOptions": f"{log4j} {extra}".strip(),
+        # As well: the class loader of `spark.jars` has no part in the archive.
+        CLASS_PATH: os.pathsep.join(map(str, driver.class_path)),
+        # Java 17 ends itself when it is to record a flight and starts from such an archive.
+        "spark.driver.extraJavaOptions": " ".join(
+            filter(
+                None,
+                [log4j, "" if RECORDER in extra else archive_options(driver.archive), extra],
+            )
+        ),
     }
 
 
@@ -73,11 +94,7 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
 
     Raises AggregatorError when an open session does not have the enforced ones.
     """
-    os.environ["JAVA_HOME"] = str(java_home)
-    # Spark looks the host name up to find its address; loopback is right for a local master, and
-    # keeps a start from waiting for a name server.
-    if conf["spark.master"].startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    start_jvm(conf, java_home)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

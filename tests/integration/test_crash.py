@@ -11,17 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from aggregator.audit.document import RecoveryStatus
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.model import Positions, SourcePartition
 from support.clusters import ClusterFactory
+from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -143,7 +140,7 @@ def test_holes_in_the_hub_are_filled_in_order_and_foreign_records_do_no_harm(
         {"eu": source(source_a, unique)},
         topics={"partitions": 4, "rename": "${topic}.torn"},
     )
-    crash_at_zero(config, unique, partitions=2)
+    crash_at_zero(config, unique, {"eu": 2})
     result = catch_up(config)
     assert (result.exit_code, result.problems) == (0, ())
     recovery = recovery_of(result.status.recovery)
@@ -176,7 +173,7 @@ def test_of_a_compacted_hub_topic_only_the_newest_of_a_key_is_replayed(
     create_topic(hub.bootstrap_servers, unique, partitions=1, config={"cleanup.policy": "compact"})
     # Offset 0 (key a) was compacted away, as 2 replaced it; offset 1 (key b) never arrived.
     write_again(hub, unique, [with_origin(records[at], "eu") for at in (2, 3)])
-    crash_at_zero(config, unique, partitions=1)
+    crash_at_zero(config, unique, {"eu": 1})
     result = catch_up(config)
     assert result.exit_code == 0
     assert recovery_of(result.status.recovery).replayed == 1
@@ -193,41 +190,6 @@ def fill(cluster: EmbeddedCluster, topic: str, keys: Sequence[str]) -> list[Reco
         [NewRecord(b"%d" % number, key.encode()) for number, key in enumerate(keys)],
     )
     return read_topic(cluster.bootstrap_servers, topic)
-
-
-def with_origin(record: Record, alias: str) -> Record:
-    """A source record as the hub would hold it."""
-    values = (alias, record.topic, record.partition, record.offset, record.timestamp)
-    names = ("cluster", "topic", "partition", "offset", "timestamp")
-    origin = tuple(
-        (f"origin.{name}", str(value).encode()) for name, value in zip(names, values, strict=True)
-    )
-    return record._replace(headers=record.headers + origin)
-
-
-def write_again(cluster: EmbeddedCluster, topic: str, records: Sequence[Record]) -> None:
-    """Write hub records as they were, each to the partition it was in."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
-    for record in records:
-        producer.produce(
-            topic,
-            record.value,
-            record.key,
-            record.partition,
-            timestamp=record.timestamp,
-            headers=list(record.headers),
-        )
-    assert producer.flush(60) == 0
-
-
-def crash_at_zero(config: Config, topic: str, partitions: int) -> None:
-    """The checkpoint of a run that was killed before its first batch ended."""
-    table = CheckpointTable.create(config.checkpoint.path)
-    table.claim_epoch("somebody who is gone")
-    positions = {SourcePartition("eu", topic, partition): 0 for partition in range(partitions)}
-    table.append(
-        Checkpoint("eu", 1, -1, Positions(positions), hub_ends={}, snapshot_at_ms=0, clean=False)
-    )
 
 
 def recovery_of(recovery: RecoveryStatus | None) -> RecoveryStatus:

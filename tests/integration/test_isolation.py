@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from pathlib import Path
 
 import pytest
@@ -11,11 +13,14 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic
 from support.clusters import ClusterFactory
 from support.load import load
-from support.reading import wait_until_topic_has
+from support.reading import wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
+from support.silence import listening
 from support.verdict import assert_copied
 
 STEPS = 4
+PAUSED_SECONDS = 20.0
+LOG = logging.getLogger(__name__)
 
 
 @pytest.mark.timeout(600)
@@ -66,4 +71,57 @@ def test_a_hung_source_does_not_stop_the_others(
         {"eu": (source_a.bootstrap_servers, unique), "us": (mute.bootstrap_servers, unique)},
         (hub.bootstrap_servers, unique),
         at_least=STEPS * 3_000,
+    )
+
+
+@pytest.mark.timeout(600)
+def test_a_hung_source_is_taken_out_of_the_lane_it_shares_and_joins_it_again(
+    source_a: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    mute = cluster_factory("mute-shared")
+    create_topic(source_a.bootstrap_servers, unique, partitions=4)
+    create_topic(mute.bootstrap_servers, unique, partitions=2)
+    config = make_config(
+        hub,
+        tmp_path,
+        {"eu": source(source_a, unique), "us": source(mute, unique)},
+        topics={"partitions": 4},
+        stream={"lanes": 1},
+        supervision={"connect_timeout": "3s"},
+        api={"listen": "off"},
+    )
+
+    def lane_of(alias: str) -> set[str]:
+        parts = running.status.partitions
+        return {part.lane for part in parts if part.cluster == alias and part.lane}
+
+    with load([source_a, mute], unique), run_in_background(config) as running:
+        wait_until_topic_has(hub.bootstrap_servers, unique, 5_000)
+        assert lane_of("eu") == lane_of("us") == {"shared-1"}
+        with listening(hub.bootstrap_servers, unique, 4) as arrivals:
+            mute.brokers[0].pause()
+            paused_at = time.monotonic()
+            try:
+                running.wait_for(lambda: "source_out" in running.kinds(), "it is taken out")
+                # The lane goes on without it, for as long as it is away.
+                wait_for(lambda: time.monotonic() - paused_at > PAUSED_SECONDS, "it is paused")
+                seen = arrivals.records
+                wait_for(lambda: arrivals.records > seen + 2_000, "the other goes on")
+            finally:
+                mute.brokers[0].resume()
+            silence = arrivals.silence("eu")
+            LOG.warning("longest silence of the other source: %.1f s", silence)
+            assert silence < PAUSED_SECONDS / 2
+            running.wait_for(lambda: "source_back" in running.kinds(), "it is back")
+            running.wait_for(lambda: lane_of("us") == {"catchup-us"}, "it catches up")
+            running.wait_for(lambda: lane_of("us") == lane_of("eu"), "it shares a lane again")
+    assert catch_up(config).exit_code == 0
+    assert_copied(
+        {"eu": (source_a.bootstrap_servers, unique), "us": (mute.bootstrap_servers, unique)},
+        (hub.bootstrap_servers, unique),
+        at_least=20_000,
     )

@@ -112,7 +112,7 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_
     held = {
         (part.topic, part.partition): part.reason
         for part in result.status.partitions
-        if part.state is PartitionState.HELD
+        if part.state is PartitionState.QUARANTINED
     }
     assert held.keys() == {(trimmed, 0), (anew, 0), (anew, 1)}
     assert "offsets 20 to 29 were deleted" in held[trimmed, 0]

@@ -13,7 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from aggregator.model import Positions, Route, SourcePartition
 from aggregator.plan.murmur2 import partition_for_key
-from aggregator.stream.frames import Reading, parse_offsets, plan_readings, to_hub_rows
+from aggregator.stream.frames import (
+    Reading,
+    live_options,
+    parse_offsets,
+    plan_readings,
+    to_hub_rows,
+)
 from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.transform import RECORD_SCHEMA
@@ -212,3 +218,17 @@ def test_offsets_of_a_reading_become_positions() -> None:
         }
     )
     assert parse_offsets(reading, None) == Positions()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "wait"), [(0, 500), (200, 500), (1_000, 2_500), (100_000, 10_000)]
+)
+def test_the_more_partitions_the_longer_a_broker_may_wait(partitions: int, wait: int) -> None:
+    assert live_options({"a": "b"}, partitions) == {"a": "b", "kafka.fetch.max.wait.ms": str(wait)}
+
+
+def test_a_fetch_does_not_wait_beyond_the_time_for_an_answer_nor_against_the_users_will() -> None:
+    short = {"kafka.request.timeout.ms": "8000"}
+    assert live_options(short, 100_000)["kafka.fetch.max.wait.ms"] == "4000"
+    given = {"kafka.fetch.max.wait.ms": "7"}
+    assert live_options(given, 100_000) == given

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from aggregator.config.schema import Config
 from aggregator.errors import JarsError
 from aggregator.jars import jars, java_command
+from aggregator.stream.driver import Driver
 from aggregator.stream.interceptor import interceptor_jar
 from aggregator.stream.session import ENFORCED, session_conf
 from support.sessions import plain_config
@@ -36,15 +37,27 @@ def test_a_user_changes_defaults_and_not_what_is_enforced() -> None:
         "spark.driver.memory": "7g",
         "spark.driver.extraJavaOptions": "-Dmine=1",
     }
-    conf = session_conf(with_conf(**mine), "local[9]", [Path("/x/a.jar"), Path("b.jar")], 900)
+    found = (Path("/x/a.jar"), Path("b.jar"))
+    driver = Driver(Path("/java"), found, (*found, Path("mine.jar")), Path("/cache/classes.jsa"))
+    conf = session_conf(with_conf(**mine), "local[9]", driver, 900)
     assert conf["spark.task.maxFailures"] == "1"
     assert conf["spark.driver.memory"] == "7g"
     assert "-Dlog4j2.configurationFile=" in conf["spark.driver.extraJavaOptions"]
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
+    assert "-XX:SharedArchiveFile=/cache/classes.jsa" in conf["spark.driver.extraJavaOptions"]
     assert conf["spark.jars"] == "/x/a.jar,b.jar"
+    assert conf["spark.driver.extraClassPath"] == "/x/a.jar:b.jar:mine.jar"
     assert (conf["spark.master"], conf["spark.app.name"]) == ("local[9]", "aggregator-central")
     # An idle consumer above the capacity would be closed and opened at every batch.
     assert int(conf["spark.kafka.consumer.cache.capacity"]) == 1800
+
+
+def test_a_flight_recording_starts_without_the_archive() -> None:
+    # Java 17 aborts when it has both.
+    driver = Driver(Path("/java"), (), (), Path("/cache/classes.jsa"))
+    mine = {"spark.driver.extraJavaOptions": "-XX:StartFlightRecording=filename=/x.jfr"}
+    options = session_conf(with_conf(**mine), "local[9]", driver, 9)
+    assert "SharedArchiveFile" not in options["spark.driver.extraJavaOptions"]
 
 
 def test_the_interceptor_is_compiled_once(tmp_path: Path) -> None:

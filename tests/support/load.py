@@ -11,13 +11,12 @@ from confluent_kafka import Producer
 
 from aggregator.embedded.cluster import EmbeddedCluster
 
-RECORDS_PER_TURN = 20
 TURN_SECONDS = 0.02
 
 
 @contextmanager
-def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
-    """About 1,000 records a second into each cluster, until the block ends; all acknowledged."""
+def load(clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000) -> Iterator[None]:
+    """So many records a second into each cluster, until the block ends; all acknowledged."""
     stop = threading.Event()
     left: list[int] = []
 
@@ -28,7 +27,7 @@ def load(clusters: list[EmbeddedCluster], topic: str) -> Iterator[None]:
         number = 0
         while not stop.is_set():
             began = time.monotonic()
-            for _ in range(RECORDS_PER_TURN):
+            for _ in range(round(per_second * TURN_SECONDS)):
                 producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.

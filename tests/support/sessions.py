@@ -9,8 +9,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.jars import cache_folder, jars, java_command, java_home
-from aggregator.stream.interceptor import interceptor_jar
+from aggregator.stream.driver import prepare_driver
 from aggregator.stream.session import build_session, session_conf
 
 
@@ -28,11 +27,8 @@ def plain_config() -> Config:
 @contextmanager
 def running_session() -> Iterator[SparkSession]:
     """A session with every jar of a run; stopped with the block."""
-    paths = jars("spark")
-    clients = next(path for path in paths if path.name.startswith("kafka-clients-"))
-    extra = interceptor_jar(cache_folder(), clients, java_command())
-    conf = session_conf(plain_config(), "local[2]", [*paths, extra], 2)
-    session = build_session(conf, java_home())
+    driver = prepare_driver(plain_config(), lambda _: None)
+    session = build_session(session_conf(plain_config(), "local[2]", driver, 2), driver.java_home)
     try:
         yield session
     finally:

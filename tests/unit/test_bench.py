@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import write
+from bench.__main__ import new_files, write
 from bench.load import Values
 from bench.measure import (
+    LOOP,
     OURS,
     THEIRS,
+    THEIRS_DEFAULTS,
     Check,
-    Result,
+    Goal,
+    Outcome,
     Run,
     Sample,
     Spread,
@@ -23,24 +26,30 @@ from bench.measure import (
     record_id,
     spread,
     throughput,
-    to_json,
-    to_markdown,
 )
+from bench.report import Result, to_json, to_markdown
 from bench.tools import described
+from bench.works import WORKS, Kind, chosen
 
 GOOD = Check(4, 4, 0, 0, 0)
 RUNS = [
-    Run("throughput", OURS, 1, 1.5, {"records_per_second": 3000.0}, {}, GOOD),
-    Run("throughput", THEIRS, 1, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
-    Run("throughput", OURS, 2, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
-    Run("throughput", THEIRS, 2, 0.5, failure="ended by itself with code 1"),
+    Run("copy-1k", OURS, 1, 1.5, {"records_per_second": 3000.0}, {}, GOOD),
+    Run("copy-1k", THEIRS, 1, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
+    Run("copy-1k", OURS, 2, 0.5, {"records_per_second": 1000.0}, {}, GOOD),
+    Run("copy-1k", THEIRS, 2, 0.5, failure="ended by itself with code 1"),
 ]
-RESULT = Result("2026-01-31", {"cores": 2}, {THEIRS: "4.3.1"}, {"size": 100}, described(), RUNS)
+WORK = WORKS["copy-1k"]
+RESULT = Result("2026-01-31", {"cores": 2}, {THEIRS: "4.3.1"}, [WORK], described(WORK), RUNS)
 
 
 def test_throughput_counts_from_the_first_record_to_the_last() -> None:
-    samples = [Sample(0, 0), Sample(9, 0), Sample(10, 100), Sample(11, 600), Sample(12, 1100)]
-    assert throughput(samples, 1100) == {"records_per_second": 500, "startup_seconds": 10}
+    samples = [Sample(0, 0), Sample(9, 0, 5), Sample(10, 100, 6), Sample(11, 600), Sample(12, 1100)]
+    samples[-1] = samples[-1]._replace(cpu=9)
+    assert throughput(samples, 1100) == {
+        "records_per_second": 500,
+        "cpu_per_million": 3000,
+        "startup_seconds": 10,
+    }
 
 
 @pytest.mark.parametrize(
@@ -83,8 +92,8 @@ def test_the_check_names_what_is_missing_twice_and_strange() -> None:
 
 
 def test_failed_runs_do_not_count() -> None:
-    ours = spread(RUNS, "throughput", OURS, "records_per_second")
-    theirs = spread(RUNS, "throughput", THEIRS, "records_per_second")
+    ours = spread(RUNS, "copy-1k", OURS, "records_per_second")
+    theirs = spread(RUNS, "copy-1k", THEIRS, "records_per_second")
     assert ours == Spread(2000, 1000, 3000, 2)
     assert theirs == Spread(1000, 1000, 1000, 1)
     assert ratio(ours, theirs) == 2
@@ -93,12 +102,41 @@ def test_failed_runs_do_not_count() -> None:
 
 def test_both_result_files_say_the_figures_and_the_failures(tmp_path: Path) -> None:
     page, tree = to_markdown(RESULT), json.loads(to_json(RESULT))
-    assert "| 2,000 (1,000 - 3,000; 2) | 1,000 (1,000 - 1,000; 1) | 2.00 | higher |" in page
+    assert (
+        "| 2,000 (1,000 - 3,000; 2) | 1,000 (1,000 - 1,000; 1) | - | - | 2.00 | - | - | higher |"
+        in page
+    )
     assert "round 2, MirrorMaker 2: ended by itself with code 1" in page
-    assert "smoke result" in page
-    assert tree["summary"]["throughput"]["records_per_second"]["ratio"] == 2
+    assert f"| {THEIRS} | 2.00 | at least 2 | yes |" in page
+    assert f"| {LOOP} | - | at least 0.75 | not measured |" in page
+    ratios = tree["summary"]["copy-1k"]["records_per_second"]["ratios"]
+    assert ratios == {THEIRS: 2, LOOP: None, THEIRS_DEFAULTS: None}
     assert len(tree["runs"]) == len(RUNS)
     assert tree["settings"][THEIRS]["hub.producer.acks"] == "all"
-    first, second = write(RESULT, tmp_path), write(RESULT, tmp_path)
-    assert [path.name for path in first] == ["bench-2026-01-31.md", "bench-2026-01-31.json"]
-    assert second[0].name == "bench-2026-01-31-2.md"
+    assert tree["settings"][THEIRS]["hub.producer.compression.type"] == "none"
+    paths = new_files(tmp_path, "2026-01-31")
+    write(RESULT, paths)
+    assert [path.name for path in paths] == ["bench-2026-01-31.md", "bench-2026-01-31.json"]
+    assert new_files(tmp_path, "2026-01-31")[0].name == "bench-2026-01-31-2.md"
+
+
+def test_a_goal_is_reached_from_its_own_side() -> None:
+    more, less = Goal("records_per_second", THEIRS, 2.0), Goal("p99_ms", THEIRS, 0.5)
+    assert (more.reached(2.0), more.reached(1.9)) == (True, False)
+    assert (less.reached(0.5), less.reached(0.6)) == (True, False)
+
+
+def test_works_are_chosen_by_name_and_by_group_and_can_be_made_smaller() -> None:
+    found = chosen(["copy", "copy-1k", "idle"], records=10, rate=None)
+    assert [work.name for work in found] == ["copy-1k", "copy-100", "copy-json", "idle"]
+    assert {work.records for work in found} == {10}
+    assert {work.kind for work in chosen(["all"])} == set(Kind)
+    with pytest.raises(ValueError, match="'cpoy' is no work; there are all, copy, flow"):
+        chosen(["cpoy"])
+
+
+def test_only_who_promises_less_may_double() -> None:
+    twice = Check(4, 4, 0, 1, 0)
+    assert Outcome({}, {}, twice).failure
+    assert not Outcome({}, {}, twice, doubles_allowed=True).failure
+    assert Outcome({}, {}, Check(4, 3, 1, 0, 0), doubles_allowed=True).failure

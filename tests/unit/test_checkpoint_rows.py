@@ -71,7 +71,7 @@ def what_counts(state: State) -> dict[SourcePartition, object]:
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(commits(), st.randoms())
 def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):  # type: ignore[no-untyped-def]
     shuffled = list(found)
@@ -90,7 +90,7 @@ def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):
     assert state.clean == (not state.unclean)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(commits(), commits())
 def test_applying_one_by_one_is_applying_all(first, second):  # type: ignore[no-untyped-def]
     state = State()
@@ -99,7 +99,7 @@ def test_applying_one_by_one_is_applying_all(first, second):  # type: ignore[no-
     assert state == State().apply(*first, *second)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(commits())
 def test_rows_and_back(found):  # type: ignore[no-untyped-def]
     table = pa.concat_tables([to_table([commit], 1_700_000_000_000) for commit in found])
@@ -114,7 +114,7 @@ def test_rows_and_back(found):  # type: ignore[no-untyped-def]
         assert all(commit.cluster_ids[alias] == value for alias, value in back.cluster_ids.items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(commits())
 def test_only_the_latest_rows_are_needed(found):  # type: ignore[no-untyped-def]
     table = pa.concat_tables([to_table([commit], 0) for commit in found])
@@ -123,7 +123,7 @@ def test_only_the_latest_rows_are_needed(found):  # type: ignore[no-untyped-def]
     assert state_from(table) == whole
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(commits(), st.sets(st.sampled_from(PARTITIONS)))
 def test_a_full_commit_says_what_all_before_it_say(found, without):  # type: ignore[no-untyped-def]
     state = State().apply(*found)

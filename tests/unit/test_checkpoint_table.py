@@ -56,6 +56,26 @@ def log_files(path: Path) -> list[Path]:
     return sorted((path / "checkpoints" / "_delta_log").glob("*.json"))
 
 
+def test_several_in_one_commit_keep_their_own_bounds(tmp_path: Path) -> None:
+    table = writer(tmp_path)
+    table.append(commit(5, "eu"))
+    done = table.append(commit(7, "us", clean=True), commit(8, "ap"))
+    assert done.seq == table.load().seq == 3
+    assert table.version == 3
+    state = loaded(tmp_path)
+    assert {(sp.cluster, entry.position, entry.seq) for sp, entry in state.entries.items()} == {
+        ("eu", 5, 2),
+        ("us", 7, 3),
+        ("ap", 8, 3),
+    }
+    assert {sp.cluster for sp in state.unclean} == {"eu", "ap"}
+    ends = {sp.cluster: entry.snapshot.hub_ends for sp, entry in state.entries.items()}
+    assert ends["us"] == commit(7).hub_ends
+    assert ends["ap"] == commit(8).hub_ends
+    with pytest.raises(CheckpointError, match="without any position"):
+        table.append(commit(9), commit(9, "us", partitions=0))
+
+
 def test_nothing_there_is_none_and_create_makes_a_plain_table(tmp_path: Path) -> None:
     assert CheckpointTable.open(str(tmp_path / "state")) is None
     assert not (tmp_path / "state").exists()
@@ -327,6 +347,16 @@ def test_what_the_os_says_becomes_a_fix(number: int, fix: str) -> None:
         with expected as caught, translated("/x", "written"):
             raise error
         assert not isinstance(caught.value, CheckpointConflictError)
+
+
+def test_the_same_error_is_told_in_the_same_words_at_each_try() -> None:
+    def told(file: str) -> str:
+        with pytest.raises(CheckpointError) as failed, translated("/state", "written"):
+            raise OSError(f"Unable to open file /state/checkpoints/{file}.parquet#1: (os error 1)")
+        return str(failed.value)
+
+    assert told("part-00000-80ca.snappy") == told("part-00000-22a4.snappy")
+    assert "Unable to open file (a new one): (os error 1)" in told("part-00000-80ca.snappy")
 
 
 def test_a_file_uri_is_a_local_path(tmp_path: Path) -> None:

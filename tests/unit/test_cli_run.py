@@ -16,6 +16,7 @@ import pytest
 
 from aggregator.cli.logs import event_log
 from aggregator.cli.run import in_thread
+from aggregator.cli.signals import reload_on_hangup
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
 from aggregator.config import load_text
 from aggregator.config.schema import Config
@@ -90,6 +91,58 @@ def test_one_signal_that_is_delivered_twice_is_one(
     program.send_signal(signal.SIGTERM)
     out, _ = program.communicate(timeout=30)
     assert (program.returncode, out) == (0, "clean\n")
+
+
+HANGUP = """
+import signal, sys, threading
+from aggregator.cli.logs import event_log
+from aggregator.cli.signals import reload_on_hangup
+from aggregator.errors import ConfigError, Problem
+
+again, asked = threading.Event(), []
+
+def reload():
+    asked.append(1)
+    again.set()
+    if len(asked) == 1:
+        raise ConfigError([Problem("nix", "is unknown")])
+
+# Whoever runs the tests may ignore it, as nohup does, and that is inherited.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+with reload_on_hangup(reload, event_log(str)):
+    print("ready", flush=True)
+    while len(asked) < 2:
+        again.wait()
+        again.clear()
+print("reloaded", flush=True)
+"""
+
+
+def test_a_hangup_has_the_config_read_again_and_a_bad_one_ends_nothing() -> None:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", HANGUP], stdout=pipe, stderr=pipe, text=True
+    ) as program:
+        try:
+            assert stream(program.stdout).readline() == "ready\n"
+            program.send_signal(signal.SIGHUP)
+            line = json.loads(stream(program.stderr).readline())
+            assert line["event"] == "reload_failed"
+            assert "nix: is unknown" in line["message"]
+            program.send_signal(signal.SIGHUP)
+            out, _ = program.communicate(timeout=30)
+            assert (program.returncode, out) == (0, "reloaded\n")
+        finally:
+            program.kill()
+
+
+def test_a_hangup_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with reload_on_hangup(lambda: None, lambda *_: None):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_in_thread_gives_back_what_the_work_gives() -> None:

@@ -81,7 +81,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(CONFIGS)
 @example(
     {

@@ -78,7 +78,8 @@ def test_a_command_in_the_documentation_can_be_given(line: str) -> None:
     known |= {"-h", "--help"}
     rest = words[len(path) :]
     assert path or rest, "a command, or an option"
-    assert not path or not rest or rest[0].startswith("-"), f"{rest[0]} is no command"
+    takes = any(not name.startswith("-") for name in known)
+    assert not path or not rest or takes or rest[0].startswith("-"), f"{rest[0]} is no command"
     for word in rest:
         if word.startswith("-"):
             assert word in known, f"{' '.join(path)} has no option {word}"

@@ -9,7 +9,8 @@ import pytest
 
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.engine.events import Event
-from aggregator.engine.observer import Identity, Observer
+from aggregator.engine.identity import Identity
+from aggregator.engine.observer import Observer
 from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import ClusterError
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
@@ -32,7 +33,7 @@ class Query(LaneQuery):
 
 
 class Hub:
-    """A hub whose end is what the test says; None = it does not answer."""
+    """A hub whose end is what the test says; None = it does not answer, -1 = not for this one."""
 
     end: int | None = 0
 
@@ -40,7 +41,7 @@ class Hub:
         if self.end is None:
             raise ClusterError("the hub does not answer")
         assert dict(topics) == {"orders": 1}
-        return HubSnapshot(1, {HUB0: self.end})
+        return HubSnapshot(1, {} if self.end < 0 else {HUB0: self.end})
 
 
 @pytest.fixture
@@ -98,6 +99,17 @@ def test_a_batch_is_committed_with_what_was_read_before_the_next_one_began(
     assert bound(observer) == 100
 
 
+def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told(
+    observer: Observer, hub: Hub
+) -> None:
+    query = begun(observer, hub, end=100)
+    hub.end = -1
+    query.batches = [batch(0, 10)]
+    observer.finish(query, clean=True)
+    # Without any, the next recovery would read it from its beginning.
+    assert (bound(observer), observer.state.clean) == (100, True)
+
+
 def test_a_lane_that_fails_keeps_the_bound_of_its_last_whole_batch(
     observer: Observer, hub: Hub
 ) -> None:
@@ -153,3 +165,45 @@ def test_a_hub_that_does_not_answer_is_told_once_and_stops_no_commit(
     assert [event.kind for event in events].count("checkpoint_error") >= 1
     assert observer.positions == Positions({EU0: 20})
     assert bound(observer) == 100
+
+
+def recreated(observer: Observer) -> None:
+    """A look finds that the topic is another one, and longer."""
+    observer.update(Identity({"hub": "H", "eu": "E"}, {("eu", "orders"): "U"}, {"orders": 1}))
+
+
+def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(
+    observer: Observer, hub: Hub
+) -> None:
+    observer.saw({EU0: 9})
+    query = begun(observer, hub, 0)
+    recreated(observer)
+    query.batches = [batch(0, 7)]
+    observer.tick()
+    entry = observer.state.entries[EU0]
+    assert (entry.position, entry.topic_id, entry.log_end) == (7, "T", 9)
+    query.batches = [batch(1, 8)]
+    observer.finish(query, clean=False)
+    assert observer.state.entries[EU0].topic_id == "T"
+    # What a recovery finds of it still belongs to the topic that it was read from.
+    observer.recovered(Positions({EU0: 9}))
+    entry = observer.state.entries[EU0]
+    assert (entry.position, entry.topic_id, entry.log_end) == (9, "T", 9)
+    assert observer.state.clean
+
+
+def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the_hub_of_now(
+    observer: Observer, hub: Hub
+) -> None:
+    observer.saw({EU0: 9})
+    query = begun(observer, hub, 0)
+    query.batches = [batch(0, 7)]
+    observer.finish(query, clean=True)
+    recreated(observer)
+    hub.end = 55
+    observer.moved(Positions({EU0: 0}))
+    entry = observer.state.entries[EU0]
+    assert (entry.position, entry.topic_id, entry.log_end) == (0, "U", None)
+    assert observer.state.clean
+    assert observer.state.hub_ends_for() == {HUB0: 55}
+    assert observer.positions == Positions({EU0: 0})

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import LanePlan, plan_lanes, required_slots, stagger
+from aggregator.plan.lanes import LanePlan, batch_seconds, plan_lanes, required_slots, stagger
 
 
 def parts(cluster: str, count: int, topic: str = "t", first: int = 0) -> list[SourcePartition]:
@@ -144,6 +144,15 @@ def test_stagger() -> None:
     assert stagger((), 60) == []
 
 
+@given(st.integers(1, 10_000), st.floats(1, 3600))
+def test_batches_are_no_longer_than_the_interval_and_neighbours_differ(
+    generation: int, interval: float
+) -> None:
+    one, other = batch_seconds(generation, interval), batch_seconds(generation + 1, interval)
+    assert interval * 0.8 <= one <= interval or one == 1.0
+    assert abs(one - other) > 0.07 * interval or 1.0 in (one, other)
+
+
 clusters = st.sampled_from([f"c{number}" for number in range(30)])
 partition_sets = st.sets(
     st.builds(SourcePartition, clusters, st.sampled_from(["a", "b"]), st.integers(0, 60)),
@@ -153,7 +162,7 @@ lane_settings = st.one_of(st.just("auto"), st.integers(1, 12))
 
 
 @given(partition_sets, lane_settings, st.integers(1, 50))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_every_partition_is_in_exactly_one_lane(
     partitions: set[SourcePartition], lanes: "int | str", limit: int
 ) -> None:
@@ -165,7 +174,7 @@ def test_every_partition_is_in_exactly_one_lane(
 
 
 @given(partition_sets, partition_sets, lane_settings, st.integers(1, 50))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_growth_and_loss_keep_running_lanes(
     before: set[SourcePartition], after: set[SourcePartition], lanes: "int | str", limit: int
 ) -> None:

@@ -17,27 +17,33 @@ MAX_LINES = 300
 
 WORDS = {"errors", "model", "version"}
 EDGES = {"jars", "embedded", "discover", "stream", "checkpoint"}
-BELOW_EDGES = WORDS | {"config", "plan"}
+BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
 BELOW_AUDIT = BELOW_EDGES | EDGES
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
     "model": set(),
+    "failpoint": {"errors"},
     "config": WORDS,
     "plan": WORDS | {"config"},
     "jars": BELOW_EDGES,
     "discover": BELOW_EDGES,
-    "stream": BELOW_EDGES,
+    # The JVM that it starts is started with the jars.
+    "stream": BELOW_EDGES | {"jars"},
     "checkpoint": BELOW_EDGES,
     "embedded": WORDS | {"config", "jars"},
     # Spark jobs over the hub's tail: they write with the frames that stream writes with.
     "recover": BELOW_EDGES | {"stream"},
     "audit": BELOW_AUDIT,
-    "engine": BELOW_AUDIT | {"audit", "recover"},
+    # Plain clients that read and write the quarantine topic.
+    "quarantine": BELOW_EDGES | {"discover"},
+    "engine": BELOW_AUDIT | {"audit", "recover", "quarantine"},
+    # A Spark job beside the engine: reads with what recovery and lanes read with.
+    "verify": BELOW_AUDIT | {"audit", "engine", "recover"},
     "serve": BELOW_AUDIT | {"audit", "engine"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_AUDIT | {"audit", "engine"},
-    "cli": BELOW_AUDIT | {"audit", "engine", "serve"},
+    "cli": BELOW_AUDIT | {"audit", "engine", "serve", "verify", "quarantine"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

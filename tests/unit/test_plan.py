@@ -12,6 +12,7 @@ from aggregator.model import (
     ClusterFailure,
     Discovery,
     FailureKind,
+    PoisonRule,
     Route,
     TopicFacts,
 )
@@ -45,11 +46,15 @@ def plan(cfg: Config, *found: ClusterFacts, hub: ClusterFacts = HUB, **rest: Any
     return make_plan(cfg, Discovery({facts.alias: facts for facts in found}), hub, **rest)
 
 
+POISON = PoisonRule("central.quarantine")
+"""Quarantine, and nothing that is looked for."""
+
+
 def test_two_sources_into_one_topic() -> None:
     result = plan(config(topics={"partitions": 4}), EU, US)
     assert result.routes == (
-        Route("eu", "orders", "orders", 6, 4),
-        Route("us", "orders", "orders", 3, 4),
+        Route("eu", "orders", "orders", 6, 4, poison=POISON),
+        Route("us", "orders", "orders", 3, 4, poison=POISON),
     )
     assert [(lane.name, len(lane.partitions)) for lane in result.lanes] == [("eu", 6), ("us", 3)]
     assert result.slots.required == 9
@@ -65,8 +70,8 @@ def test_rename_and_rules_of_the_hub_topic_reach_the_route() -> None:
     overrides = {"eu.orders": {"partition_by": "source_partition", "transform": "a:b"}}
     result = plan(config(topics={"rename": "${cluster}.${topic}", "overrides": overrides}), EU, US)
     assert result.routes == (
-        Route("eu", "orders", "eu.orders", 6, 6, "source_partition", "a:b"),
-        Route("us", "orders", "us.orders", 3, 3),
+        Route("eu", "orders", "eu.orders", 6, 6, "source_partition", "a:b", POISON),
+        Route("us", "orders", "us.orders", 3, 3, poison=POISON),
     )
 
 
@@ -179,7 +184,12 @@ def test_the_plan_is_json() -> None:
     hub = ClusterFacts("hub", "HUB", 1, {"orders": TopicFacts("orders", "h", 3, 1)})
     result = plan(config({"eu": ".*"}, topics={"grow": True}), EU, hub=hub)
     data = json.loads(json.dumps(result.to_dict()))
-    assert [action["action"] for action in data["actions"]] == ["grow", "alter", "create"]
+    assert [(action["action"], action["topic"]) for action in data["actions"]] == [
+        ("grow", "orders"),
+        ("alter", "orders"),
+        ("create", "payments"),
+        ("create", "central.quarantine"),
+    ]
     assert data["routes"][0]["hub_partitions"] == 6
     assert data["lanes"][0]["partitions"][0] == "eu/orders-0"
     assert data["slots"] == {"master": "local[1024]", "slots": 1024, "required": 8}

@@ -4,13 +4,14 @@ from typing import Any
 
 import pytest
 
+from aggregator.config.kafka_settings import DEFAULTS
 from aggregator.config.topics import TopicsConfig
 from aggregator.model import ClusterFacts, TopicFacts
 from aggregator.plan.actions import AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.hub_topics import HubTopicsPlan, plan_hub_topics
 from aggregator.plan.topic_configs import (
     HEADER_SLACK_BYTES,
-    UNLIMITED_AHEAD_MS,
+    UNLIMITED_MS,
     Contribution,
     wanted_configs,
 )
@@ -18,7 +19,8 @@ from aggregator.plan.topic_configs import (
 SIZE = str(1_048_588 + HEADER_SLACK_BYTES)
 KEPT = {
     "max.message.bytes": SIZE,
-    "message.timestamp.after.max.ms": str(UNLIMITED_AHEAD_MS),
+    "message.timestamp.after.max.ms": str(UNLIMITED_MS),
+    "message.timestamp.before.max.ms": str(UNLIMITED_MS),
     "message.timestamp.type": "CreateTime",
 }
 FITS: dict[str, Any] = {"max_message_bytes": int(SIZE)}
@@ -74,6 +76,15 @@ def test_create_false_and_missing_is_refused_with_the_fix() -> None:
     result = plan(source(), create=False)
     assert result.actions == ()
     assert "orders" in result.refusals[0] and "topics.create: true" in result.refusals[0]
+
+
+def test_a_small_limit_still_leaves_room_for_a_whole_batch() -> None:
+    small = source(max_message_bytes=1_000)
+    assert create(plan(small)).configs["max.message.bytes"] == DEFAULTS["producer"]["batch.size"]
+    raised = plan(small, hub=topic(max_message_bytes=2_000)).actions
+    assert raised == (AlterConfigs("orders", {"max.message.bytes": (None, "131072")}),)
+    # What is enough for the records is not touched.
+    assert plan(small, hub=topic(max_message_bytes=4_000)).actions == ()
 
 
 def test_configs_are_taken_over_except_the_excluded() -> None:
@@ -204,7 +215,11 @@ def test_more_partitions_than_wanted_are_fine() -> None:
         ({}, {"max.message.bytes": (None, SIZE)}),
         (
             {**FITS, "timestamp_after_max_ms": 3_600_000},
-            {"message.timestamp.after.max.ms": (None, str(UNLIMITED_AHEAD_MS))},
+            {"message.timestamp.after.max.ms": (None, str(UNLIMITED_MS))},
+        ),
+        (
+            {**FITS, "timestamp_before_max_ms": 86_400_000},
+            {"message.timestamp.before.max.ms": (None, str(UNLIMITED_MS))},
         ),
         (
             {

@@ -9,6 +9,7 @@ from aggregator.plan.positions import (
     Observed,
     Remembered,
     StartPlan,
+    is_same_log,
     plan_positions,
 )
 
@@ -27,13 +28,21 @@ def start(
     clusters: tuple[str, str] = ("C", "C"),
     partitions: int = 1,
     siblings: dict[int, int] | None = None,
+    log_end: int | None = None,
+    unsure: bool = False,
 ) -> StartPlan:
     positions = {SP: known} if known is not None else {}
     positions |= {SP._replace(partition=number): at for number, at in (siblings or {}).items()}
     offsets = {SP._replace(partition=number): log for number in range(partitions)}
     return plan_positions(
         [Route("eu", "orders", "orders", partitions, 4)],
-        Remembered(Positions(positions), {KEY: ids[0]}, {"eu": clusters[0]}),
+        Remembered(
+            Positions(positions),
+            dict.fromkeys(positions, ids[0]),
+            dict.fromkeys(positions, clusters[0]),
+            {SP: log_end} if log_end is not None else {},
+            unsure=frozenset({SP}) if unsure else frozenset(),
+        ),
         Observed({"eu": clusters[1]}, {KEY: ids[1]}, {sp: at for sp, at in offsets.items() if at}),
         {"eu": policy},
         {SP: by_time} if by_time is not None else {},
@@ -114,10 +123,38 @@ def test_another_cluster_behind_the_alias() -> None:
     assert "cluster D" in plan.held[SP]
 
 
-def test_another_cluster_without_a_known_position_is_held_too() -> None:
-    (gap,) = start(None, clusters=("C", "D")).gaps
-    assert gap.start is None
-    assert str(gap).startswith("eu/orders-0: CLUSTER_CHANGED [?, ?)")
+@pytest.mark.parametrize(
+    ("log_end", "end", "lost"), [(None, None, None), (15, 15, 0), (3, 15, 0), (40, 40, 25)]
+)
+def test_of_a_log_that_is_gone_the_last_end_that_was_seen_is_told(
+    log_end: int | None, end: int | None, lost: int | None
+) -> None:
+    (gap,) = start(15, clusters=("C", "D"), log_end=log_end).gaps
+    assert (gap.start, gap.end, gap.lost, gap.position) == (15, end, lost, 15)
+    assert str(gap).startswith(f"eu/orders-0: CLUSTER_CHANGED [15, {'?' if end is None else end})")
+    assert ("offsets 15 to 39 were not copied" in str(gap)) is (lost == 25)
+
+
+@pytest.mark.parametrize("known", [7, 15, 21])
+def test_a_log_is_not_compared_with_a_position_that_may_be_behind_the_truth(known: int) -> None:
+    assert start(known, unsure=True) == StartPlan(Positions({SP: known}))
+    assert start(known, unsure=True, ids=("T", "U")).gaps[0].kind is GapKind.TOPIC_RECREATED
+
+
+def test_partitions_of_one_topic_may_belong_to_different_lives_of_it() -> None:
+    """One was decided about after the topic was created again, the other not yet."""
+    other = SP._replace(partition=1)
+    known = Remembered(Positions({SP: 12, other: 12}), {SP: "U", other: "T"}, {SP: "C", other: "C"})
+    plan = plan_positions(
+        [Route("eu", "orders", "orders", 2, 4)],
+        known,
+        Observed({"eu": "C"}, {KEY: "U"}, {SP: LOG, other: LOG}),
+        {"eu": "earliest"},
+    )
+    assert plan.positions == Positions({SP: 12})
+    assert [gap.partition for gap in plan.gaps] == [other]
+    assert is_same_log(SP, known, Observed({"eu": "C"}, {KEY: "U"}, {}))
+    assert not is_same_log(other, known, Observed({"eu": "C"}, {KEY: "U"}, {}))
 
 
 def test_unknown_offsets_hold_the_partition_without_a_gap() -> None:
@@ -128,16 +165,27 @@ def test_unknown_offsets_hold_the_partition_without_a_gap() -> None:
     assert untimed.positions == Positions() and "no offset" in untimed.held[SP]
 
 
-def vanished(observed: Observed) -> StartPlan:
-    return plan_positions([], Remembered(Positions({SP: 5}), {KEY: "T"}), observed, {})
+def vanished(observed: Observed, selected: bool = True) -> StartPlan:
+    return plan_positions(
+        [],
+        Remembered(Positions({SP: 5}), {SP: "T"}),
+        observed,
+        {},
+        is_selected=lambda key: selected and key == KEY,
+    )
 
 
 def test_a_topic_that_is_gone() -> None:
     plan = vanished(Observed({"eu": "C"}, {}, {}))
-    assert plan.gaps == (
-        Gap(SP, GapKind.TOPIC_GONE, 5, None, "topic orders does not exist any more"),
-    )
+    reason = "topic orders does not exist any more"
+    gap = Gap(SP, GapKind.TOPIC_GONE, 5, None, reason, 5, None, ("", "C"), ("T", ""))
+    assert plan.gaps == (gap,)
     assert SP in plan.held
+
+
+def test_a_topic_that_is_gone_and_that_nobody_asks_for_is_no_finding() -> None:
+    assert vanished(Observed({"eu": "C"}, {}, {}), selected=False) == StartPlan(Positions())
+    assert vanished(Observed({"eu": "D"}, {}, {}), selected=False) == StartPlan(Positions())
 
 
 def test_a_silent_cluster_or_an_unselected_topic_is_no_finding() -> None:

@@ -1,0 +1,60 @@
+"""Gaps as they are shown: one by one, and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from aggregator.audit.document import GapsStatus, GapStatus
+from aggregator.plan.gaps import GapRecord
+
+SHOWN = 20
+"""So many gaps stand in the status document; `aggregator gaps` lists all."""
+
+
+def gap_status(record: GapRecord) -> GapStatus:
+    """A record of the table, as every view shows it."""
+    gap = record.gap
+    return GapStatus(
+        id=record.id,
+        cluster=gap.partition.cluster,
+        topic=gap.partition.topic,
+        partition=gap.partition.partition,
+        cause=gap.kind,
+        from_offset=gap.start,
+        to_offset=gap.end,
+        lost=gap.lost,
+        position=gap.position,
+        reason=gap.reason,
+        found_at=record.found_at,
+        epoch=record.epoch,
+        cluster_id_then=gap.cluster_ids[0],
+        cluster_id_now=gap.cluster_ids[1],
+        topic_id_then=gap.topic_ids[0],
+        topic_id_now=gap.topic_ids[1],
+        decision=record.decision,
+        decided_at=record.decided_at,
+        resolved=record.resolved,
+        resumes_at=record.resumes_at,
+        note=record.note,
+    )
+
+
+def newest_first(records: Iterable[GapRecord]) -> list[GapRecord]:
+    """Open gaps before the others, and the newest of each first."""
+    by_age = sorted(records, key=lambda it: (it.found_at, it.gap.partition), reverse=True)
+    return sorted(by_age, key=lambda record: record.resolved)
+
+
+def gaps_status(records: Sequence[GapRecord]) -> GapsStatus:
+    """The numbers of all records, and the first `SHOWN` of them."""
+    return GapsStatus(
+        total=len(records),
+        open=sum(not record.resolved for record in records),
+        lost=lost_offsets(records),
+        latest=tuple(gap_status(record) for record in newest_first(records)[:SHOWN]),
+    )
+
+
+def lost_offsets(records: Iterable[GapRecord]) -> int:
+    """Offsets lost in all of them, where that is known."""
+    return sum(record.gap.lost or 0 for record in records)

@@ -1,0 +1,214 @@
+"""The table of gaps, beside the checkpoints: a row when a gap is found, one for what became of it.
+
+Append-only; the newest row of a gap says how it stands. The running instance and the command line
+may append at the same time: appends do not conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError
+
+from aggregator.checkpoint.delta import (
+    NO_HOOKS,
+    dataset,
+    make_durable,
+    open_delta,
+    table_uri,
+    translated,
+)
+from aggregator.errors import CheckpointError
+from aggregator.failpoint import failpoint
+from aggregator.model import SourcePartition
+from aggregator.plan.gaps import Decision, GapRecord
+from aggregator.plan.positions import Gap, GapKind
+
+TABLE = "gaps"
+ATTEMPTS = 8
+
+MOMENT = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [
+        ("gap", pa.string()),
+        ("seq", pa.int64()),
+        ("recorded_at", MOMENT),
+        ("found_at", MOMENT),
+        ("epoch", pa.int64()),
+        ("cluster", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("cause", pa.string()),
+        ("position", pa.int64()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        ("lost", pa.int64()),
+        ("cluster_id_then", pa.string()),
+        ("cluster_id_now", pa.string()),
+        ("topic_id_then", pa.string()),
+        ("topic_id_now", pa.string()),
+        ("decision", pa.string()),
+        ("decided_at", MOMENT),
+        ("resolved", pa.bool_()),
+        ("resumes_at", pa.int64()),
+        ("decided_on", pa.int64()),
+        ("reason", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+"""Offsets are [from_offset, to_offset); `seq` counts the rows of one gap from 1 on."""
+
+
+@dataclass(frozen=True, slots=True)
+class GapTable:
+    """The table under `path` (the setting checkpoint.path); may be used by several threads.
+
+    Guarantee: `append` returns only when the rows are in the table, on a local disk forced to the
+    disk. Whatever cannot be read or written is a CheckpointError.
+    """
+
+    path: str
+    storage_options: Mapping[str, str]
+
+    def load(self) -> dict[str, GapRecord]:
+        """The newest record of each gap, by its id, in the order in which they were found."""
+        return {record.id: record for record, _ in self._load().values()}
+
+    def append(self, records: Iterable[GapRecord]) -> None:
+        """Write one row for each record, in one commit; nothing when there are none."""
+        wanted = list(records)
+        if not wanted:
+            return
+        known = self._load()
+        now = datetime.now(UTC)
+        rows = [
+            _row(record, known[record.id][1] + 1 if record.id in known else 1, now)
+            for record in wanted
+        ]
+        make_durable(self.path, self._write(pa.Table.from_pylist(rows, schema=SCHEMA)), TABLE)
+        failpoint("after-gap")
+
+    def resolve(
+        self, partitions: Collection[SourcePartition], how: str, at: datetime
+    ) -> list[GapRecord]:
+        """Close every open gap of these partitions, because something else settled it (`how`).
+
+        For positions that are set by hand: the next start goes by them. Returns what was closed.
+        """
+        closed = [
+            record.closed(how, at)
+            for record in self.load().values()
+            if not record.resolved and record.gap.partition in partitions
+        ]
+        self.append(closed)
+        return closed
+
+    def _write(self, rows: pa.Table) -> int:
+        """Append in one commit; returns its version, or a later one."""
+        for attempt in range(1, ATTEMPTS + 1):
+            with translated(self.path, "written", TABLE):
+                delta = self._opened()
+                try:
+                    write_deltalake(delta, rows, mode="append", post_commithook_properties=NO_HOOKS)
+                except CommitFailedError as error:
+                    # Somebody else has made the table, or appended, meanwhile.
+                    if attempt == ATTEMPTS:
+                        raise CheckpointError(
+                            f"checkpoint.path {self.path}: gaps cannot be recorded, others write "
+                            f"there all the time: {error}"
+                        ) from error
+                else:
+                    delta.update_incremental()
+                    return int(delta.version())
+        raise AssertionError("unreachable")
+
+    def _opened(self) -> DeltaTable:
+        delta = open_delta(self.path, self.storage_options, TABLE)
+        if delta is None:
+            delta = DeltaTable.create(
+                table_uri(self.path, TABLE),
+                Schema.from_arrow(SCHEMA),
+                mode="ignore",
+                name="aggregator_gaps",
+                storage_options=dict(self.storage_options),
+            )
+            make_durable(self.path, 0, TABLE)
+        return delta
+
+    def _load(self) -> dict[str, tuple[GapRecord, int]]:
+        """Gap id -> its newest record and that row's seq, in the order of finding."""
+        delta = open_delta(self.path, self.storage_options, TABLE)
+        if delta is None:
+            return {}
+        with translated(self.path, "read", TABLE):
+            rows = dataset(delta, self.path, TABLE).to_table().to_pylist()
+        newest: dict[str, dict[str, Any]] = {}
+        for row in sorted(rows, key=lambda row: (row["seq"], row["recorded_at"])):
+            newest[row["gap"]] = row
+        ordered = sorted(newest.values(), key=lambda row: (row["found_at"], _partition(row)))
+        return {row["gap"]: (_record(row), row["seq"]) for row in ordered}
+
+
+def _row(record: GapRecord, seq: int, now: datetime) -> dict[str, Any]:
+    gap = record.gap
+    return {
+        "gap": record.id,
+        "seq": seq,
+        "recorded_at": now,
+        "found_at": record.found_at,
+        "epoch": record.epoch,
+        "cluster": gap.partition.cluster,
+        "topic": gap.partition.topic,
+        "partition": gap.partition.partition,
+        "cause": str(gap.kind),
+        "position": gap.position,
+        "from_offset": gap.start,
+        "to_offset": gap.end,
+        "lost": gap.lost,
+        "cluster_id_then": gap.cluster_ids[0],
+        "cluster_id_now": gap.cluster_ids[1],
+        "topic_id_then": gap.topic_ids[0],
+        "topic_id_now": gap.topic_ids[1],
+        "decision": str(record.decision),
+        "decided_at": record.decided_at,
+        "resolved": record.resolved,
+        "resumes_at": record.resumes_at,
+        "decided_on": record.decided_on,
+        "reason": gap.reason,
+        "note": record.note,
+    }
+
+
+def _record(row: Mapping[str, Any]) -> GapRecord:
+    gap = Gap(
+        _partition(row),
+        GapKind(row["cause"]),
+        row["from_offset"],
+        row["to_offset"],
+        row["reason"],
+        row["position"],
+        row["lost"],
+        (row["cluster_id_then"], row["cluster_id_now"]),
+        (row["topic_id_then"], row["topic_id_now"]),
+    )
+    return GapRecord(
+        row["gap"],
+        gap,
+        row["found_at"],
+        row["epoch"],
+        Decision(row["decision"]),
+        row["decided_at"],
+        row["resolved"],
+        row["resumes_at"],
+        row["decided_on"],
+        row["note"],
+    )
+
+
+def _partition(row: Mapping[str, Any]) -> SourcePartition:
+    return SourcePartition(row["cluster"], row["topic"], row["partition"])

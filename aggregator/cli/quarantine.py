@@ -1,0 +1,220 @@
+"""`aggregator quarantine`: the records that the hub refused; list them, or try them again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.render import Output, Report, Table, show
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.errors import EXIT_DATA
+from aggregator.model import PoisonReason
+from aggregator.plan.quarantine import quarantine_topic
+from aggregator.quarantine.ledger import Entry, Filter, Ledger
+from aggregator.quarantine.reader import Reader
+from aggregator.quarantine.records import Origin, State, parse_origin
+from aggregator.quarantine.retry import Outcome, Retry
+
+EXAMPLES = (
+    "aggregator quarantine list -c aggregator.yaml",
+    "aggregator quarantine list --source eu --reason too_large -o json",
+    "aggregator quarantine retry --origin eu/orders-3@5 --dry-run",
+    "aggregator quarantine retry --all",
+)
+COLUMNS = (
+    "origin",
+    "why",
+    "hub topic",
+    "bytes",
+    "kept",
+    "state",
+    "timestamp (UTC)",
+    "quarantined (UTC)",
+    "what became of it",
+)
+
+app = typer.Typer(
+    help="Show the records that the hub refused, or try them again.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Source = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
+Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
+Reason = Annotated[
+    PoisonReason | None, typer.Option(help="Only those that were refused for this reason.")
+]
+
+
+def list_quarantined(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+    source: Source = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    retried: Annotated[
+        bool, typer.Option("--retried", help="Also those that the hub has taken since.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, help="How many, the newest.")] = 100,
+) -> None:
+    """List the records that the hub refused, with what became of each.
+
+    Reads the quarantine topic; works beside a running instance and without one.
+    """
+    config = load_config(ctx, config_file, sets)
+    with _opened(config) as (_, _, ledger):
+        found = list(ledger.select(Filter(source, topic, reason), retried=retried))
+    show(report_of_entries(found, config, limit), output)
+
+
+def retry(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="eu/orders-3@5", help="This record; may be repeated."),
+    ] = None,
+    source: Source = None,
+    topic: Topic = None,
+    reason: Reason = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All that are not retried yet.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Also into compacted topics, over a newer value perhaps."),
+    ] = False,
+) -> None:
+    """Write quarantined records to their hub topic, if it takes them now.
+
+    Each one is written once, with its origin headers and timestamp; the quarantine topic gets a
+    note of it. It comes later than its order would have it. Works beside a running instance.
+
+    Ends with 4 when any record could not be written.
+    """
+    if not (origin or source or topic or reason or everything):
+        raise typer.BadParameter("name them: --origin, --source, --topic, --reason, or --all")
+    config = load_config(ctx, config_file, sets)
+    wanted = Filter(source, topic, reason, _origins(origin) if origin else None)
+    outcomes: list[Outcome] = []
+    with _opened(config) as (admin, reader, ledger):
+        chosen = list(ledger.select(wanted, retried=False))
+        unknown = sorted(map(str, wanted.origins or ()))
+        unknown = [text for text in unknown if text not in {str(it.record.origin) for it in chosen}]
+        attempts = Retry(config, admin, reader, ledger)
+        try:
+            for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite):
+                outcomes.append(outcome)
+        finally:
+            # Also when the hub goes away half-way: what was told is done.
+            show(report_of_outcomes(ctx, outcomes, unknown, config), output)
+    failed = [it for it in outcomes if it.state is not State.RETRIED]
+    if unknown or (failed and not dry_run):
+        raise typer.Exit(EXIT_DATA)
+
+
+def report_of_entries(entries: list[Entry], config: Config, limit: int) -> Report:
+    """Quarantined records and their state, newest last."""
+    shown = entries[-limit:]
+    where = f"{quarantine_topic(config)} at the hub"
+    if not entries:
+        return Report([], (f"Nothing in {where} that was not retried.",))
+    counts = Counter(str(entry.state) for entry in entries)
+    states = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    left = f"; the newest {limit:,} of them" if len(shown) < len(entries) else ""
+    table = Table(
+        f"Quarantined in {where}", COLUMNS, [_row(it) for it in shown], frozenset({"bytes"})
+    )
+    return Report([_data(entry) for entry in shown], (table, f"{states}{left}"))
+
+
+def report_of_outcomes(
+    ctx: typer.Context, outcomes: list[Outcome], unknown: list[str], config: Config
+) -> Report:
+    """What became of each record that was to be tried."""
+    rows = [
+        (str(it.record.origin), it.record.hub_topic, str(it.state), masked(ctx, it.detail))
+        for it in outcomes
+    ]
+    data = [dict(zip(("origin", "hub_topic", "state", "detail"), row, strict=True)) for row in rows]
+    absent = "not in quarantine, or retried already"
+    data += [
+        {"origin": it, "hub_topic": "", "state": "unknown", "detail": absent} for it in unknown
+    ]
+    table = Table("Retried", ("origin", "hub topic", "state", "what became of it"), rows)
+    none = f"Nothing in {quarantine_topic(config)} that fits and was not retried."
+    lines = [f"{it}: {absent}" for it in unknown]
+    return Report(data, (table, *lines) if outcomes or unknown else (none,))
+
+
+@contextmanager
+def _opened(config: Config) -> Iterator[tuple[ClusterAdmin, Reader, Ledger]]:
+    with open_admin(config, HUB) as admin, Reader(config) as reader:
+        yield admin, reader, reader.read_ledger(admin, Ledger())
+
+
+def _origins(texts: list[str]) -> frozenset[Origin]:
+    found = [parse_origin(text) for text in texts]
+    for text, origin in zip(texts, found, strict=True):
+        if origin is None:
+            raise typer.BadParameter(f"--origin {text}: write source/topic-partition@offset")
+    return frozenset(origin for origin in found if origin is not None)
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    record = entry.record
+    return (
+        str(record.origin),
+        record.reason,
+        record.hub_topic,
+        record.size,
+        record.kept,
+        str(entry.state),
+        _moment(record.timestamp),
+        _moment(record.at_ms),
+        entry.detail or None,
+    )
+
+
+def _data(entry: Entry) -> dict[str, Any]:
+    record = entry.record
+    cluster, topic, partition = record.origin.partition
+    return {
+        "origin": str(record.origin),
+        "source": cluster,
+        "topic": topic,
+        "partition": partition,
+        "offset": record.origin.offset,
+        "timestamp_ms": record.timestamp,
+        "reason": record.reason,
+        "hub_topic": record.hub_topic,
+        "bytes": record.size,
+        "kept": record.kept,
+        "state": str(entry.state),
+        "detail": entry.detail,
+        "quarantined_at_ms": record.at_ms,
+    }
+
+
+def _moment(millis: int) -> datetime | str | None:
+    """A time to read; a source may hold timestamps that no calendar has."""
+    try:
+        return None if millis < 0 else datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{millis} ms"
+
+
+app.command("list")(list_quarantined)
+app.command("retry")(retry)

@@ -1,0 +1,92 @@
+"""The API beside a run: its port is taken first, or as soon as another instance gives it up."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aggregator.audit.document import Status
+from aggregator.config.mask import masked
+from aggregator.config.values import parse_listen
+from aggregator.errors import AggregatorError, ConfigError
+
+if TYPE_CHECKING:
+    from aggregator.engine.control import Control
+    from aggregator.serve.holder import StatusHolder
+    from aggregator.serve.server import ApiServer
+
+RETRY_SECONDS = 0.5
+
+Log = Callable[..., None]
+
+
+@contextmanager
+def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable[[Status], None]]:
+    """The API while the block runs, which commands by `control`; gives what takes each new status.
+
+    With a port that cannot be had: CheckpointConflictError when that is because another instance
+    runs on this checkpoint, else ConfigError. With `take_over` it answers once the port is free.
+    """
+    from aggregator.serve.holder import StatusHolder
+
+    config = control.config
+    holder = StatusHolder()
+    over = threading.Event()
+    server: ApiServer | None = None
+    waiting: threading.Thread | None = None
+    try:
+        server = _server(control, holder)
+    except ConfigError:
+        if not take_over:
+            from aggregator.checkpoint.lock import refuse_if_held
+
+            refuse_if_held(config.checkpoint.path)
+            raise
+        waiting = threading.Thread(target=_later, args=(control, holder, log, over), daemon=True)
+        waiting.start()
+    try:
+        if server is not None:
+            _start(server, log)
+        yield holder.put
+    finally:
+        over.set()
+        if server is not None:
+            server.stop()
+        if waiting is not None:
+            waiting.join()
+
+
+def _later(control: Control, holder: StatusHolder, log: Log, over: threading.Event) -> None:
+    log("api", f"api.listen {control.config.api.listen} is in use: waiting for it")
+    while not over.wait(RETRY_SECONDS):
+        try:
+            server = _server(control, holder)
+        except ConfigError:
+            continue
+        if server is None:
+            return
+        try:
+            _start(server, log)
+            over.wait()
+        except AggregatorError as error:
+            log("api_failed", str(error))
+        finally:
+            server.stop()
+        return
+
+
+def _start(server: ApiServer, log: Log) -> None:
+    server.start()
+    log("api", f"the API answers on {server.url}")
+
+
+def _server(control: Control, holder: StatusHolder) -> ApiServer | None:
+    address = parse_listen(control.config.api.listen)
+    if address is None:
+        return None
+    from aggregator.serve.app import make_app
+    from aggregator.serve.server import ApiServer
+
+    return ApiServer(make_app(holder, masked(control.config), control), *address)

@@ -1,0 +1,36 @@
+"""Sets positions in a checkpoint on which no instance runs, as its writer for that moment."""
+
+from __future__ import annotations
+
+import threading
+
+from aggregator.audit.moves import MovesReport
+from aggregator.checkpoint.gaps import GapTable
+from aggregator.config.schema import Config
+from aggregator.engine.events import EventSink
+from aggregator.engine.moves import propose
+from aggregator.engine.writer import Writer
+from aggregator.plan.rewind import Request
+
+
+def set_positions(config: Config, request: Request, emit: EventSink) -> MovesReport:
+    """Do what `propose` says, in one commit under an epoch of its own.
+
+    Raises as `propose` does, then nothing is changed; CheckpointConflictError when an instance runs
+    on the checkpoint; CheckpointError when it cannot be written.
+    """
+    # Only asked: a refusal is to leave no trace, not even an epoch.
+    propose(config, request)
+    stop = threading.Event()
+    with Writer.take(config, "local[1]", take_over=False, emit=emit, stop=stop) as writer:
+        found = propose(config, request)
+        if not found.checkpoints:
+            return found.report(config, dry_run=False, running=False)
+        table = writer.claim()
+        gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+        # First what is skipped: a crash in between says too much, never too little.
+        gaps.append(found.gaps)
+        commit = table.append(*found.checkpoints).seq
+        gaps.resolve(found.settled, "positions were set by hand", found.at)
+        writer.release()
+    return found.report(config, dry_run=False, running=False, commit=commit)

@@ -1,0 +1,235 @@
+"""Commands to a running engine: given by any thread, carried out by the engine's own.
+
+The only way in which the API, a signal or the command line change anything while an instance runs.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from aggregator.audit.controls import ReloadReport, SourceControl
+from aggregator.audit.moves import MovesReport
+from aggregator.checkpoint.controls import Controls
+from aggregator.config.checks import warnings
+from aggregator.config.schema import Config
+from aggregator.discover import discover, hub_facts
+from aggregator.engine.moves import Proposal, propose
+from aggregator.engine.prepare import plan_with
+from aggregator.errors import (
+    AggregatorError,
+    CheckpointError,
+    ClusterError,
+    ConfigError,
+    Problem,
+    RefusedError,
+)
+from aggregator.plan.plan import Plan
+from aggregator.plan.reload import plan_reload
+from aggregator.plan.rewind import Request
+
+ANSWER_SECONDS = 60.0
+"""How much longer than a clean stop of all lanes an answer may take."""
+
+Answer = TypeVar("Answer")
+
+
+class Actor(Protocol):
+    """The engine as a command sees it. Everything happens in the engine's thread."""
+
+    def leave(self, aliases: Collection[str]) -> None:
+        """Let the lanes of these sources end; what shares a lane with them goes on without."""
+
+    def look_again(self) -> None:
+        """Have a look at the clusters soon, and run what is then wanted."""
+
+    def put(self, proposal: Proposal) -> int:
+        """Commit positions that were set by hand; returns the commit's number."""
+
+    def check(self, plan: Plan) -> None:
+        """Raise ConfigError when a transform of this plan does not fit."""
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on."""
+
+    def tell(self) -> None:
+        """Hand out the status as it is now."""
+
+
+class NotReadyError(AggregatorError):
+    """Nothing can be commanded now: it still starts, or it stops."""
+
+
+class Control:
+    """Takes commands for one instance.
+
+    `config` is the one in force. `paused` are the sources (alias -> since when) of which nothing
+    runs; it survives restarts. `reread` reads the config again; it raises ConfigError.
+    """
+
+    def __init__(self, config: Config, reread: Callable[[], Config] | None = None) -> None:
+        self.config = config
+        self.paused: Mapping[str, datetime] = {}
+        self._reread = reread
+        self._controls = Controls(config.checkpoint.path, config.checkpoint.storage_options)
+        self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
+        self._commands = queue.SimpleQueue()
+        self._closed = "it is still starting: try again in a moment"
+        self._door = threading.Lock()
+        self._reloading = threading.Lock()
+
+    @property
+    def out(self) -> dict[str, str]:
+        """Paused sources of which nothing is to run: alias -> why, in words."""
+        return {
+            alias: f"paused since {since.isoformat(timespec='seconds')}; aggregator resume {alias}"
+            for alias, since in self.paused.items()
+        }
+
+    def pause(self, alias: str) -> SourceControl:
+        """Let the lanes of a source end cleanly and start none; returns when they have ended.
+
+        Raises RefusedError when there is no such source, CheckpointError when it cannot be noted.
+        """
+        self._check(alias)
+
+        def act(engine: Actor) -> None:
+            if alias not in self.paused:
+                self.paused = {**self.paused, alias: self._controls.put(alias, paused=True)}
+            engine.leave({alias})
+
+        self._ask(act)
+        return self._told(alias)
+
+    def resume(self, alias: str) -> SourceControl:
+        """Let a source go on from where it is; returns at once. Raises as `pause` does."""
+        self._check(alias)
+
+        def act(engine: Actor) -> None:
+            if alias in self.paused:
+                self._controls.put(alias, paused=False)
+                self.paused = {name: at for name, at in self.paused.items() if name != alias}
+            engine.look_again()
+
+        self._ask(act)
+        return self._told(alias)
+
+    def set_positions(self, request: Request, *, dry_run: bool) -> MovesReport:
+        """Set positions of paused sources; a dry run only tells what would be done.
+
+        Raises RefusedError also for a source that is not paused, else as `propose` does.
+        """
+        proposal = propose(self.config, request)
+        if dry_run or not proposal.checkpoints:
+            return proposal.report(self.config, dry_run=dry_run, running=True)
+
+        def act(engine: Actor) -> int:
+            changed = {move.partition.cluster for move in proposal.plan.changes}
+            if running := sorted(changed - set(self.paused)):
+                raise RefusedError(
+                    [f"source {it} is not paused: aggregator pause {it}" for it in running]
+                )
+            return engine.put(proposal)
+
+        commit = self._ask(act)
+        return proposal.report(self.config, dry_run=False, running=True, commit=commit)
+
+    def reload(self) -> ReloadReport:
+        """Read the config again and go by it; the old one stays in force when anything is wrong.
+
+        Raises ConfigError for a bad one and for keys that cannot change, RefusedError when its plan
+        is refused, ClusterError when the hub does not answer.
+        """
+        if self._reread is None:
+            raise RefusedError(
+                ["this instance was not started from a config that can be read again"]
+            )
+        with self._reloading:
+            new = self._reread()
+            found = plan_reload(self.config, new)
+            if found.refused:
+                why, fix = "cannot change while it runs", "restart, or take the change back"
+                raise ConfigError([Problem(key, why, fix) for key in found.refused])
+            if found.keys:
+                seen = discover(new)
+                plan = plan_with(new, seen, hub_facts(seen), ())
+                plan.raise_if_refused()
+
+                def act(engine: Actor) -> None:
+                    engine.check(plan)
+                    engine.leave(found.leaving(self.config))
+                    engine.reconfigure(new)
+                    self.config = new
+                    engine.look_again()
+
+                self._ask(act)
+            return ReloadReport(
+                name=new.name,
+                keys=found.keys,
+                added=found.added,
+                removed=found.removed,
+                reconnected=found.changed,
+                notes=tuple(warnings(new)),
+            )
+
+    def open(self) -> None:
+        """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
+        self.paused = self._controls.paused()
+        self._closed = ""
+
+    def close(self) -> None:
+        """Take no more commands; those that wait are answered so."""
+        with self._door:
+            self._closed = "it is stopping"
+        while (command := self._next()) is not None:
+            command[0].set_exception(NotReadyError(self._closed))
+
+    def handle(self, engine: Actor) -> None:
+        """Carry out what waits. A refusal is the caller's; any other error is the engine's, too."""
+        while (command := self._next()) is not None:
+            future, act = command
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                answer = act(engine)
+                # Whoever is answered, and asks for the status then, has to find it done.
+                engine.tell()
+                future.set_result(answer)
+            except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
+                future.set_exception(error)
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+
+    def _next(self) -> tuple[Future[Any], Callable[[Actor], Any]] | None:
+        try:
+            return self._commands.get_nowait()
+        except queue.Empty:
+            return None
+
+    def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
+        future: Future[Answer] = Future()
+        with self._door:
+            if self._closed:
+                raise NotReadyError(self._closed)
+            self._commands.put((future, act))
+        try:
+            return future.result(self.config.stop_seconds + ANSWER_SECONDS)
+        except TimeoutError as error:
+            future.cancel()
+            raise NotReadyError("it is busy and did not answer in time: see its log") from error
+
+    def _check(self, alias: str) -> None:
+        if alias not in self.config.sources:
+            known = ", ".join(self.config.sources)
+            raise RefusedError([f"there is no source {alias}; sources are {known}"])
+
+    def _told(self, alias: str) -> SourceControl:
+        since = self.paused.get(alias)
+        return SourceControl(
+            name=self.config.name, source=alias, paused=since is not None, since=since
+        )

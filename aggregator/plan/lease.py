@@ -1,0 +1,151 @@
+"""Who may write: what a start does about an earlier writer, and a writer about its own lease.
+
+Pure: readings of clocks and what is known about a process are arguments.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+RENEWALS = 3
+"""A lease is renewed so many times while it lasts."""
+USABLE = 0.9
+"""The part of a lease in which its holder writes: the rest is for clocks that differ in speed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One reading of this machine's clocks, in seconds: one that only goes on, and the wall's.
+
+    Neither alone tells every pause: the first may stand still while a machine sleeps, the second
+    is set by people and by NTP.
+    """
+
+    steady: float
+    wall: float
+
+    def until(self, later: Moment) -> float:
+        """Seconds from here to `later`: the most that one of the clocks has seen."""
+        return max(later.steady - self.steady, later.wall - self.wall, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs: host name, boot id of the kernel, id of the process table."""
+
+    host: str
+    boot: str = ""
+    processes: str = ""
+
+
+class Kin(Enum):
+    """How near an earlier writer is: what can be known about it, and done."""
+
+    PROCESSES = "in the same process table"
+    KERNEL = "in another container on this machine"
+    RESTARTED = "on this machine, before it was restarted"
+    ELSEWHERE = "on another machine"
+
+
+FIRST_PROCESS_TABLE = "pid:[4026531836]"
+"""The process table of a machine itself, outside of any container (Linux, PROC_PID_INIT_INO)."""
+
+
+def kin_of(earlier: Place, own: Place) -> Kin:
+    """How near `earlier` is to `own`. A host name alone proves nothing: containers share some."""
+    if not earlier.boot or not own.boot:
+        # Not Linux, or written by a version that did not note it: by the name after all.
+        if earlier.host != own.host:
+            return Kin.ELSEWHERE
+        return Kin.PROCESSES if earlier.boot == own.boot else Kin.KERNEL
+    if earlier.boot == own.boot:
+        return Kin.PROCESSES if earlier.processes == own.processes else Kin.KERNEL
+    if earlier.host == own.host and earlier.processes == own.processes == FIRST_PROCESS_TABLE:
+        return Kin.RESTARTED
+    return Kin.ELSEWHERE
+
+
+class Life(Enum):
+    """What a process table says about a process, known by its id and its start."""
+
+    RUNS = "runs"
+    FROZEN = "is frozen"
+    GONE = "is gone"
+    UNKNOWN = "cannot be seen"
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """An earlier writer that did not say that it had ended.
+
+    `locked`: whether the OS lock is another's; None where there is no such lock.
+    """
+
+    kin: Kin
+    life: Life
+    locked: bool | None
+
+
+class Move(Enum):
+    """What a start does about an earlier writer."""
+
+    TAKE = "nobody writes: go on"
+    REFUSE = "it writes: end with a message that names it"
+    END = "ask it to end, kill it if it does not, then go on"
+    WATCH = "wait whether it renews its lease: if it does REFUSE, else go on"
+    OVERRULE = "claim the epoch at once; go on when the lease that it last had is over"
+
+
+def plan_start(earlier: Earlier | None, *, take_over: bool) -> Move:
+    """What to do about an earlier writer; None when there is none, or it has ended cleanly."""
+    if earlier is None:
+        return Move.TAKE
+    if not earlier.locked:
+        # The kernel frees a lock when its process is gone, and knows the lock of its own files.
+        if earlier.locked is False and earlier.kin in (Kin.PROCESSES, Kin.KERNEL):
+            return Move.TAKE
+        if earlier.kin is Kin.RESTARTED:
+            return Move.TAKE
+        if earlier.kin is Kin.PROCESSES and earlier.life is Life.GONE:
+            return Move.TAKE
+    if earlier.kin is Kin.PROCESSES:
+        return Move.END if take_over else Move.REFUSE
+    if take_over:
+        return Move.OVERRULE
+    return Move.REFUSE if earlier.locked else Move.WATCH
+
+
+class Tried(Enum):
+    """How an attempt to renew a lease ended."""
+
+    RENEWED = "renewed: nobody else has taken it"
+    REFUSED = "another one has it"
+    FAILED = "it cannot be told: the place of the checkpoint does not answer"
+
+
+class Verdict(Enum):
+    """What a writer does after an attempt to renew its lease."""
+
+    WRITE = "go on"
+    WAIT = "send nothing until it is renewed"
+    FENCE = "end, and write nothing more"
+
+
+def renewal_due(since_renewal: float, lease: float) -> bool:
+    """Whether a lease of so many seconds, renewed so long ago, is to be renewed now."""
+    return since_renewal >= lease / RENEWALS
+
+
+def plan_lease(tried: Tried, since_renewal: float, lease: float, *, guarded: bool) -> Verdict:
+    """What a writer does now; `since_renewal` is the age of the last renewal before the attempt.
+
+    Being late is no reason to end: whoever still holds the lock and the epoch has not been
+    replaced while it was frozen or slow. `guarded`: the JVM that sends waits by itself while the
+    lease is over; where it does not (executors), a lease that cannot be renewed ends the writer.
+    """
+    if tried is Tried.REFUSED:
+        return Verdict.FENCE
+    if tried is Tried.RENEWED or since_renewal < lease * USABLE:
+        return Verdict.WRITE
+    return Verdict.WAIT if guarded else Verdict.FENCE

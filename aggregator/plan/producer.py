@@ -1,0 +1,64 @@
+"""The Kafka settings of the hub's producers, fitted to the records and topics of a plan. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.schema import Config
+from aggregator.model import TopicFacts
+from aggregator.plan.topic_configs import HEADER_SLACK_BYTES
+
+REQUEST_HEADROOM = 2
+"""A producer checks the size before compression, the broker after it: a compressed record that a
+source accepted is larger when our producer weighs it."""
+
+ESTIMATE_EXCESS_BYTES = 17
+"""By so much a producer's estimate of a batch of one record may exceed what it is: 21 bytes for
+lengths that take at least 4 (DefaultRecord.MAX_RECORD_OVERHEAD, kafka-clients 3.9.2)."""
+
+
+FOREVER = {"delivery.timeout.ms": str(2**31 - 1), "max.block.ms": str(2**63 - 1)}
+"""While the hub is away a producer waits. One that gave a batch up would go on with later ones of
+the same partition when the hub is back, and what is written again then comes out of order."""
+
+
+def hub_producer(
+    config: Config, sources: Iterable[TopicFacts], hub_topics: Iterable[TopicFacts]
+) -> dict[str, str]:
+    """The producer's settings for records of these source topics into these hub topics.
+
+    `batch.size` stays within what every hub topic takes. A larger batch is refused, and a producer
+    that splits it makes batches of `batch.size` again, until delivery.timeout.ms ends it
+    (KAFKA-8350). With a local master and a local checkpoint they never give up, unless the user
+    says otherwise: there a lane's old producer can be seen, and is waited for. On executors, or
+    when another machine may take over, it is waited out: they give up as Kafka's defaults say.
+    """
+    producer = jvm_settings(config.hub, "producer")
+    given = {*config.hub.kafka, *config.hub.producer}
+    if "max.request.size" not in given:
+        largest = max((topic.max_message_bytes for topic in sources), default=0)
+        size = max(
+            int(producer["max.request.size"]), REQUEST_HEADROOM * (largest + HEADER_SLACK_BYTES)
+        )
+        producer["max.request.size"] = str(size)
+        if "buffer.memory" not in given:
+            producer["buffer.memory"] = str(max(int(producer["buffer.memory"]), 2 * size))
+    batch = min([int(producer["batch.size"]), *(topic.max_message_bytes for topic in hub_topics)])
+    producer["batch.size"] = str(batch)
+    if is_local(config.spark.master) and config.checkpoint.is_local:
+        producer |= {name: value for name, value in FOREVER.items() if name not in given}
+    return producer
+
+
+def largest_request(producer: dict[str, str]) -> int:
+    """The largest batch of one record, in bytes, that a producer with these settings sends."""
+    return (
+        min(int(producer["max.request.size"]), int(producer["buffer.memory"]))
+        - ESTIMATE_EXCESS_BYTES
+    )
+
+
+def is_local(master: str) -> bool:
+    """Whether tasks run in the driver's JVM."""
+    return master == "auto" or master == "local" or master.startswith("local[")

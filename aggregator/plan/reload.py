@@ -1,0 +1,85 @@
+"""What a config that was read again changes: what is taken over, and what needs a restart. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from aggregator.config.schema import Config, SourceConfig
+
+FIXED = ("name", "hub", "checkpoint", "spark", "api", "stream.trigger", "topics.quarantine")
+"""What a running instance is built on."""
+OF_EVERY_LANE = ("stream.checkpoint_interval", "stream.max_offsets_per_trigger")
+"""What each lane's query is started with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The difference of two configs.
+
+    `keys` are the paths of what differs, `refused` those that cannot change while it runs. Of
+    `added`, `removed` and `changed` sources the last are to be read in another way. `every_lane`:
+    all lanes have to start anew.
+    """
+
+    keys: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    every_lane: bool = False
+
+    def leaving(self, config: Config) -> frozenset[str]:
+        """Sources of the old config whose lanes have to end before the new one is in force."""
+        if self.every_lane:
+            return frozenset(config.sources)
+        return frozenset((*self.removed, *self.changed))
+
+
+def plan_reload(before: Config, after: Config) -> Reload:
+    """Compare the config in force with the one that was read again."""
+    keys = tuple(_differing(before.model_dump(), after.model_dump(), ()))
+    both = before.sources.keys() & after.sources.keys()
+    return Reload(
+        keys,
+        tuple(key for key in keys if _under(key, FIXED)),
+        tuple(alias for alias in after.sources if alias not in both),
+        tuple(alias for alias in before.sources if alias not in both),
+        tuple(
+            alias
+            for alias in after.sources
+            if alias in both and not _same_query(before.sources[alias], after.sources[alias])
+        ),
+        any(_under(key, OF_EVERY_LANE) for key in keys),
+    )
+
+
+def same_connection(before: SourceConfig, after: SourceConfig) -> bool:
+    """Whether two configs of a source reach the same cluster in the same way."""
+    keys = ("bootstrap_servers", "kafka", "consumer")
+    return all(getattr(before, key) == getattr(after, key) for key in keys)
+
+
+def _same_query(before: SourceConfig, after: SourceConfig) -> bool:
+    """Whether a lane that reads by the one config reads as the other one says."""
+    same_pace = before.max_records_per_second == after.max_records_per_second
+    return same_pace and same_connection(before, after)
+
+
+def _under(key: str, parts: tuple[str, ...]) -> bool:
+    return any(key == part or key.startswith(f"{part}.") for part in parts)
+
+
+def _differing(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Paths of what differs; never a value, which may be a secret."""
+    if before == after:
+        return
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        yield ".".join(path)
+        return
+    for key in dict.fromkeys([*before, *after]):
+        if key not in before or key not in after:
+            yield ".".join((*path, str(key)))
+        else:
+            yield from _differing(before[key], after[key], (*path, str(key)))

@@ -1,0 +1,157 @@
+"""What of the hub is read to verify it, and which absent records it may have deleted. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.plan.gaps import OF_IDENTITY, GapRecord
+from aggregator.plan.positions import Gap, GapKind, Observed
+from aggregator.plan.verify import NO_END, Window
+
+
+@dataclass(frozen=True, slots=True)
+class Accounted:
+    """Source records that need not be in the hub, and why, such as a gap that is recorded.
+
+    `reused`: the offsets were given to other records before, of which the hub holds some. Origins
+    are no proof of anything there, so nothing in the range is held against the hub.
+    """
+
+    partition: SourcePartition
+    offsets: OffsetRange
+    why: str
+    reused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Hub topics that are compared at once: what is read of the hub, and the windows into it."""
+
+    hub: Mapping[TopicPartition, OffsetRange]
+    windows: tuple[Window, ...]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The hub topics, in order."""
+        return tuple(sorted({window.hub_topic for window in self.windows}))
+
+    @property
+    def sources(self) -> dict[str, dict[TopicPartition, OffsetRange]]:
+        """What is read of each source, by alias."""
+        found: dict[str, dict[TopicPartition, OffsetRange]] = {}
+        for window in self.windows:
+            if window.compared:
+                own = found.setdefault(window.partition.cluster, {})
+                own[window.partition.topic_partition] = window.read
+        return found
+
+    @property
+    def offsets(self) -> int:
+        """How many offsets are read, on both sides."""
+        read = [log for ranges in self.sources.values() for log in ranges.values()]
+        return sum(log.latest - log.earliest for log in [*self.hub.values(), *read])
+
+
+def plan_jobs(
+    windows: Iterable[Window], hub: Mapping[TopicPartition, OffsetRange], most: int
+) -> list[Job]:
+    """Put hub topics together until a job reads about `most` offsets.
+
+    Compacted hub topics are never together with others: they take one more step.
+    """
+    by_topic: dict[tuple[bool, str], list[Window]] = {}
+    for window in windows:
+        by_topic.setdefault((window.superseding, window.hub_topic), []).append(window)
+    jobs: list[Job] = []
+    kind: bool | None = None
+    for (superseding, topic), found in sorted(by_topic.items()):
+        ranges = {
+            tp: log for tp, log in hub.items() if tp.topic == topic and log.earliest < log.latest
+        }
+        job = Job(ranges, tuple(found))
+        if jobs and kind == superseding and jobs[-1].offsets + job.offsets <= most:
+            last = jobs.pop()
+            job = Job({**last.hub, **job.hub}, (*last.windows, *job.windows))
+        kind = superseding
+        jobs.append(job)
+    return jobs
+
+
+def hub_ranges(
+    logs: Mapping[TopicPartition, OffsetRange], starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, OffsetRange]:
+    """What is read of the hub: all that it holds, from `starts` on where that is known."""
+    return {
+        tp: OffsetRange(min(max(log.earliest, starts.get(tp, 0)), log.latest), log.latest)
+        for tp, log in logs.items()
+    }
+
+
+def trimmed(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
+    """Hub partitions that have lost their beginning -> their earliest offset."""
+    return {tp: log.earliest for tp, log in logs.items() if log.earliest > 0}
+
+
+def expired_below(
+    lost: Collection[TopicPartition],
+    firsts: Mapping[TopicPartition, int],
+    proven: int | None,
+) -> int:
+    """An absent record below this offset may have been deleted at the hub; from it on it may not.
+
+    `lost` are the trimmed partitions of its hub topic. `firsts` is the origin offset of this source
+    partition's first record in each hub partition: as order is kept, what was deleted before it is
+    older than it. `proven`: records from there on are known, by the checkpoint, to lie behind what
+    was deleted.
+    """
+    if not lost:
+        return 0
+    by_order = max(firsts.get(tp, NO_END) for tp in lost)
+    return min(by_order, NO_END if proven is None else proven)
+
+
+def disjoint(accounted: Iterable[Accounted]) -> list[Accounted]:
+    """The same without overlaps, so that a record is in one range at most; `reused` ones win."""
+    by_partition: dict[SourcePartition, list[Accounted]] = defaultdict(list)
+    for item in accounted:
+        by_partition[item.partition].append(item)
+    found = []
+    for sp, items in sorted(by_partition.items()):
+        ends = sorted({at for it in items for at in (it.offsets.earliest, it.offsets.latest)})
+        for start, end in pairwise(ends):
+            over = [it for it in items if it.offsets.earliest <= start and end <= it.offsets.latest]
+            if over:
+                first = max(over, key=lambda it: it.reused)
+                found.append(Accounted(sp, OffsetRange(start, end), first.why, first.reused))
+    return found
+
+
+def accounted_gaps(records: Iterable[GapRecord], observed: Observed) -> list[Accounted]:
+    """What the recorded gaps account for, decided or not.
+
+    A log that was truncated, or is another one now, gives its offsets a second time, up to where
+    the old one was copied.
+    """
+    found = []
+    for gap in (record.gap for record in records):
+        if gap.kind in OF_IDENTITY and not _is_another(gap, observed):
+            continue
+        start = 0 if gap.kind in OF_IDENTITY else gap.start
+        end = max(gap.position, gap.end or 0)
+        reused = gap.kind not in (GapKind.BELOW_EARLIEST, GapKind.SKIPPED_BY_OPERATOR)
+        found.append(Accounted(gap.partition, OffsetRange(start, end), gap.reason, reused))
+    return found
+
+
+def _is_another(gap: Gap, observed: Observed) -> bool:
+    """Whether the log that is there now is not the one that the gap's position belonged to."""
+    sp = gap.partition
+    ids = (
+        (gap.cluster_ids[0], observed.cluster_ids.get(sp.cluster)),
+        (gap.topic_ids[0], observed.topic_ids.get((sp.cluster, sp.topic))),
+    )
+    return any(then and now and then != now for then, now in ids)

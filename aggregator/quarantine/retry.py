@@ -1,0 +1,184 @@
+"""Tries quarantined records again: each is written to its hub topic once, or stays where it is.
+
+Before a record is written, a note in the quarantine topic says so, and where the hub partition
+ends; afterwards another one says how it went. So whoever comes after an attempt that nobody told
+the end of knows from where to look for the record, and need not read the whole hub topic.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from aggregator.config.kafka_settings import ignore, jvm_settings, librdkafka_settings
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, ClusterAdmin
+from aggregator.discover.errors import text_of
+from aggregator.errors import ClusterError
+from aggregator.model import OffsetRange, TopicFacts, TopicPartition
+from aggregator.plan.topic_configs import policies
+from aggregator.quarantine.content import Content, content_of, hub_partition
+from aggregator.quarantine.ledger import Entry, Ledger
+from aggregator.quarantine.reader import Reader, quarantine_partition
+from aggregator.quarantine.records import Note, Quarantined, State, origin_of
+
+DELIVERY_SECONDS = 30.0
+"""Well below `ledger.BUSY_MS`: after that nothing of this attempt arrives any more."""
+NOT_DELIVERED = (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._PURGE_INFLIGHT)
+"""Errors after which nobody knows whether the record was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one record. RETRIED: the hub topic has it now."""
+
+    record: Quarantined
+    state: State
+    detail: str = ""
+
+
+class Retry:
+    """One command's attempts, one record after the other.
+
+    Safe beside a running instance: what is retried lies in the quarantine topic already, so no
+    recovery writes it. Safe beside another retry: whoever notes his attempt second steps back.
+    """
+
+    def __init__(self, config: Config, admin: ClusterAdmin, reader: Reader, ledger: Ledger) -> None:
+        self._config = config
+        self._admin = admin
+        self._reader = reader
+        self._ledger = ledger
+        self._by = uuid.uuid4().hex
+        self._timeout = config.supervision.connect_timeout
+        self._producer = Producer(_settings(config))
+        self._facts: dict[str, TopicFacts | None] = {}
+
+    def retry(
+        self, entries: Iterable[Entry], *, dry_run: bool, overwrite: bool
+    ) -> Iterator[Outcome]:
+        """Try each entry, and yield its outcome when it is over.
+
+        `overwrite` takes those of compacted hub topics too, where an older value may replace a
+        newer one. Raises ClusterError when the hub does not answer.
+        """
+        for entry in entries:
+            yield self._one(entry.record, dry_run=dry_run, overwrite=overwrite)
+
+    def _one(self, record: Quarantined, *, dry_run: bool, overwrite: bool) -> Outcome:
+        facts = self._facts_of(record.hub_topic)
+        if facts is None:
+            return Outcome(record, State.OPEN, f"hub topic {record.hub_topic} does not exist")
+        if "compact" in policies(facts.cleanup_policy) and not overwrite:
+            reason = f"hub topic {record.hub_topic} is compacted, and may hold a newer value of its"
+            return Outcome(record, State.OPEN, f"{reason} key; --overwrite writes it all the same")
+        content = content_of(self._config, self._reader, record)
+        if isinstance(content, str):
+            return Outcome(record, State.OPEN, content)
+        rule = self._config.topics.rules_for(record.hub_topic).partition_by
+        place = TopicPartition(
+            record.hub_topic, hub_partition(rule, record.origin, content.key, facts.partitions)
+        )
+        if dry_run:
+            where = "quarantine" if record.whole else "its source"
+            return Outcome(record, State.OPEN, f"would be written to {place}, out of {where}")
+        return self._write(record, content, place)
+
+    def _write(self, record: Quarantined, content: Content, place: TopicPartition) -> Outcome:
+        attempt = Note(record.origin, State.TRYING, self._by, place.partition, self._end(place))
+        self._note(attempt)
+        self._reader.read_ledger(self._admin, self._ledger)
+        if self._ledger.busy(record.origin, self._by) is not None:
+            self._note(replace(attempt, state=State.OPEN))
+            return Outcome(record, State.TRYING, "another retry is at it; try again in 2 minutes")
+        found = self._find(record, self._ledger[record.origin].attempts)
+        if found is not None:
+            self._note(replace(found, state=State.RETRIED, by=self._by))
+            return Outcome(record, State.RETRIED, "an earlier retry had written it")
+        offset, error = self._send(place, content)
+        if error is None:
+            self._note(replace(attempt, state=State.RETRIED, hub_offset=offset))
+            return Outcome(record, State.RETRIED, f"written to {place}@{offset}")
+        detail = text_of(error)
+        if error.code() in NOT_DELIVERED:
+            return Outcome(
+                record, State.TRYING, f"{detail}: it may be written yet; try again later"
+            )
+        self._note(replace(attempt, state=State.REFUSED, detail=detail))
+        return Outcome(record, State.REFUSED, detail)
+
+    def _find(self, record: Quarantined, attempts: Sequence[Note]) -> Note | None:
+        """Where an attempt that nobody told the end of has written the record, if it has."""
+        for attempt in attempts:
+            if attempt.by == self._by:
+                continue
+            place = TopicPartition(record.hub_topic, attempt.hub_partition)
+            log = OffsetRange(attempt.hub_offset, self._end(place))
+            for raw in self._reader.read_range(HUB, place, log):
+                if origin_of(raw) == record.origin:
+                    return replace(attempt, hub_offset=raw.offset)
+        return None
+
+    def _facts_of(self, topic: str) -> TopicFacts | None:
+        if topic not in self._facts:
+            self._facts[topic] = self._admin.describe_topics([topic], self._timeout).topics.get(
+                topic
+            )
+        return self._facts[topic]
+
+    def _end(self, place: TopicPartition) -> int:
+        found = self._admin.offsets([place], self._timeout)
+        if place not in found.ranges:
+            raise ClusterError(f"hub: {place}: {found.failed[place]}")
+        return found.ranges[place].latest
+
+    def _note(self, note: Note) -> None:
+        place = quarantine_partition(self._config)
+        key = str(note.origin).encode()
+        _, error = self._send(place, Content(key, None, note.headers(), -1))
+        if error is not None:
+            raise ClusterError(
+                f"hub: {place.topic} takes no notes ({text_of(error)}); allow WRITE on it"
+            )
+
+    def _send(self, place: TopicPartition, content: Content) -> tuple[int, KafkaError | None]:
+        """Write one record and wait: its offset, or why not."""
+        result: list[tuple[int, KafkaError | None]] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            result.append((int(message.offset() or 0), error))
+
+        try:
+            self._producer.produce(
+                place.topic,
+                content.value,
+                content.key,
+                place.partition,
+                on_delivery=delivered,
+                # 0 is now, in this client: the record has no timestamp.
+                timestamp=max(content.timestamp, 0),
+                headers=list(content.headers),
+            )
+        except KafkaException as error:
+            return 0, error.args[0]
+        self._producer.flush(DELIVERY_SECONDS + 5)
+        return result[0] if result else (0, KafkaError(KafkaError._MSG_TIMED_OUT))
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    return {
+        **librdkafka_settings(config.hub),
+        "acks": "all",
+        "enable.idempotence": True,
+        "compression.type": jvm_settings(config.hub, "producer")["compression.type"],
+        "delivery.timeout.ms": int(DELIVERY_SECONDS * 1000),
+        # The hub is to decide what is too large.
+        "message.max.bytes": 1_000_000_000,
+        "linger.ms": 0,
+        "log_level": 0,
+        "error_cb": ignore,
+    }

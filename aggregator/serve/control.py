@@ -1,0 +1,151 @@
+"""The endpoints that change something: pause, resume, positions, reload. For this machine alone.
+
+There is no login. So a request has to come from this machine, name it as its host (a page that
+points a name of its own at us does not), and not come from a page of another site.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import Field
+
+from aggregator.audit.controls import ReloadReport, SourceControl
+from aggregator.audit.moves import MovesReport
+from aggregator.config.values import parse_listen
+from aggregator.engine.control import Control, NotReadyError
+from aggregator.errors import EXIT_CONFIG, AggregatorError, ClusterError, ConfigError, RefusedError
+from aggregator.plan import rewind
+
+SITES = ("same-origin", "none")
+"""What a browser says of a request from our own page, and of one that was typed in."""
+JSON = "application/json"
+
+
+class CallerError(AggregatorError):
+    """A request that is not for us to carry out, with its HTTP status."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+class PositionsRequest(rewind.Request):
+    """Where positions are to go. Unless `dry_run` is false it is only told what would be done."""
+
+    dry_run: bool = Field(default=True)
+
+
+def add_control(app: FastAPI, control: Control) -> None:
+    """Add the endpoints that command `control`, and how errors are told."""
+
+    def check(request: Request) -> None:
+        listen = parse_listen(control.config.api.listen)
+        check_caller(request, listen[0] if listen is not None else "")
+
+    router = APIRouter(prefix="/api", dependencies=[Depends(check)])
+
+    # Plain functions: FastAPI runs them in threads, as they wait for the engine.
+    @router.put("/sources/{alias}/pause")
+    def pause(alias: str) -> SourceControl:
+        """Let the lanes of a source end, and keep it so, over restarts too."""
+        _known(control, alias)
+        return control.pause(alias)
+
+    @router.put("/sources/{alias}/resume")
+    def resume(alias: str) -> SourceControl:
+        """Let a source go on from where it is."""
+        _known(control, alias)
+        return control.resume(alias)
+
+    @router.post("/positions")
+    def positions(wanted: PositionsRequest) -> MovesReport:
+        """Set positions of paused sources; a dry run unless it says `"dry_run": false`."""
+        fields = wanted.model_dump(exclude={"dry_run"})
+        return control.set_positions(rewind.Request(**fields), dry_run=wanted.dry_run)
+
+    @router.post("/reload")
+    def reload() -> ReloadReport:
+        """Read the config again; the old one stays in force when anything is wrong."""
+        return control.reload()
+
+    app.include_router(router)
+    app.add_exception_handler(AggregatorError, _told)
+    app.add_exception_handler(RequestValidationError, _told)
+
+
+def check_caller(request: Request, listen: str = "") -> None:
+    """Raise CallerError for a request that may be somebody else's.
+
+    `listen` is the host that the config names: to call us by that is right.
+    """
+    own = str((request.scope.get("server") or ("",))[0])
+    client = request.client.host if request.client is not None else ""
+    if not (is_loopback(client) or client == own):
+        raise CallerError(403, f"only this machine may change anything, not {client}")
+    host = request.headers.get("host", "")
+    name = urlsplit(f"//{host}").hostname or ""
+    if not (is_loopback(name) or name in (own, listen)):
+        raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", SITES[0])
+    if site not in SITES or (origin is not None and urlsplit(origin).netloc != host):
+        raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if request.method == "POST" and kind != JSON:
+        # A form of any site may send the other kinds without asking.
+        raise CallerError(415, f"the content type has to be {JSON}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error."""
+    match error:
+        case CallerError():
+            return error.status
+        case NotReadyError():
+            return 503
+        case ConfigError() | RequestValidationError():
+            return 400
+        case RefusedError():
+            return 409
+        case ClusterError():
+            return 502
+        case _:
+            return 500
+
+
+async def _told(_request: Request, error: Exception) -> Response:
+    """An error in Connect's shape, with the exit code that it has on the command line."""
+    text, code = str(error), EXIT_CONFIG
+    if isinstance(error, RequestValidationError):
+        text = "; ".join(
+            f"{'.'.join(str(part) for part in it['loc'][1:]) or 'body'}: {it['msg']}"
+            for it in error.errors()
+        )
+    elif isinstance(error, AggregatorError):
+        code = error.exit_code
+    status = status_of(error)
+    return JSONResponse({"error_code": status, "message": text, "exit_code": code}, status)
+
+
+def _known(control: Control, alias: str) -> None:
+    if alias not in control.config.sources:
+        known = ", ".join(control.config.sources)
+        raise CallerError(404, f"there is no source {alias}; sources are {known}")

@@ -1,0 +1,73 @@
+"""What the driver's JVM is started with, and its start, which needs no plan and can come early."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+
+from aggregator.config.schema import Config
+from aggregator.jars import cache_folder, jars, java_command, spark_java_home
+from aggregator.stream.classes import class_archive
+from aggregator.stream.interceptor import interceptor_jar
+
+CLASS_PATH = "spark.driver.extraClassPath"
+AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
+"""What a JVM with a local master has to be told when it is launched. All else can wait for the
+session, and does, because a command line can be read by everybody on the machine."""
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The Java, the jars, the user's additions to the class path, and the archive, if any."""
+
+    java_home: Path
+    jars: tuple[Path, ...]
+    class_path: tuple[Path, ...]
+    archive: Path | None
+
+
+def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
+    """The jars of the set `spark`, from this folder if one is given, and our own at the end.
+
+    JarsError when one of them, or a Java, cannot be had.
+    """
+    found = jars("spark", folder=folder, progress=progress)
+    clients = next(path for path in found if path.name.startswith("kafka-clients-"))
+    return [*found, interceptor_jar(cache_folder(), clients, java_command())]
+
+
+def prepare_driver(config: Config, progress: Progress) -> Driver:
+    """Fetch, compile and archive what is not there yet; `progress` says what takes long.
+
+    JarsError when the jars or a Java cannot be had.
+    """
+    found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
+    own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
+    class_path = [*found, *(Path(each) for each in own if each)]
+    home = spark_java_home()
+    archive = class_archive(cache_folder(), home, class_path, progress)
+    return Driver(home, tuple(found), tuple(class_path), archive)
+
+
+def start_jvm(conf: Mapping[str, str], java_home: Path) -> None:
+    """Start the JVM for a session with these settings, unless this process has one.
+
+    Raises PySparkRuntimeError when Java does not start.
+    """
+    os.environ["JAVA_HOME"] = str(java_home)
+    local = conf["spark.master"].startswith("local")
+    # Spark looks the host name up to find its address; loopback is right for a local master, and
+    # keeps a start from waiting for a name server.
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    told = SparkConf(loadDefaults=False)
+    for name, value in conf.items():
+        if not local or name.startswith(AT_LAUNCH):
+            told.set(name, value)
+    SparkContext._ensure_initialized(conf=told)

@@ -1,0 +1,186 @@
+"""What has to be known before records are read: checkpoint, hub and sources, asked in this order.
+
+The order is what makes the comparison right while an instance runs: what is below the checkpoint's
+positions is in the hub when its ends are read, and what is in the hub then is in the sources when
+theirs are read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.checkpoint.bounds import Bounds
+from aggregator.checkpoint.gaps import GapTable
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, discover, hub_facts, open_admin
+from aggregator.discover.discover import LATE_SECONDS
+from aggregator.discover.parallel import ask_all
+from aggregator.engine.hub import told_logs
+from aggregator.engine.prepare import observe, plan_with
+from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.naming import hub_topic_name
+from aggregator.plan.plan import Plan
+from aggregator.plan.quarantine import quarantine_topic
+from aggregator.plan.verify import Scope, Sight, Standing, Window, plan_windows
+from aggregator.plan.verify_hub import Accounted, accounted_gaps, hub_ranges, trimmed
+
+APPEND_TIME = "LogAppendTime"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The windows to compare, and what is known about their hub topics.
+
+    `hub` is what is to be read of them, `lost` and `proven` as in `JobSettings`. `known` are all
+    partitions whose records may be in the hub.
+    """
+
+    plan: Plan
+    windows: tuple[Window, ...]
+    hub: Mapping[TopicPartition, OffsetRange]
+    quarantine: Mapping[TopicPartition, OffsetRange]
+    lost: Mapping[TopicPartition, int]
+    proven: Mapping[SourcePartition, int]
+    known: frozenset[SourcePartition]
+    stamped: frozenset[str]
+    accounted: tuple[Accounted, ...]
+    unreachable: Mapping[str, str]
+    commit: int | None
+
+
+def look(config: Config, scope: Scope) -> Look:
+    """Ask everybody. ClusterError when the hub does not answer, CheckpointError when that fails.
+
+    A source that does not answer is in `unreachable`.
+    """
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    state = table.load() if table is not None else None
+    gaps = GapTable(place.path, place.storage_options).load()
+    found = discover(config)
+    plan = plan_with(config, found, hub_facts(found), ())
+    unreachable = {
+        alias: str(failure)
+        for alias, failure in plan.failed.items()
+        if scope.source in (None, alias)
+    }
+    entries = state.entries if state is not None else {}
+    routes = [*plan.routes, *_remembered(config, plan, entries)]
+    asked = [r for r in routes if any(scope.takes(sp) for sp in r.source_partitions())]
+    logs = _hub_logs(config, {*(r.hub_topic for r in asked), quarantine_topic(config)})
+    observed = observe(config, plan, [r for r in asked if r.cluster not in plan.failed])
+    bounds = Bounds(
+        place.path,
+        place.storage_options,
+        {(r.cluster, r.topic): r.hub_topic for r in routes},
+        observed.topic_ids,
+        {name: topic.topic_id for name, topic in plan.hub.topics.items()},
+    )
+    sight = Sight(
+        routes=asked,
+        observed=observed,
+        known=state.remembered() if state is not None else None,
+        begun=bounds.begun(),
+        starts={alias: source.start for alias, source in config.sources.items()},
+        since=_offsets_at(config, scope.since_ms, asked, plan.failed),
+        until=_offsets_at(config, scope.until_ms, asked, plan.failed),
+        unreachable=unreachable,
+        source_topics={
+            (alias, name): topic
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        hub_topics=plan.hub.topics,
+    )
+    windows = plan_windows(scope, sight)
+    topics = {window.hub_topic for window in windows}
+    ours = {tp: log for tp, log in logs.items() if tp.topic in topics}
+    lost = trimmed(ours)
+    return Look(
+        plan=plan,
+        windows=windows,
+        hub=hub_ranges(ours, bounds.hub_starts(_lowers(windows))),
+        quarantine={
+            tp: log
+            for tp, log in logs.items()
+            if tp.topic == quarantine_topic(config) and log.earliest < log.latest
+        },
+        lost=lost,
+        proven=bounds.kept_from(lost) if lost else {},
+        known=frozenset({sp for r in routes for sp in r.source_partitions()} | set(entries)),
+        stamped=frozenset(
+            name
+            for name in topics & plan.hub.topics.keys()
+            if plan.hub.topics[name].timestamp_type == APPEND_TIME
+        ),
+        accounted=tuple(accounted_gaps(gaps.values(), observed)),
+        unreachable=unreachable,
+        commit=state.seq if state is not None else None,
+    )
+
+
+def _lowers(windows: Sequence[Window]) -> dict[SourcePartition, int]:
+    """Where the windows begin, for the hub topics in which every one that is judged has a begin."""
+    silent = {it.hub_topic for it in windows if it.standing is Standing.UNREACHABLE}
+    return {
+        it.partition: it.read.earliest
+        for it in windows
+        if it.compared and it.hub_topic not in silent
+    }
+
+
+def _remembered(config: Config, plan: Plan, entries: Collection[SourcePartition]) -> list[Route]:
+    """Routes of the sources that give no answer, as far as the checkpoint knows them."""
+    counts: dict[tuple[str, str], int] = {}
+    for sp in entries:
+        if sp.cluster in plan.failed:
+            key = (sp.cluster, sp.topic)
+            counts[key] = max(counts.get(key, 0), sp.partition + 1)
+    routes = []
+    for (alias, topic), partitions in counts.items():
+        hub_topic = hub_topic_name(config.topics.rename, alias, topic)
+        facts = plan.hub.topics.get(hub_topic)
+        transform = config.topics.rules_for(hub_topic).transform
+        hub_partitions = facts.partitions if facts is not None else 0
+        routes.append(
+            Route(alias, topic, hub_topic, partitions, hub_partitions, transform=transform)
+        )
+    return routes
+
+
+def _hub_logs(config: Config, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
+    """What the hub holds of these topics now; one that does not exist holds nothing."""
+    timeout = config.supervision.connect_timeout
+    with open_admin(config, HUB) as hub:
+        return told_logs(hub, topics, hub.partition_counts(timeout), timeout)
+
+
+def _offsets_at(
+    config: Config, moment_ms: int | None, routes: Sequence[Route], failed: Collection[str]
+) -> dict[SourcePartition, int]:
+    """The first offset of that time or later; a source that does not tell is left out."""
+    if moment_ms is None:
+        return {}
+    timeout = config.supervision.connect_timeout
+    wanted: dict[str, list[TopicPartition]] = {}
+    for route in routes:
+        if route.cluster not in failed:
+            partitions = [sp.topic_partition for sp in route.source_partitions()]
+            wanted.setdefault(route.cluster, []).extend(partitions)
+
+    def ask(alias: str) -> Callable[[], dict[TopicPartition, int]]:
+        def call() -> dict[TopicPartition, int]:
+            with open_admin(config, alias) as admin:
+                return admin.offsets_at(moment_ms, wanted[alias], timeout)
+
+        return call
+
+    answers = ask_all({alias: ask(alias) for alias in wanted}, timeout + LATE_SECONDS)
+    return {
+        SourcePartition(alias, *tp): at
+        for alias, found in answers.items()
+        if not isinstance(found, Exception)
+        for tp, at in found.items()
+    }

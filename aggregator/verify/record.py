@@ -1,0 +1,41 @@
+"""A report as rows of the table of audits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aggregator.checkpoint.audits import HUB_TOPIC, PARTITION, append_audit
+from aggregator.config.schema import Config
+from aggregator.verify.report import VerifyReport
+
+
+def record(config: Config, report: VerifyReport) -> None:
+    """Append a report to the audits beside the checkpoint; CheckpointError when it cannot."""
+    place = config.checkpoint
+    append_audit(place.path, place.storage_options, rows_of(report))
+
+
+def rows_of(report: VerifyReport) -> list[dict[str, Any]]:
+    """A row per source partition and one per hub topic."""
+    common = {
+        "audit": report.audit,
+        "name": report.name,
+        "at": report.at,
+        "seconds": report.seconds,
+        "commit": report.commit,
+        "exit_code": report.exit_code,
+    }
+    partitions = [
+        {**common, "kind": PARTITION, **it.model_dump(exclude={"transformed"})}
+        for it in report.partitions
+    ]
+    hub_topics = [
+        {
+            **common,
+            "kind": HUB_TOPIC,
+            "hub_topic": it.topic,
+            **it.model_dump(exclude={"topic", "offsets"}),
+        }
+        for it in report.hub_topics
+    ]
+    return [*partitions, *hub_topics]

@@ -1,0 +1,262 @@
+"""One writer: refused, taken over, frozen, killed, overruled; each origin is in the hub once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.checkpoint.lock import holder_of
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.topics import create_topic
+from aggregator.errors import EXIT_DATA, EXIT_DONE
+from support import elsewhere, second_attempt
+from support.application import KILLED, Application, application
+from support.load import load
+from support.reading import Record, read_topic, wait_for, wait_until_topic_has
+from support.running import make_config, source
+from support.verdict import Verdict, judge
+
+LOG = logging.getLogger(__name__)
+SECONDS = 120.0
+MORE = 1_500
+TAKE_OVER = ("--take-over",)
+
+
+class World:
+    """One source under load, until `end`, and a hub; the instances that write there."""
+
+    def __init__(self, source: EmbeddedCluster, hub: EmbeddedCluster, topic: str) -> None:
+        self.source = source
+        self.hub = hub
+        self.topic = topic
+        self.records: list[Record] = []
+        self._loaded = ExitStack()
+        self._loaded.enter_context(load([source], topic))
+
+    def count(self) -> int:
+        """How many records the hub holds."""
+        return wait_until_topic_has(self.hub.bootstrap_servers, self.topic, 0)
+
+    def wait_for_more(self, records: int = MORE) -> int:
+        """Wait until the hub holds so many more records."""
+        return wait_until_topic_has(self.hub.bootstrap_servers, self.topic, self.count() + records)
+
+    def is_still(self, seconds: float) -> bool:
+        """Whether the hub gets nothing for so long."""
+        before = self.count()
+        time.sleep(seconds)
+        return self.count() == before
+
+    def end(self) -> None:
+        """Write no more into the source."""
+        self._loaded.close()
+
+    def end_with(self, last: Application) -> Verdict:
+        """Let the last instance copy the rest and stop it; returns how the hub compares."""
+        self.end()
+        self.records = read_topic(self.source.bootstrap_servers, self.topic)
+        # More than these where something is there twice.
+        wait_until_topic_has(self.hub.bootstrap_servers, self.topic, len(self.records))
+        wait_for(lambda: self.is_still(2.0), "all is copied")
+        last.terminate()
+        assert ended(last)[0] == EXIT_DONE
+        return judge({"eu": self.records}, read_topic(self.hub.bootstrap_servers, self.topic))
+
+
+@pytest.fixture
+def world(source_a: EmbeddedCluster, hub: EmbeddedCluster, unique: str) -> Iterator[World]:
+    create_topic(source_a.bootstrap_servers, unique, partitions=3)
+    world = World(source_a, hub, unique)
+    yield world
+    world.end()
+
+
+def config_of(world: World, folder: Path, **parts: Any) -> Config:
+    checkpoint = {"path": str(folder / "state"), **parts.pop("checkpoint", {})}
+    return make_config(
+        world.hub,
+        folder / "state",
+        {"eu": source(world.source, world.topic)},
+        **{"api": {"listen": "off"}, "checkpoint": checkpoint, **parts},
+    )
+
+
+def starting(running: Application, kind: str = "running") -> None:
+    """Wait until an instance has said so; AssertionError with its log when it ends before."""
+    wait_for(lambda: running.has_logged(kind) or not running.alive, f"it logs {kind}", SECONDS)
+    assert running.has_logged(kind), running.log.read_text()
+
+
+def ended(running: Application) -> tuple[int | None, str]:
+    """Exit code and log of an instance that is to end by itself."""
+    assert running.wait(SECONDS), running.log.read_text()
+    return running.exit_code, running.log.read_text()
+
+
+def first_of(instances: list[Application]) -> tuple[Application, Application]:
+    """Of two that start at once: the one that runs, and the one that has ended."""
+    wait_for(lambda: any(not each.alive for each in instances), "one is refused", SECONDS)
+    loser, winner = sorted(instances, key=lambda each: each.alive)
+    starting(winner)
+    return winner, loser
+
+
+@pytest.mark.timeout(600)
+def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
+    world: World, tmp_path: Path
+) -> None:
+    (port,) = free_ports(1)
+    config = config_of(world, tmp_path, api={"listen": f"127.0.0.1:{port}"})
+    quiet = config_of(world, tmp_path)
+    with (
+        application(config, tmp_path / "a") as one,
+        application(quiet, tmp_path / "b") as two,
+    ):
+        first, refused = first_of([one, two])
+        code, log = ended(refused)
+        assert code == EXIT_DATA
+        holder = holder_of(config.checkpoint.path)
+        assert holder is not None
+        assert holder.pid == first.pid
+        assert f"another aggregator runs on it ({holder})" in log
+        for remedy in ("stop that one first", "aggregator run --take-over", "of its own"):
+            assert remedy in log
+        world.wait_for_more()
+        # Taken over while it writes: it is asked to stop, and does.
+        with application(config, tmp_path / "c", arguments=TAKE_OVER) as second:
+            starting(second)
+            assert ended(first)[0] == EXIT_DONE
+            assert second.has_logged("taking_over")
+            assert not second.has_logged("recovered")
+            world.wait_for_more()
+            # Frozen, Python and JVM: it still has the lock, and the port of the API.
+            second.signal_all(signal.SIGSTOP)
+            with application(config, tmp_path / "d") as third:
+                code, log = ended(third)
+                assert code == EXIT_DATA
+                assert f"pid {second.pid}" in log
+            with application(config, tmp_path / "e", arguments=TAKE_OVER) as fourth:
+                assert ended(second)[0] == KILLED
+                starting(fourth)
+                assert second.members() == {}
+                assert fourth.has_logged("recovered")
+                starting(fourth, "api")
+                verdict = world.end_with(fourth)
+    assert not verdict.problems, verdict.problems
+    assert verdict.copied >= 2 * MORE
+
+
+@pytest.mark.timeout(600)
+def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_path: Path) -> None:
+    config = config_of(world, tmp_path, checkpoint={"lease": "3s"})
+    with application(config, tmp_path / "a") as running:
+        starting(running)
+        world.wait_for_more()
+        # Python alone: the JVM sends to the end of the lease, and waits there.
+        jvm = jvm_of(config)
+        running.signal_all(signal.SIGSTOP)
+        os.kill(jvm, signal.SIGCONT)
+        wait_for(lambda: world.is_still(2.0), "the JVM waits for the lease", 60)
+        running.signal_all(signal.SIGCONT)
+        starting(running, "lease_over")
+        starting(running, "lease_renewed")
+        world.wait_for_more()
+        # Both: the same, from the moment at which they wake.
+        running.signal_all(signal.SIGSTOP)
+        assert world.is_still(4.0)
+        running.signal_all(signal.SIGCONT)
+        world.wait_for_more()
+        assert not running.has_logged("lane_failed")
+        # Python is killed, and its JVM cannot end by itself: the next start sees to it.
+        os.kill(jvm, signal.SIGSTOP)
+        running.kill()
+        assert jvm in running.members()
+        with application(config, tmp_path / "a") as after:
+            starting(after)
+            assert jvm not in running.members()
+            assert [after.has_logged(kind) for kind in ("killing", "recovered")] == [True, True]
+            verdict = world.end_with(after)
+    assert not verdict.problems, verdict.problems
+    assert verdict.copied >= 3 * MORE
+
+
+@pytest.mark.timeout(600)
+def test_without_a_lock_the_lease_in_the_table_decides(world: World, tmp_path: Path) -> None:
+    """As on an object store, and as if each instance had a machine of its own."""
+    config = config_of(
+        world,
+        tmp_path,
+        checkpoint={"lease": "4s"},
+        hub={"producer": {"delivery.timeout.ms": "6000", "request.timeout.ms": "3000"}},
+    )
+    program = elsewhere.PROGRAM
+    with application(config, tmp_path / "a", program=program) as first:
+        starting(first)
+        world.wait_for_more()
+        with application(config, tmp_path / "b", program=program) as second:
+            code, log = ended(second)
+        assert code == EXIT_DATA
+        assert f"host machine-{first.pid}, pid {first.pid}, since " in log
+        first.signal_all(signal.SIGSTOP)
+        frozen = time.time()
+        with application(config, tmp_path / "c", program=program) as third:
+            starting(third)
+            assert third.has_logged("waiting")
+            world.wait_for_more()
+            first.signal_all(signal.SIGCONT)
+            code, log = ended(first)
+            assert (code, "fenced: " in log) == (EXIT_DATA, True), log
+            assert f"host machine-{third.pid}" in log
+            world.wait_for_more()
+            # One that runs is overruled: it finds out, and ends.
+            with application(
+                config, tmp_path / "d", program=program, arguments=TAKE_OVER
+            ) as fourth:
+                code, log = ended(third)
+                assert (code, "fenced: " in log) == (EXIT_DATA, True), log
+                starting(fourth)
+                verdict = world.end_with(fourth)
+    # What the frozen one had handed to its producer before it froze is delivered when it wakes.
+    LOG.warning("written twice by the frozen one: %d", len(verdict.duplicated))
+    later = {("eu", r.partition, r.offset) for r in world.records if r.timestamp > frozen * 1000}
+    assert not later & set(verdict.duplicated)
+    verdict.duplicated.clear()
+    assert not verdict.problems, verdict.problems
+    assert verdict.copied >= 3 * MORE
+
+
+def test_a_second_attempt_of_a_task_writes_nothing(hub: EmbeddedCluster, unique: str) -> None:
+    plain, guarded = f"{unique}.plain", f"{unique}.guarded"
+    for topic in (plain, guarded):
+        create_topic(hub.bootstrap_servers, topic, partitions=1)
+    done = subprocess.run(
+        [sys.executable, second_attempt.__file__, hub.bootstrap_servers, plain, guarded],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=True,
+    )
+    # Spark does try again, and would write.
+    assert len(read_topic(hub.bootstrap_servers, plain)) == second_attempt.RECORDS
+    assert "refused: a second attempt of a task would write its records twice" in done.stdout
+    assert read_topic(hub.bootstrap_servers, guarded) == []
+
+
+def jvm_of(config: Config) -> int:
+    """The JVM that the running instance has noted."""
+    holder = holder_of(config.checkpoint.path)
+    assert holder is not None
+    assert holder.jvm
+    return holder.jvm

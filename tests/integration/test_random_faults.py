@@ -1,0 +1,32 @@
+"""A short round of the fault campaign, as `make faults` runs it for longer."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from faults.campaign import random_script, run_round
+from faults.world import Settings
+from support.application import QUICK_START
+
+SEED = 4448
+"""Draws: the application killed, a source killed, killed while it recovers, a hub leader killed."""
+FAULTS = 4
+LOG = logging.getLogger(__name__)
+
+
+@pytest.mark.timeout(900)
+def test_a_short_random_schedule(tmp_path: Path) -> None:
+    done = run_round(
+        "short",
+        "four faults",
+        Settings(seed=SEED, rate=1_000.0, java_options=QUICK_START),
+        random_script(minutes=15, count=FAULTS),
+        LOG.warning,
+        folder=tmp_path,
+    )
+    assert done.good, (done.verdict, done.failures)
+    assert len(done.struck) == FAULTS
+    assert done.verdict.acknowledged > 0

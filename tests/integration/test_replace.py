@@ -1,0 +1,71 @@
+"""A lane that is replaced while the hub does not answer: what its old producer holds comes once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic
+from support.clusters import ClusterFactory
+from support.load import load
+from support.reading import read_topic, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.verdict import judge
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("gives_up", [False, True], ids=["it waits", "it gives up"])
+def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
+    source_a: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
+    tmp_path: Path,
+    unique: str,
+    gives_up: bool,
+) -> None:
+    """A producer that gives up, as it does only when it is told to, may cost the order."""
+    hub, mute = cluster_factory("away"), cluster_factory("mute")
+    topic = unique.replace(" ", "-")
+    create_topic(source_a.bootstrap_servers, topic, partitions=3)
+    create_topic(mute.bootstrap_servers, topic, partitions=2)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, topic), "us": source(mute, topic)},
+        hub={
+            "producer": {
+                # Full after some hundred records.
+                "buffer.memory": "65536",
+                "batch.size": "4096",
+                "request.timeout.ms": "4000",
+                **({"delivery.timeout.ms": "8000"} if gives_up else {}),
+            }
+        },
+        stream={"lanes": 1},
+        api={"listen": "off"},
+    )
+    with load([source_a, mute], topic), run_in_background(config) as running:
+        wait_until_topic_has(hub.bootstrap_servers, topic, 4_000)
+        hub.brokers[0].pause()
+        try:
+            mute.brokers[0].pause()
+            try:
+                running.wait_for(lambda: "source_out" in running.kinds(), "a source is taken out")
+                if gives_up:
+                    running.wait_for(lambda: "lane_failed" in running.kinds(), "the lane fails")
+            finally:
+                mute.brokers[0].resume()
+        finally:
+            hub.brokers[0].resume()
+        copied = wait_until_topic_has(hub.bootstrap_servers, topic, 1)
+        running.wait_for(lambda: "source_back" in running.kinds(), "the source is back")
+        wait_until_topic_has(hub.bootstrap_servers, topic, copied + 4_000)
+    assert catch_up(config).exit_code == 0
+    written = {
+        alias: read_topic(cluster.bootstrap_servers, topic)
+        for alias, cluster in {"eu": source_a, "us": mute}.items()
+    }
+    verdict = judge(written, read_topic(hub.bootstrap_servers, topic))
+    assert verdict.copied > 8_000
+    assert set(verdict.problems) <= ({"out_of_order"} if gives_up else set()), verdict.problems

@@ -1,0 +1,93 @@
+"""The archive of classes: made once, refused quietly, and what a session really starts from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import aggregator.stream.classes as classes
+from aggregator.jars import jars, java_home, spark_java_home
+from aggregator.stream.classes import archive_options, class_archive
+
+FEW = "java/lang/Object\njava/lang/String\norg/apache/spark/SparkConf\nno/such/Thing\n"
+
+
+@pytest.fixture
+def few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for archives of a few classes, one of which does not exist."""
+    listed = tmp_path / "few.txt"
+    listed.write_text(FEW)
+    monkeypatch.setattr(classes, "CLASS_LIST", listed)
+    return tmp_path / "cache"
+
+
+def test_it_is_made_once(few: Path) -> None:
+    said: list[str] = []
+    first = class_archive(few, spark_java_home(), jars("spark"), said.append)
+    assert first is not None
+    assert len(said) == 1
+    made = first.stat().st_ino
+    assert class_archive(few, spark_java_home(), jars("spark"), said.append) == first
+    assert (first.stat().st_ino, len(said)) == (made, 1)
+    # Of another class path it is another one.
+    other = class_archive(few, spark_java_home(), jars("spark")[1:], said.append)
+    assert other not in (None, first)
+
+
+def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_removed(
+    few: Path, tmp_path: Path
+) -> None:
+    jar = tmp_path / "of.jar"
+    shutil.copy(jars("spark")[0], jar)
+    first = class_archive(few, spark_java_home(), [jar], lambda _: None)
+    assert first is not None
+    unused = few / "classes-unused.jsa"
+    unused.write_text("")
+    # Java compares the times of the files, and would go on without the archive, unsaid.
+    for path, age in ((jar, 60.0), (unused, classes.UNUSED_SECONDS + 60.0)):
+        os.utime(path, (time.time() - age, time.time() - age))
+    again = class_archive(few, spark_java_home(), [jar], lambda _: None)
+    assert again not in (None, first)
+    assert {*few.glob("*.jsa")} == {first, again}
+
+
+def test_without_a_java_the_reason_is_told_once(few: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    assert class_archive(few, tmp_path / "no-java", [], said.append) is None
+    assert "starts will be slower" in said[-1]
+    assert "no-java" in said[-1]
+    told = len(said)
+    assert class_archive(few, tmp_path / "no-java", [], said.append) is None
+    assert len(said) == told
+    assert archive_options(None) == ""
+
+
+def test_where_nothing_can_be_written_it_starts_without(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "file").write_text("")
+    assert class_archive(tmp_path / "file" / "cache", spark_java_home(), [], said.append) is None
+    assert "starts will be slower" in said[-1]
+
+
+def test_a_session_starts_from_it(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    beans = jvm.java.lang.management.ManagementFactory
+    given = list(beans.getRuntimeMXBean().getInputArguments())
+    (archive,) = [it for it in given if it.startswith("-XX:SharedArchiveFile=")]
+    class_path = str(jvm.java.lang.System.getProperty("java.class.path"))
+
+    def starts(path: str) -> bool:
+        # With `on`, Java does not start when the archive does not fit.
+        command = [str(java_home() / "bin" / "java"), "-Xshare:on", archive, "-cp", path]
+        return subprocess.run([*command, "-version"], capture_output=True).returncode == 0
+
+    assert starts(class_path)
+    last = class_path.rpartition(":")[2]
+    assert not starts(f"{last}:{class_path}")

@@ -1,0 +1,323 @@
+"""The comparison of `aggregator verify`, on a few records without a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.plan.verify import Standing, Window
+from aggregator.plan.verify_hub import Accounted
+from aggregator.verify.findings import FLAGS, compare, settle
+from aggregator.verify.frames import Numbers, Others, hub_rows, source_rows
+
+SCHEMA = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "headers array<struct<key:string,value:binary>>"
+)
+MILLIS = 1_769_860_800_123
+EU0 = SourcePartition("eu", "orders", 0)
+EU1 = SourcePartition("eu", "orders", 1)
+WINDOW = Window(EU0, "orders", OffsetRange(0, 10), beyond=20)
+Headers = Sequence[tuple[str, bytes | None]] | None
+
+
+def moment(millis: int) -> datetime:
+    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def source(offset: int, **parts: Any) -> tuple[Any, ...]:
+    """A record at the source; `parts` are laid over a plain one."""
+    it = {"key": b"k", "value": b"v", "headers": None, "millis": MILLIS, "partition": 0, **parts}
+    at = moment(it["millis"])
+    return (it["key"], it["value"], "orders", it["partition"], offset, at, it["headers"])
+
+
+def origin(offset: int, sp: SourcePartition = EU0, millis: object = MILLIS) -> list[Any]:
+    values = (*sp, offset, millis)
+    names = ("cluster", "topic", "partition", "offset", "timestamp")
+    return [(f"origin.{n}", str(v).encode()) for n, v in zip(names, values, strict=True)]
+
+
+def copy(at: int, offset: int, hub_partition: int = 0, **parts: Any) -> tuple[Any, ...]:
+    """The hub's copy of a record, at a hub offset; `parts` are laid over a faithful one."""
+    it = {"key": b"k", "value": b"v", "headers": None, "millis": MILLIS, "sp": EU0, **parts}
+    said = it.get("said", it["millis"])
+    tagged = [*(it["headers"] or ()), *origin(offset, it["sp"], said)]
+    hub_topic = it.get("topic", "orders")
+    return (it["key"], it["value"], hub_topic, hub_partition, at, moment(it["millis"]), tagged)
+
+
+def bare(at: int, headers: Headers = None) -> tuple[Any, ...]:
+    """A record of somebody else at the hub."""
+    return (b"k", b"v", "orders", 0, at, moment(MILLIS), headers)
+
+
+class Case:
+    """Records of both sides, compared; hub partitions 0 and 1 begin at offset 100."""
+
+    def __init__(self, spark: SparkSession, *windows: Window) -> None:
+        self.spark = spark
+        self.numbers = Numbers(
+            windows or (WINDOW,),
+            tuple((TopicPartition("orders", p), OffsetRange(100, 1000)) for p in (0, 1)),
+        )
+        self.others = Others()
+        self.stamped: tuple[str, ...] = ()
+        self.hub_names: tuple[str, ...] = ()
+        self.superseding = False
+
+    def findings(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> DataFrame:
+        left = self.spark.createDataFrame(ours, SCHEMA)
+        right = self.spark.createDataFrame(hub, SCHEMA)
+        rows = [
+            source_rows(left, "eu", self.numbers, self.hub_names),
+            hub_rows(right, self.numbers, self.others, self.stamped),
+        ]
+        return compare(rows, superseding=self.superseding)
+
+    def told(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> dict[Any, Any]:
+        """What is not well: (sid, offset) -> its kind, or its flags."""
+        return told(self.findings(ours, hub).collect())
+
+
+def told(rows: list[Row]) -> dict[Any, Any]:
+    return {
+        (row["sid"], row["at"]): [flag for flag in FLAGS if row[flag]] or row["kind"]
+        for row in rows
+        if row["at"] is not None
+    }
+
+
+ODD: list[Headers] = [
+    None,
+    [("a", b"1"), ("b", None), ("a", b"1")],
+    [("a", None), ("b", b"x")],
+    [("", b"")],
+    [("origin.cluster", b"asia"), ("origin.offset", None)],
+]
+
+
+def test_a_faithful_copy_has_no_findings(spark: SparkSession) -> None:
+    parts: list[dict[str, Any]] = [
+        *({"headers": headers} for headers in ODD),
+        {"key": None},
+        {"value": None},
+        {"key": b"", "value": b""},
+    ]
+    ours = [source(at, **part) for at, part in enumerate(parts)]
+    hub = [copy(100 + at, at, **part) for at, part in enumerate(parts)]
+    (row,) = Case(spark).findings(ours, hub).collect()
+    assert (row["kind"], row["origins"], row["records"]) == ("present", 8, 8)
+    assert (row["sid"], row["hid"], row["lowest"], row["opening"]) == (0, 0, 0, 0)
+
+
+DIFFERENCES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"key": None}, {"key": b""}, "key"),
+    ({"key": b"k"}, {"key": b"K"}, "key"),
+    ({"value": None}, {"value": b""}, "value"),
+    (
+        {"headers": [("a", b"1"), ("b", b"2")]},
+        {"headers": [("b", b"2"), ("a", b"1")]},
+        "headers",
+    ),
+    ({"headers": [("a", None)]}, {"headers": [("a", b"")]}, "headers"),
+    (
+        {"headers": [("a", None), ("b", b"x")]},
+        {"headers": [("a", b"b"), ("x", None)]},
+        "headers",
+    ),
+    ({"headers": [("a", b"1"), ("a", b"1")]}, {"headers": [("a", b"1")]}, "headers"),
+    ({"headers": None}, {"headers": [("a", b"1")]}, "headers"),
+    ({"headers": [("a", b"1")]}, {"headers": None}, "headers"),
+    ({}, {"millis": MILLIS + 1, "said": MILLIS}, "timestamp"),
+    ({}, {"said": MILLIS + 1}, "timestamp"),
+    ({}, {"said": "noon"}, "timestamp"),
+    ({"millis": -1}, {"millis": MILLIS, "said": MILLIS}, "timestamp"),
+]
+"""What is at the source, what is different at the hub, and how it is named."""
+
+
+def test_whatever_differs_is_named(spark: SparkSession) -> None:
+    case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100)))
+    ours = [source(at, **there) for at, (there, _, _) in enumerate(DIFFERENCES)]
+    hub = [
+        copy(100 + at, at, **{**there, **here}) for at, (there, here, _) in enumerate(DIFFERENCES)
+    ]
+    expected = {(0, at): [part] for at, (_, _, part) in enumerate(DIFFERENCES)}
+    assert case.told(ours, hub) == expected
+
+
+def test_a_record_without_a_timestamp_gets_that_of_its_writing(spark: SparkSession) -> None:
+    assert Case(spark).told([source(3, millis=-1)], [copy(100, 3, said=-1)]) == {}
+
+
+def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None:
+    case = Case(spark)
+    case.stamped = ("orders",)
+    assert case.told([source(3)], [copy(100, 3, millis=MILLIS + 5000, said=MILLIS)]) == {}
+    assert case.told([source(3)], [copy(100, 3, said=MILLIS + 1)]) == {(0, 3): ["timestamp"]}
+
+
+def test_missing_twice_and_late(spark: SparkSession) -> None:
+    ours = [source(at) for at in range(8)]
+    order = [1, 2, 5, 3, 2, 6]
+    hub = [copy(100 + at, offset) for at, offset in enumerate(order)]
+    # In another hub partition the same order is not broken.
+    hub.append(copy(100, 4, hub_partition=1))
+    found = Case(spark).told(ours, hub)
+    assert found == {
+        (0, 0): "absent",
+        (0, 7): "absent",
+        (0, 2): ["twice"],
+        (0, 3): ["late"],
+    }
+
+
+def test_what_is_not_judged(spark: SparkSession) -> None:
+    window = replace(WINDOW, read=OffsetRange(3, 6))
+    hub = [copy(100, 2), copy(101, 2), copy(102, 7), copy(103, 6), copy(104, 6), copy(105, 4)]
+    assert Case(spark, window).told([source(4)], hub) == {}
+
+
+def test_foreign_records(spark: SparkSession) -> None:
+    case = Case(spark, WINDOW, replace(WINDOW, partition=EU1, hub_topic="other"))
+    case.numbers = replace(
+        case.numbers, hub=(*case.numbers.hub, (TopicPartition("other", 0), OffsetRange(0, 9)))
+    )
+    case.others = Others(
+        known=[SourcePartition("eu", "gone", 0)],
+        elsewhere=[SourcePartition("eu", "elsewhere", 0)],
+        unreachable=["us"],
+    )
+    hub = [
+        copy(100, 3),
+        bare(101),
+        bare(102, [("a", b"1")]),
+        bare(103, origin(3)[1:]),
+        bare(104, [*origin(3), ("behind", b"1")]),
+        copy(105, -7),
+        copy(106, 3, sp=SourcePartition("asia", "orders", 0)),
+        copy(107, 3, sp=SourcePartition("eu", "orders", 77)),
+        copy(108, 3, sp=EU1),
+        copy(109, 4),
+        copy(110, 20),
+        copy(111, 3, sp=SourcePartition("eu", "elsewhere", 0)),
+        # These are nobody's fault.
+        copy(112, 3, sp=SourcePartition("eu", "gone", 0)),
+        copy(113, 3, sp=SourcePartition("us", "anything", 5)),
+    ]
+    found = case.told([source(3)], hub)
+    nothing = dict.fromkeys([(-1, at) for at in range(101, 106)], "no_origin")
+    assert found == nothing | {
+        (-1, 106): "unknown_source",
+        (-1, 107): "unknown_source",
+        (-1, 108): "other_topic",
+        (-1, 111): "other_topic",
+        (0, 4): "no_such_record",
+        (0, 20): "no_such_record",
+    }
+
+
+def test_the_source_may_have_forgotten_what_it_had(spark: SparkSession) -> None:
+    hub = [copy(100, 2), copy(101, 4), copy(102, 4), copy(103, 25)]
+    sparse = Case(spark, replace(WINDOW, sparse=True)).told([], hub)
+    assert sparse == {(0, 4): ["twice"], (0, 25): "no_such_record"}
+    silent = replace(WINDOW, standing=Standing.UNREACHABLE, beyond=2**62)
+    assert Case(spark, silent).told([], hub) == {(0, 4): ["twice"]}
+    conflict = replace(WINDOW, standing=Standing.CONFLICT, read=OffsetRange(0, 0))
+    assert Case(spark, conflict).told([], hub) == {}
+
+
+def test_a_transform_may_drop_and_change_but_not_double(spark: SparkSession) -> None:
+    case = Case(spark, replace(WINDOW, loose=True))
+    ours = [source(at) for at in range(5)]
+    hub = [copy(100, 1, value=b"other"), copy(101, 3), copy(102, 2), copy(103, 3), copy(104, 7)]
+    assert case.told(ours, hub) == {(0, 2): ["late"], (0, 3): ["twice"], (0, 7): "no_such_record"}
+
+
+def test_a_record_that_came_from_this_hub_is_not_expected(spark: SparkSession) -> None:
+    case = Case(spark)
+    case.hub_names = ("central",)
+    looped = [("origin.cluster", b"central")]
+    ours = [source(1, headers=looped), source(2, headers=looped), source(3)]
+    found = case.told(ours, [copy(100, 2, headers=looped), copy(101, 3)])
+    assert found == {(0, 2): "no_such_record"}
+
+
+def test_of_a_hub_of_hubs_the_last_origin_counts(spark: SparkSession) -> None:
+    earlier = origin(77, SourcePartition("asia", "orders", 3))
+    assert Case(spark).told([source(3, headers=earlier)], [copy(100, 3, headers=earlier)]) == {}
+
+
+def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
+    case = Case(spark, WINDOW, replace(WINDOW, partition=EU1))
+    case.superseding = True
+    ours = [
+        source(0, key=b"a"),
+        source(1, key=b"b"),
+        source(2, key=b"a"),
+        source(3, key=b"c"),
+        source(4, key=b"c", value=None),
+        source(5, key=b"d"),
+        source(6, key=b"e"),
+        source(7, key=b"e"),
+        source(0, key=b"d", partition=1),
+    ]
+    hub = [copy(100, 2, key=b"a"), copy(101, 0, key=b"d", sp=EU1), copy(102, 6, key=b"e")]
+    absent = {
+        (row["sid"], row["at"]): row["superseded"]
+        for row in case.findings(ours, hub).collect()
+        if row["kind"] == "absent"
+    }
+    assert absent == {
+        (0, 0): True,  # a later record of its key is there
+        (0, 1): False,  # nothing of its key is
+        (0, 3): True,  # a tombstone came later
+        (0, 4): True,  # tombstones go away
+        (0, 5): True,  # a record of its key from elsewhere may have come later
+        (0, 7): False,  # only an earlier one is there
+    }
+
+
+def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
+    ours = [source(at) for at in range(9)]
+    # 5 is out of order and 7 is, too; 8 there twice.
+    hub = [copy(100 + at, offset) for at, offset in enumerate([8, 7, 5, 8])]
+    found = Case(spark).findings(ours, hub)
+    ranges = [(0, Accounted(EU0, OffsetRange(3, 4), "a gap"))]
+    ranges += [(0, Accounted(EU0, OffsetRange(7, 8), "a gap"))]
+    aside = spark.createDataFrame([(0, 6), (0, 6)], "sid int, at bigint")
+    settled = settle(found, {0: (1, 3)}, ranges, aside)
+    assert told(settled.collect()) == {
+        (0, 0): "not_begun",
+        (0, 1): "expired",
+        (0, 2): "expired",
+        (0, 3): "accounted",
+        (0, 4): "missing",
+        (0, 5): ["late"],
+        (0, 6): "accounted",
+        # Late for a known reason: nothing to tell but that it is there.
+        (0, 7): "present",
+        (0, 8): ["twice"],
+    }
+
+
+def test_where_offsets_were_given_twice_an_origin_proves_nothing(spark: SparkSession) -> None:
+    ours = [source(at) for at in range(6)]
+    order = [1, 2, 3, 0, 1, 2, 4, 4, 8]
+    hub = [copy(100 + at, offset, value=b"%d" % at) for at, offset in enumerate(order)]
+    found = Case(spark).findings(ours, hub)
+    ranges = [(0, Accounted(EU0, OffsetRange(0, 4), "anew", reused=True))]
+    ranges += [(0, Accounted(EU0, OffsetRange(5, 9), "anew", reused=True))]
+    told_of = told(settle(found, {}, ranges).collect())
+    assert told_of == {
+        **{(0, at): "present" for at in range(4)},
+        (0, 4): ["twice", "value"],
+        (0, 5): "accounted",
+        (0, 8): "alone",
+    }

@@ -1,0 +1,148 @@
+"""`aggregator run` as a child process: to be killed, frozen, stopped and started again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.embedded.processes import GuardedProcess
+from aggregator.failpoint import VARIABLE
+
+KILLED = 128 + signal.SIGKILL
+GONE_SECONDS = 60.0
+PROGRAM = ("-m", "aggregator")
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
+
+
+class Application:
+    """One life of the application. Its guard ends it when this process dies.
+
+    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs. Its log is
+    `folder`/run-NUMBER.log, one file for each life.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        failpoint: str = "",
+        program: Sequence[str] = PROGRAM,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "aggregator.yaml"
+        file.write_text(to_yaml(config), "utf-8")
+        number = len(list(folder.glob("run-*.log"))) + 1
+        self.log = folder / f"run-{number:03}.log"
+        self.failpoint = failpoint
+        self.started = time.monotonic()
+        command = [sys.executable, *program, "run", "-c", str(file), *arguments]
+        # `env` becomes the command, so the pid is the application's.
+        self._process = GuardedProcess(["env", f"{VARIABLE}={failpoint}", *command], self.log)
+
+    @property
+    def pid(self) -> int:
+        """Process id of Python; also the id of the group that its JVMs are in."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether Python is there, running or frozen."""
+        return self._process.alive
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; KILLED after kill -9."""
+        return self._process.exit_code
+
+    def kill(self) -> None:
+        """kill -9, of Python alone: its JVM has to notice."""
+        self._process.kill()
+
+    def terminate(self) -> None:
+        """Ask for a clean stop (SIGTERM)."""
+        self._process.signal(signal.SIGTERM)
+
+    def hang_up(self) -> None:
+        """Have it read its config again (SIGHUP)."""
+        self._process.signal(signal.SIGHUP)
+
+    def signal_all(self, number: signal.Signals) -> None:
+        """Send a signal to Python and to all its JVMs."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the end of Python; False when it is still there after `seconds`."""
+        return self._process.wait(seconds)
+
+    def members(self) -> dict[int, str]:
+        """Processes of its group that are there, dead Python or not: pid -> command line."""
+        listed = subprocess.run(
+            ["ps", "-eo", "pid=,pgid=,stat=,args="], capture_output=True, text=True, check=True
+        )
+        rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+        return {
+            int(row[0]): row[3]
+            for row in rows
+            if len(row) == 4 and int(row[1]) == self.pid and not row[2].startswith("Z")
+        }
+
+    def wait_gone(self, seconds: float = GONE_SECONDS) -> bool:
+        """Wait until its JVMs are gone, too; False when they are still there after `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self.members():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def end(self) -> None:
+        """Leave nothing of it, whatever state it is in."""
+        self.signal_all(signal.SIGKILL)
+        self.wait(GONE_SECONDS)
+
+    def events(self) -> list[dict[str, Any]]:
+        """What it logged so far; lines that are no events are left out."""
+        return list(_events(self.log))
+
+    def has_logged(self, kind: str) -> bool:
+        """Whether an event of this kind is in the log."""
+        return any(event["event"] == kind for event in self.events())
+
+    def failpoints(self) -> list[str]:
+        """The places at which it died, failed or waited: `name:pass`."""
+        text = self.log.read_text("utf-8", errors="replace")
+        found = re.findall(r"^failpoint (\S+), pass (\d+): ", text, re.M)
+        return [f"{name}:{number}" for name, number in found]
+
+
+@contextmanager
+def application(config: Config, folder: Path, **options: Any) -> Iterator[Application]:
+    """An application that is gone with the block."""
+    running = Application(config, folder, **options)
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def _events(log: Path) -> Iterator[dict[str, Any]]:
+    for line in log.read_text("utf-8", errors="replace").splitlines():
+        if line.startswith("{"):
+            # A line may be cut off where the process was killed.
+            with suppress(ValueError):
+                yield json.loads(line)

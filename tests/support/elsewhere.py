@@ -1,0 +1,18 @@
+"""`aggregator` as on a machine of its own, with an object store: no OS lock, no process in common.
+
+The checkpoint table is a real one on a local disk; what a local path has beside it is left out.
+"""
+
+PROGRAM = (
+    "-c",
+    """
+import os
+import aggregator.checkpoint.lock as lock
+import aggregator.checkpoint.owner as owner
+from aggregator.plan.lease import Place
+lock.local_path = lambda path: None
+owner.here = lambda: Place(f"machine-{os.getpid()}", f"boot-{os.getpid()}", "pid:[1]")
+from aggregator.cli.main import main
+main()
+""",
+)

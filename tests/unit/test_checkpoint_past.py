@@ -1,0 +1,135 @@
+"""What a checkpoint's history tells about going back, from real tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aggregator.checkpoint.past import AGAIN, Bound, Ids, Past
+from aggregator.checkpoint.rows import HUB, Checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.model import Positions, SourcePartition, TopicPartition
+
+ONE = SourcePartition("eu", "orders", 0)
+TWO = SourcePartition("eu", "orders", 1)
+HUB_PARTITION = TopicPartition("orders", 0)
+NOW = Ids("cluster-1", "topic-1")
+
+
+class World:
+    """A table; each commit has hub ends ten times the number of the commit."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.table = CheckpointTable.create(path)
+        self.table.claim_epoch("me")
+
+    def commit(
+        self,
+        positions: Mapping[SourcePartition, int],
+        ids: Ids = NOW,
+        lane: str = "eu",
+        like: int = 0,
+    ) -> None:
+        """Commit positions, with a bound of now or with that of an earlier commit."""
+        at = like or self.table.load().seq + 1
+        self.table.append(
+            Checkpoint(
+                lane=lane,
+                generation=1,
+                batch=at,
+                positions=Positions(positions),
+                hub_ends={HUB_PARTITION: 10 * at},
+                snapshot_at_ms=1_000 * at,
+                cluster_ids={"eu": ids.cluster, HUB: "hub-1"},
+                topic_ids={("eu", "orders"): ids.topic},
+            )
+        )
+
+    def past(self, *partitions: SourcePartition, ids: Ids = NOW) -> Past:
+        return Past(self.path, {}, dict.fromkeys(partitions or (ONE, TWO), ids))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(str(tmp_path))
+
+
+def bound(commit: int) -> Bound:
+    return Bound({HUB_PARTITION: 10 * commit}, 1_000 * commit, "hub-1")
+
+
+def test_the_newest_commit_at_or_below_the_target_gives_the_bound(world: World) -> None:
+    world.commit({ONE: 100, TWO: 7})  # commit 2: the first is the epoch's
+    world.commit({ONE: 200})
+    world.commit({ONE: 300, TWO: 8})
+    past = world.past()
+    assert past.furthest() == {ONE: 300, TWO: 8}
+    assert past.bounds({ONE: 300, TWO: 8}) == {ONE: bound(4), TWO: bound(4)}
+    assert past.bounds({ONE: 299, TWO: 7}) == {ONE: bound(3), TWO: bound(2)}
+    assert past.bounds({ONE: 100}) == {ONE: bound(2)}
+    assert past.bounds({ONE: 99}) == {ONE: Bound()}
+    assert past.bounds({}) == {}
+
+
+def test_a_partition_that_is_not_known_has_no_bound(world: World) -> None:
+    world.commit({TWO: 7})
+    past = world.past()
+    assert past.furthest() == {TWO: 7}
+    assert past.bounds({ONE: 5}) == {ONE: Bound()}
+
+
+def test_without_a_table_nothing_is_known(tmp_path: Path) -> None:
+    past = Past(str(tmp_path / "none"), {}, {ONE: NOW})
+    assert past.furthest() == {}
+    assert past.bounds({ONE: 5}) == {ONE: Bound()}
+    assert World(str(tmp_path)).past().bounds({ONE: 5}) == {ONE: Bound()}
+
+
+def test_after_a_rewind_the_lower_bound_goes_on_to_hold(world: World) -> None:
+    world.commit({ONE: 100})
+    world.commit({ONE: 200})
+    world.commit({ONE: 100}, lane="positions set", like=2)
+    past = world.past()
+    assert past.furthest() == {ONE: 200}
+    assert past.bounds({ONE: 150, TWO: 1}) == {ONE: bound(2), TWO: Bound()}
+    # Read last, though it was not committed last.
+    assert past.bounds({ONE: 200}) == {ONE: bound(3)}
+
+
+def test_commits_since_an_again_do_not_count(world: World) -> None:
+    world.commit({ONE: 100, TWO: 100})
+    world.commit({ONE: 200, TWO: 200})
+    world.commit({ONE: 50}, lane=AGAIN)
+    world.commit({ONE: 60, TWO: 300})
+    past = world.past()
+    assert past.bounds({ONE: 150, TWO: 300}) == {ONE: bound(2), TWO: bound(5)}
+    assert past.bounds({ONE: 60}) == {ONE: Bound()}
+
+
+def test_a_topic_that_was_created_again_is_bounded_by_its_own_commits(world: World) -> None:
+    world.commit({ONE: 100, TWO: 5}, Ids("cluster-1", "topic-0"))
+    world.commit({ONE: 900}, Ids("cluster-0", "topic-1"))
+    world.commit({ONE: 40})
+    world.commit({ONE: 60})
+    past = world.past()
+    assert past.furthest() == {ONE: 60}
+    assert past.bounds({ONE: 50}) == {ONE: bound(4)}
+    # None of its own is so low: yet all its records are behind the first of them.
+    assert past.bounds({ONE: 10, TWO: 10}) == {ONE: bound(4), TWO: Bound()}
+
+
+def test_an_id_that_is_not_known_is_taken_for_the_same(world: World) -> None:
+    world.commit({ONE: 100}, Ids("cluster-1", ""))
+    assert world.past().furthest() == {ONE: 100}
+    world.commit({ONE: 110})
+    assert world.past(ids=Ids("", "")).furthest() == {ONE: 110}
+
+
+def test_a_full_commit_repeats_each_with_its_own_bound(world: World) -> None:
+    world.commit({ONE: 100})
+    world.commit({TWO: 7})
+    world.table.claim_epoch("the next")
+    assert world.past().bounds({ONE: 100, TWO: 7}) == {ONE: bound(2), TWO: bound(3)}

@@ -1,0 +1,154 @@
+"""Commands to an instance, and positions set by hand, as far as no cluster is needed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.audit.controls import ReloadReport
+from aggregator.audit.moves import MovesReport, row_of
+from aggregator.checkpoint.lock import WriterLock
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.cli.control import report_of_reload
+from aggregator.cli.main import app
+from aggregator.cli.render import to_text
+from aggregator.cli.set_positions import report_of_moves
+from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
+from aggregator.model import OffsetRange, Positions, SourcePartition
+from aggregator.plan.rewind import Move, MoveKind
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+    "supervision.connect_timeout=1s",
+    "api.listen=off",
+)
+SP = SourcePartition("eu", "orders", 0)
+
+
+class Shell:
+    def __init__(self, state: Path) -> None:
+        self.state = state
+
+    def __call__(self, *args: str, code: int = 0) -> str:
+        sets = [*SETS, f"checkpoint.path={self.state}"]
+        flags = [part for item in sets for part in ("--set", item)]
+        result = CliRunner().invoke(app, [*args, *flags], env={"COLUMNS": "300"})
+        assert result.exit_code == code, result.output
+        return result.stdout if code == 0 else result.stderr
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path / "state")
+
+
+def test_without_an_instance_a_pause_is_for_the_next_one(shell: Shell) -> None:
+    table = CheckpointTable.create(str(shell.state))
+    table.claim_epoch("me")
+    table.append(Checkpoint("eu", 1, 1, Positions({SP: 7}), {}, 1_000, clean=True))
+    assert shell("pause", "eu").startswith("Source eu is paused since 20")
+    first = json.loads(shell("pause", "eu", "-o", "json"))
+    assert (first["source"], first["paused"]) == ("eu", True)
+    assert "Paused: eu since 20" in shell("status")
+    assert "source eu is paused: aggregator resume eu" in shell("lag", "--no-bytes")
+    assert shell("resume", "eu") == "Source eu is not paused.\n"
+    assert "Paused" not in shell("status")
+
+
+def test_an_unknown_source_is_a_usage_error(shell: Shell) -> None:
+    assert "there is no source nix; sources are eu" in shell("pause", "nix", code=EXIT_CONFIG)
+    assert not shell.state.exists()
+
+
+def test_what_an_instance_writes_nobody_else_changes(shell: Shell) -> None:
+    with WriterLock.acquire(str(shell.state)):
+        for args in (
+            ("pause", "eu"),
+            ("resume", "eu"),
+            ("positions", "set", "--to", "earliest"),
+            ("positions", "rewind", "--by", "1h", "--yes"),
+        ):
+            assert "another aggregator runs on it" in shell(*args, code=EXIT_DATA)
+
+
+def test_there_has_to_be_an_instance_to_reload(shell: Shell) -> None:
+    told = shell("reload", code=1)
+    assert "nothing to reload: api.listen is off, so no instance can be asked" in told
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("set",), "say where to, with one of --to, --to-offset, --to-time, --to-version"),
+        (("rewind",), "--by, --by-offsets"),
+        (("set", "--to", "latest", "--to-offset", "4"), "say where to"),
+        (("set", "--to", "middle"), "middle"),
+        (("set", "--to-offset", "-1"), "greater than or equal to 0"),
+        (("set", "--to-time", "yesterday"), "--to-time yesterday"),
+        (("rewind", "--by", "long"), "'long' is no length of time"),
+        (("set", "--by", "1h"), "No such option"),
+    ],
+)
+def test_where_to_is_to_be_said_once(shell: Shell, args: tuple[str, ...], why: str) -> None:
+    told = " ".join(shell("positions", *args, code=EXIT_CONFIG).replace("│", " ").split())
+    assert why in told
+    assert not shell.state.exists()
+
+
+def test_a_source_that_does_not_answer_ends_it(shell: Shell) -> None:
+    told = shell("positions", "set", "--to", "latest", "--yes", code=EXIT_CLUSTER)
+    assert "127.0.0.1:9" in told
+    assert not shell.state.exists()
+    told = shell("positions", "set", "--source", "nix", "--to", "latest", code=EXIT_CONFIG)
+    assert "there is no source nix; sources are eu" in told
+
+
+def moves(**more: Any) -> MovesReport:
+    found = (
+        Move(SP, 50, 20, MoveKind.REPLAY, clean=False),
+        Move(SP._replace(partition=1), 50, 70, MoveKind.SKIP, skipped=OffsetRange(50, 70)),
+        Move(SP._replace(partition=2), 5, 5, MoveKind.STAY),
+    )
+    rows = tuple(row_of(move) for move in found)
+    return MovesReport(name="central", running=False, moves=rows, notes=("careful",), **more)
+
+
+def test_what_is_shown_before_and_after() -> None:
+    before = to_text(report_of_moves(moves(dry_run=True, tail=1234), more=True), tty=False)
+    lines = [" ".join(line.split()) for line in before.splitlines()]
+    assert lines[0] == "Positions, if you say --yes"
+    assert "eu orders 0 50 20 -30 what the hub lacks from 20 on is written" in lines
+    assert "eu orders 1 50 70 20 50 to 69 are SKIPPED, never copied" in lines
+    assert "eu orders 2 5 5 0 stays" in lines
+    assert lines[-3:] == [
+        "note: careful",
+        "note: 1,234 offsets of the hub are read before it goes on",
+        "Nothing was changed. The same with --yes does it.",
+    ]
+    after = to_text(report_of_moves(moves(dry_run=False, commit=9), more=False), tty=False)
+    assert after.startswith("Positions that were set")
+    assert after.endswith("Set in commit 9.\n")
+    nothing = moves(dry_run=True).model_copy(update={"moves": ()})
+    assert to_text(report_of_moves(nothing, more=True), tty=False).endswith(
+        "Nothing is to be changed.\n"
+    )
+
+
+def test_what_a_reload_tells() -> None:
+    done = ReloadReport(
+        name="central", keys=("sources.us",), added=("us",), notes=("weak password",)
+    )
+    assert to_text(report_of_reload(done), tty=False).splitlines() == [
+        "Taken over: sources.us",
+        "added: us",
+        "warning: weak password",
+    ]
+    same = report_of_reload(ReloadReport(name="central"))
+    assert to_text(same, tty=False) == "Nothing has changed.\n"

@@ -1,0 +1,170 @@
+"""The fault campaign's own pure parts: what it draws, how it judges, what it writes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from aggregator.failpoint import POINTS, parse
+from faults.campaign import Round
+from faults.judge import Headers, Judge, longest_silence
+from faults.nemeses import NEMESES
+from faults.report import Report, to_json, to_markdown, write
+from faults.schedule import WEIGHTS, faults
+from faults.world import Restart, Settings, Struck
+
+TOPIC = "events"
+
+
+def test_a_seed_draws_the_same_faults_again_and_another_one_others() -> None:
+    first, again, other = (list(islice(faults(seed), 50)) for seed in (7, 7, 8))
+    assert first == again
+    assert first != other
+
+
+def test_every_kind_is_drawn_and_can_be_done() -> None:
+    drawn = list(islice(faults(1), 2_000))
+    assert {fault.kind for fault in drawn} == WEIGHTS.keys() == NEMESES.keys()
+    assert all(fault.calm >= 1 for fault in drawn)
+
+
+def test_only_what_was_asked_for_is_drawn() -> None:
+    assert {fault.kind for fault in islice(faults(1, ["hub-kill"]), 20)} == {"hub-kill"}
+
+
+def test_every_failpoint_that_a_life_comes_to_is_drawn() -> None:
+    drawn = [fault.failpoint for fault in islice(faults(1), 5_000) if fault.failpoint]
+    armed = Counter(name for spec in drawn for name in parse(spec))
+    maintenance = {"before-compaction", "after-compaction", "after-vacuum"}
+    assert POINTS.keys() - armed.keys() == {"after-plan", "after-gap", "after-scan", *maintenance}
+
+
+def origin(partition: int, offset: int, *, alias: str = "eu", timestamp: int = 5) -> Headers:
+    values = (alias, TOPIC, partition, offset, timestamp)
+    names = ("cluster", "topic", "partition", "offset", "timestamp")
+    return [(f"origin.{name}", str(it).encode()) for name, it in zip(names, values, strict=True)]
+
+
+def judge(offsets: int = 3, **options: bool) -> Judge:
+    """One source partition with the offsets 0, 1 ... and a header each."""
+    judging = Judge(TOPIC, **options)
+    for offset in range(offsets):
+        judging.source("eu", 0, offset, b"k", b"v%d" % offset, [("h", b"1")], 5)
+    return judging
+
+
+def copy(judging: Judge, offset: int, *, partition: int = 0, key: bytes | None = b"k") -> None:
+    """The hub's record of an offset, as it should be."""
+    headers = [("h", b"1"), *origin(0, offset)]
+    judging.hub(partition, key, b"v%d" % offset, headers, 5)
+
+
+ACKED = {("eu", 0): bytearray([1, 1, 1])}
+
+
+def test_what_is_right_is_right() -> None:
+    judging = judge()
+    for offset in range(3):
+        copy(judging, offset)
+    verdict = judging.verdict(ACKED)
+    assert verdict.problems == {}
+    assert (verdict.acknowledged, verdict.in_sources, verdict.in_hub) == (3, 3, 3)
+
+
+def test_each_defect_is_found() -> None:
+    judging = judge(5)
+    copy(judging, 1)
+    copy(judging, 0)
+    copy(judging, 0)
+    headers = [("h", b"1"), *origin(0, 2)]
+    judging.hub(0, b"k", b"other", headers, 5)
+    judging.hub(0, b"k", b"v3", [("h", b"2"), *origin(0, 3)], 5)
+    judging.hub(0, b"k", b"v9", [("h", b"1"), *origin(0, 9)], 5)
+    judging.hub(0, b"k", b"v0", [("h", b"1"), *origin(1, 0)], 5)
+    judging.hub(0, b"k", b"no origin", [], 5)
+    verdict = judging.verdict({("eu", 0): bytearray([1] * 6)})
+    assert verdict.problems == {
+        "lost": 1,
+        "twice": 1,
+        "altered": 2,
+        "out_of_order": 1,
+        "foreign": 3,
+        "lost_at_source": 1,
+    }
+    assert verdict.examples["lost"] == ["eu-0@4"]
+    assert verdict.examples["twice"] == ["eu-0@0 in hub partition 0"]
+
+
+def test_order_is_that_of_a_hub_partition_and_of_records_with_a_key() -> None:
+    judging = Judge(TOPIC)
+    for offset, key in enumerate([b"k", b"k", None]):
+        judging.source("eu", 0, offset, key, b"v%d" % offset, [("h", b"1")], 5)
+    copy(judging, 1, partition=1)
+    copy(judging, 2, partition=0, key=None)
+    copy(judging, 0, partition=0)
+    assert judging.verdict(ACKED).problems == {}
+
+
+@pytest.mark.parametrize(("kept", "altered"), [(True, 1), (False, 0)])
+def test_a_timestamp_is_compared_where_the_hub_keeps_it(kept: bool, altered: int) -> None:
+    judging = judge(1, timestamps=kept)
+    judging.hub(0, b"k", b"v0", [("h", b"1"), *origin(0, 0)], 99)
+    assert judging.verdict({}).altered == altered
+
+
+def test_a_wrong_time_in_the_origin_is_an_alteration() -> None:
+    judging = judge(1)
+    judging.hub(0, b"k", b"v0", [("h", b"1"), *origin(0, 0, timestamp=6)], 6)
+    assert judging.verdict({}).altered == 1
+
+
+def test_the_longest_silence_counts_from_the_first_moment_to_the_last() -> None:
+    assert longest_silence([10, 12, 15, 21], 10, 20) == (5, 5)
+    assert longest_silence([], 10, 20) == (10, 0)
+    assert longest_silence([19, 11], 10, 20) == (8, 1)
+
+
+def report_of(*rounds: Round) -> Report:
+    return Report("2026-01-02", {"cores": 2}, "make faults", rounds)
+
+
+def round_of(**options: object) -> Round:
+    judging = judge()
+    for offset in range(3):
+        copy(judging, offset)
+    verdict = judging.verdict(ACKED)
+    found = Round("random", "faults", Settings(seed=77), "2026-01-02", verdict=verdict)
+    found.struck = [Struck(12.0, "hub-kill for 3 s", 4.5)]
+    found.restarts = [Restart(1.0, "the first start", 9.0), Restart(20.0, "app-kill", None)]
+    return replace(found, **options)  # type: ignore[arg-type]
+
+
+def test_a_good_report_says_so() -> None:
+    text = to_markdown(report_of(round_of()))
+    assert "**All good.**" in text
+    assert "seed 77" in text
+    assert "| 12 | hub-kill for 3 s | 4.5 |" in text
+    assert "| 20 | app-kill | - |" in text
+    assert json.loads(to_json(report_of(round_of(folder="/somewhere"))))["good"] is True
+
+
+def test_a_bad_report_says_what_is_wrong() -> None:
+    judging = judge()
+    report = report_of(round_of(verdict=judging.verdict(ACKED)), round_of(failures=["it ended"]))
+    text = to_markdown(report)
+    assert "**NOT GOOD.**" in text
+    assert "- lost: 3, such as eu-0@0; eu-0@1; eu-0@2" in text
+    assert "- FAILURE: it ended" in text
+    assert not report.good
+
+
+def test_no_report_is_overwritten(tmp_path: Path) -> None:
+    first = write(report_of(round_of()), tmp_path)
+    second = write(report_of(round_of()), tmp_path)
+    assert {path.name for path in first} == {"2026-01-02-faults.md", "2026-01-02-faults.json"}
+    assert {path.name for path in second} == {"2026-01-02-faults-2.md", "2026-01-02-faults-2.json"}

@@ -1,0 +1,134 @@
+"""Who may write: the whole table of what a start does, and what a late writer does."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from aggregator.plan.lease import (
+    FIRST_PROCESS_TABLE,
+    Earlier,
+    Kin,
+    Life,
+    Moment,
+    Move,
+    Place,
+    Tried,
+    Verdict,
+    kin_of,
+    plan_lease,
+    plan_start,
+    renewal_due,
+)
+
+HERE = Place("here", "boot-1", "pid:[7]")
+
+
+def test_a_moment_counts_what_either_clock_has_seen() -> None:
+    start = Moment(100.0, 1_000.0)
+    assert start.until(Moment(103.0, 1_003.0)) == 3.0
+    # The machine slept: only the wall's clock went on. And: somebody set it back by an hour.
+    assert start.until(Moment(101.0, 1_600.0)) == 600.0
+    assert start.until(Moment(105.0, -2_600.0)) == 5.0
+    assert start.until(Moment(99.0, 999.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("earlier", "own", "kin"),
+    [
+        (HERE, HERE, Kin.PROCESSES),
+        (Place("renamed", "boot-1", "pid:[7]"), HERE, Kin.PROCESSES),
+        (Place("here", "boot-1", "pid:[8]"), HERE, Kin.KERNEL),
+        (Place("here", "boot-0", "pid:[7]"), HERE, Kin.ELSEWHERE),
+        (
+            Place("here", "boot-0", FIRST_PROCESS_TABLE),
+            Place("here", "boot-1", FIRST_PROCESS_TABLE),
+            Kin.RESTARTED,
+        ),
+        (
+            Place("there", "boot-0", FIRST_PROCESS_TABLE),
+            Place("here", "boot-1", FIRST_PROCESS_TABLE),
+            Kin.ELSEWHERE,
+        ),
+        # No Linux, on one side or on both.
+        (Place("here"), HERE, Kin.KERNEL),
+        (Place("there"), HERE, Kin.ELSEWHERE),
+        (Place("here"), Place("here"), Kin.PROCESSES),
+        (Place("there"), Place("here"), Kin.ELSEWHERE),
+    ],
+)
+def test_how_near_an_earlier_writer_is(earlier: Place, own: Place, kin: Kin) -> None:
+    assert kin_of(earlier, own) is kin
+
+
+def test_without_an_earlier_writer_it_goes_on() -> None:
+    assert plan_start(None, take_over=False) is Move.TAKE
+    assert plan_start(None, take_over=True) is Move.TAKE
+
+
+@pytest.mark.parametrize(
+    ("kin", "life", "locked", "plain", "take_over"),
+    [
+        # The lock is another's.
+        (Kin.PROCESSES, Life.RUNS, True, Move.REFUSE, Move.END),
+        (Kin.PROCESSES, Life.FROZEN, True, Move.REFUSE, Move.END),
+        (Kin.KERNEL, Life.UNKNOWN, True, Move.REFUSE, Move.OVERRULE),
+        (Kin.ELSEWHERE, Life.UNKNOWN, True, Move.REFUSE, Move.OVERRULE),
+        # The lock is ours by now: the kernel that freed it knows that the holder is gone.
+        (Kin.PROCESSES, Life.GONE, False, Move.TAKE, Move.TAKE),
+        (Kin.PROCESSES, Life.RUNS, False, Move.TAKE, Move.TAKE),
+        (Kin.KERNEL, Life.UNKNOWN, False, Move.TAKE, Move.TAKE),
+        (Kin.RESTARTED, Life.UNKNOWN, False, Move.TAKE, Move.TAKE),
+        # Another kernel had it: not every shared file system hands locks on.
+        (Kin.ELSEWHERE, Life.UNKNOWN, False, Move.WATCH, Move.OVERRULE),
+        # An object store.
+        (Kin.PROCESSES, Life.RUNS, None, Move.REFUSE, Move.END),
+        (Kin.PROCESSES, Life.FROZEN, None, Move.REFUSE, Move.END),
+        (Kin.PROCESSES, Life.GONE, None, Move.TAKE, Move.TAKE),
+        (Kin.RESTARTED, Life.UNKNOWN, None, Move.TAKE, Move.TAKE),
+        (Kin.KERNEL, Life.UNKNOWN, None, Move.WATCH, Move.OVERRULE),
+        (Kin.ELSEWHERE, Life.UNKNOWN, None, Move.WATCH, Move.OVERRULE),
+    ],
+)
+def test_what_a_start_does(
+    kin: Kin, life: Life, locked: bool | None, plain: Move, take_over: Move
+) -> None:
+    earlier = Earlier(kin, life, locked)
+    assert plan_start(earlier, take_over=False) is plain
+    assert plan_start(earlier, take_over=True) is take_over
+
+
+def test_nobody_who_may_live_is_passed_over_without_a_word() -> None:
+    """Of everything that can be: a start that was not told to never ends or overrules another."""
+    for kin, life, locked in itertools.product(Kin, Life, (True, False, None)):
+        earlier = Earlier(kin, life, locked)
+        move = plan_start(earlier, take_over=False)
+        assert move in (Move.TAKE, Move.REFUSE, Move.WATCH)
+        if locked:
+            assert move is Move.REFUSE
+        if move is Move.TAKE:
+            assert locked is False or kin is Kin.RESTARTED or life is Life.GONE
+        # Only a process of this table can be ended by its id.
+        if plan_start(earlier, take_over=True) is Move.END:
+            assert kin is Kin.PROCESSES
+
+
+def test_a_lease_is_renewed_in_time() -> None:
+    assert not renewal_due(9.9, 30.0)
+    assert renewal_due(10.0, 30.0)
+
+
+@pytest.mark.parametrize("age", [0.0, 26.0, 28.0, 3_600.0])
+def test_who_was_frozen_and_not_replaced_goes_on(age: float) -> None:
+    for guarded in (True, False):
+        assert plan_lease(Tried.RENEWED, age, 30.0, guarded=guarded) is Verdict.WRITE
+        assert plan_lease(Tried.REFUSED, age, 30.0, guarded=guarded) is Verdict.FENCE
+
+
+def test_who_cannot_tell_writes_to_the_end_of_its_lease_and_not_beyond() -> None:
+    assert plan_lease(Tried.FAILED, 26.9, 30.0, guarded=True) is Verdict.WRITE
+    assert plan_lease(Tried.FAILED, 27.0, 30.0, guarded=True) is Verdict.WAIT
+    # Producers on executors do not wait by themselves.
+    assert plan_lease(Tried.FAILED, 26.9, 30.0, guarded=False) is Verdict.WRITE
+    assert plan_lease(Tried.FAILED, 27.0, 30.0, guarded=False) is Verdict.FENCE

@@ -1,0 +1,84 @@
+"""What a config that was read again changes, and what it may not."""
+
+from __future__ import annotations
+
+import pytest
+
+from aggregator.config import load_text
+from aggregator.config.schema import Config
+from aggregator.plan.reload import Reload, plan_reload
+
+BASE = (
+    "hub.bootstrap_servers=hub:9092",
+    "sources.eu.bootstrap_servers=eu:9092",
+    "sources.eu.topics.include=orders",
+    "sources.us.bootstrap_servers=us:9092",
+    "sources.us.topics.include=orders",
+)
+
+
+def config(*sets: str, without: str = "sources.none") -> Config:
+    return load_text("", [*(each for each in BASE if not each.startswith(without)), *sets])
+
+
+def test_the_same_changes_nothing() -> None:
+    assert plan_reload(config(), config()) == Reload()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "name=other",
+        "hub.bootstrap_servers=other:9092",
+        "hub.producer.linger.ms=7",
+        "checkpoint.path=./elsewhere",
+        "spark.conf.spark.ui.enabled=true",
+        "api.listen=off",
+        "stream.trigger=microbatch",
+        "topics.quarantine=poison",
+    ],
+)
+def test_what_a_run_is_built_on_cannot_change(change: str) -> None:
+    found = plan_reload(config(), config(change, "stream.lanes=1"))
+    assert len(found.refused) == 1
+    assert change.startswith(found.refused[0])
+    assert "stream.lanes" in found.keys
+
+
+def test_sources_come_and_go_and_the_others_stay() -> None:
+    more = config("sources.ap.bootstrap_servers=ap:9092", "sources.ap.topics.include=x")
+    found = plan_reload(config(), more)
+    assert (found.keys, found.added, found.leaving(config())) == (
+        ("sources.ap",),
+        ("ap",),
+        frozenset(),
+    )
+    back = plan_reload(more, config())
+    assert (back.added, back.removed, back.leaving(more)) == ((), ("ap",), frozenset({"ap"}))
+
+
+def test_only_a_new_connection_ends_the_lanes_of_a_source() -> None:
+    topics = plan_reload(
+        config(), config("sources.us.topics.include=orders|x", "sources.us.start=latest")
+    )
+    assert (topics.changed, topics.leaving(config())) == ((), frozenset())
+    assert set(topics.keys) == {"sources.us.topics.include", "sources.us.start"}
+    for change in (
+        "bootstrap_servers=b:1",
+        "kafka.client.id=c",
+        "consumer.fetch.min.bytes=2",
+        "max_records_per_second=5",
+    ):
+        found = plan_reload(config(), config(f"sources.us.{change}"))
+        assert (found.changed, found.leaving(config())) == (("us",), frozenset({"us"}))
+
+
+def test_what_all_lanes_are_started_with_ends_all_of_them() -> None:
+    found = plan_reload(config(), config("stream.checkpoint_interval=20s"))
+    assert found.refused == ()
+    assert found.leaving(config()) == {"eu", "us"}
+
+
+def test_no_value_is_told_as_it_may_be_a_secret() -> None:
+    found = plan_reload(config(), config("sources.us.kafka.ssl.key.password=geheim"))
+    assert "geheim" not in str(found)

@@ -1,0 +1,249 @@
+"""What `aggregator verify` compares: windows, jobs, and what the hub may have deleted."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from aggregator.model import (
+    OffsetRange,
+    Positions,
+    Route,
+    SourcePartition,
+    TopicFacts,
+    TopicPartition,
+)
+from aggregator.plan.gaps import GapRecord
+from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
+from aggregator.plan.verify import NO_END, Begun, Scope, Sight, Standing, Window, plan_windows
+from aggregator.plan.verify_hub import (
+    Accounted,
+    accounted_gaps,
+    disjoint,
+    expired_below,
+    hub_ranges,
+    plan_jobs,
+    trimmed,
+)
+
+SP = SourcePartition("eu", "orders", 0)
+ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
+LOG = OffsetRange(100, 500)
+
+
+def sight(**parts: Any) -> Sight:
+    """One partition, with a log of [100, 500) and a position of 400."""
+    plain = Sight(
+        routes=[ROUTE],
+        observed=Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG}),
+        known=Remembered(Positions({SP: 400}), {SP: "now"}, {SP: "eu-id"}),
+    )
+    return replace(plain, **parts)
+
+
+def window(scope: Scope | None = None, **parts: Any) -> Window:
+    (found,) = plan_windows(scope or Scope(), sight(**parts))
+    return found
+
+
+def test_everything_below_the_position_is_judged_and_nothing_above() -> None:
+    found = window()
+    assert (found.read, found.sure_from, found.beyond) == (OffsetRange(100, 400), 100, 500)
+    assert found.compared
+
+
+def test_without_a_checkpoint_all_that_the_source_holds_is_expected() -> None:
+    assert window(known=None).read == LOG
+
+
+def test_a_partition_without_a_position_has_nothing_to_compare() -> None:
+    found = window(known=Remembered())
+    assert found.standing is Standing.NOT_STARTED
+    assert not found.compared
+    assert found.beyond == 500
+
+
+def test_a_position_beyond_a_truncated_log_claims_what_it_had() -> None:
+    found = window(known=Remembered(Positions({SP: 700})))
+    assert (found.read, found.beyond) == (LOG, 700)
+
+
+@pytest.mark.parametrize(
+    ("begun", "start", "read", "sure"),
+    [
+        (None, "earliest", OffsetRange(100, 400), 100),
+        (None, "latest", OffsetRange(100, 400), 400),
+        (Begun(250, exact=True), "latest", OffsetRange(250, 400), 250),
+        (Begun(50, exact=True), "latest", OffsetRange(100, 400), 100),
+        (Begun(250, exact=False), "latest", OffsetRange(100, 400), 250),
+        (Begun(250, exact=False), "1769860800000", OffsetRange(100, 400), 250),
+        (Begun(250, exact=False), "earliest", OffsetRange(100, 400), 100),
+    ],
+)
+def test_nothing_is_expected_from_before_the_copy_began(
+    begun: Begun | None, start: str, read: OffsetRange, sure: int
+) -> None:
+    known = {SP: begun} if begun is not None else {}
+    found = window(begun=known, starts={"eu": start})
+    assert (found.read, found.sure_from) == (read, sure)
+
+
+@pytest.mark.parametrize(
+    ("scope", "read"),
+    [
+        (Scope(from_offset=150, to_offset=160), OffsetRange(150, 160)),
+        (Scope(from_offset=20), OffsetRange(100, 400)),
+        (Scope(to_offset=9_999), OffsetRange(100, 400)),
+        (Scope(from_offset=450), OffsetRange(400, 400)),
+        (Scope(since_ms=1), OffsetRange(300, 400)),
+        (Scope(since_ms=1, until_ms=2), OffsetRange(300, 350)),
+    ],
+)
+def test_a_range_limits_what_is_judged(scope: Scope, read: OffsetRange) -> None:
+    assert window(scope, since={SP: 300}, until={SP: 350}).read == read
+
+
+def test_beyond_an_end_that_was_asked_for_nothing_is_judged() -> None:
+    assert window(Scope(to_offset=160)).beyond == NO_END
+    assert window(Scope(from_offset=160)).beyond == 500
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [Scope(source="us"), Scope(topic="payments"), Scope(partition=1)],
+)
+def test_what_is_not_in_scope_has_no_window(scope: Scope) -> None:
+    assert plan_windows(scope, sight()) == ()
+
+
+def test_a_source_that_is_away_is_judged_by_the_hub_alone_up_to_the_position() -> None:
+    found = window(unreachable={"eu": "eu: timeout"})
+    assert (found.standing, found.reason) == (Standing.UNREACHABLE, "eu: timeout")
+    assert (found.read, found.beyond, found.compared) == (OffsetRange(0, 400), NO_END, False)
+    unknown = window(observed=Observed({"eu": "eu-id"}, {}, {}))
+    assert unknown.standing is Standing.UNREACHABLE
+    untold = window(Scope(since_ms=1))
+    assert untold.standing is Standing.UNREACHABLE
+
+
+def test_a_topic_that_was_made_anew_cannot_be_compared() -> None:
+    old = Remembered(Positions({SP: 400}), {SP: "then"}, {SP: "eu-id"})
+    found = window(known=old)
+    assert found.standing is Standing.CONFLICT
+    assert "created again" in found.reason
+    other = Remembered(Positions({SP: 400}), {}, {SP: "another"})
+    assert window(known=other).standing is Standing.CONFLICT
+
+
+def test_topics_say_how_strictly_they_are_compared() -> None:
+    compacted = TopicFacts("orders", "now", 1, 1, cleanup_policy="compact,delete")
+    assert window(source_topics={("eu", "orders"): compacted}).sparse
+    assert window(hub_topics={"orders": compacted}).superseding
+    assert window(routes=[replace(ROUTE, transform="a:b")]).loose
+    plain = window()
+    assert (plain.sparse, plain.superseding, plain.loose) == (False, False, False)
+
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HUB = {P0: OffsetRange(0, 50), P1: OffsetRange(40, 90)}
+
+
+def test_the_hub_is_read_from_where_the_records_can_lie() -> None:
+    assert hub_ranges(HUB, {}) == HUB
+    assert hub_ranges(HUB, {P0: 30, P1: 30}) == {P0: OffsetRange(30, 50), P1: HUB[P1]}
+    assert hub_ranges(HUB, {P0: 70}) == {P0: OffsetRange(50, 50), P1: HUB[P1]}
+    assert trimmed(HUB) == {P1: 40}
+
+
+def test_jobs_hold_whole_hub_topics_and_compacted_ones_are_on_their_own() -> None:
+    def into(topic: str, *, superseding: bool = False) -> Window:
+        return Window(
+            SourcePartition("eu", topic, 0), topic, OffsetRange(0, 10), superseding=superseding
+        )
+
+    windows = [into("c", superseding=True), into("b"), into("a"), into("d")]
+    hub = {TopicPartition(name, 0): OffsetRange(0, 10) for name in "abcd"}
+    hub[TopicPartition("a", 1)] = OffsetRange(5, 5)
+    small = plan_jobs(windows, hub, most=40)
+    assert [job.topics for job in small] == [("a", "b"), ("d",), ("c",)]
+    assert [job.offsets for job in small] == [40, 20, 20]
+    assert TopicPartition("a", 1) not in small[0].hub
+    assert [job.topics for job in plan_jobs(windows, hub, most=1)] == [
+        ("a",),
+        ("b",),
+        ("d",),
+        ("c",),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lost", "firsts", "proven", "below"),
+    [
+        ([], {}, None, 0),
+        # What P1 lost is older than its first record of this source partition.
+        ([P1], {P0: 3, P1: 70}, None, 70),
+        ([P0, P1], {P0: 30, P1: 70}, None, 70),
+        # Nothing of it is left in P1: it may have lost anything, unless the checkpoint knows.
+        ([P1], {P0: 3}, None, NO_END),
+        ([P1], {P0: 3}, 55, 55),
+        ([P1], {P1: 40}, 55, 40),
+    ],
+)
+def test_only_what_may_have_been_deleted_is_expired(
+    lost: list[TopicPartition], firsts: dict[TopicPartition, int], proven: int | None, below: int
+) -> None:
+    assert expired_below(lost, firsts, proven) == below
+
+
+def test_accounted_ranges_do_not_overlap() -> None:
+    def gap(start: int, end: int, why: str = "gap", sp: SourcePartition = SP) -> Accounted:
+        return Accounted(sp, OffsetRange(start, end), why, reused=why == "anew")
+
+    other = SourcePartition("us", "orders", 0)
+    ranges = [gap(5, 9, "anew"), gap(0, 6), gap(7, 8), gap(2, 3, sp=other), gap(20, 20)]
+    assert [(it.partition, *astuple(it.offsets), it.why) for it in disjoint(ranges)] == [
+        (SP, 0, 5, "gap"),
+        (SP, 5, 6, "anew"),
+        (SP, 6, 7, "anew"),
+        (SP, 7, 8, "anew"),
+        (SP, 8, 9, "anew"),
+        (other, 2, 3, "gap"),
+    ]
+
+
+OBSERVED = Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG})
+
+
+@pytest.mark.parametrize(
+    ("gap", "offsets"),
+    [
+        # Deleted at the source before it was copied.
+        (Gap(SP, GapKind.BELOW_EARLIEST, 80, 100, "", 80), (80, 100, False)),
+        # Truncated to 300 when 400 was the position.
+        (Gap(SP, GapKind.BEYOND_END, 300, 400, "", 400), (300, 400, True)),
+        # Another topic: it begins at 0 again, and the old one was copied to 400, and held to 450.
+        (
+            Gap(SP, GapKind.TOPIC_RECREATED, 400, 450, "", 400, topic_ids=("then", "now")),
+            (0, 450, True),
+        ),
+        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, topic_ids=("then", "")), (0, 400, True)),
+        (
+            Gap(SP, GapKind.CLUSTER_CHANGED, 4, None, "", 4, cluster_ids=("other", "eu-id")),
+            (0, 4, True),
+        ),
+        (Gap(SP, GapKind.SKIPPED_BY_OPERATOR, 300, 400, "", 250), (300, 400, False)),
+        # The old one is back.
+        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, topic_ids=("now", "")), None),
+        (Gap(SP, GapKind.TOPIC_RECREATED, 9, None, "", 9, topic_ids=("now", "other")), None),
+    ],
+)
+def test_recorded_gaps_account_for_what_they_explain(
+    gap: Gap, offsets: tuple[int, int, bool] | None
+) -> None:
+    record = GapRecord("id", gap, datetime(2026, 1, 31, tzinfo=UTC), 1)
+    found = accounted_gaps([record], OBSERVED)
+    expected = [] if offsets is None else [offsets]
+    assert [(*astuple(it.offsets), it.reused) for it in found] == expected

@@ -1,0 +1,149 @@
+"""The quarantine topic as values: records, notes about them, and the state that follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from aggregator.model import SourcePartition
+from aggregator.quarantine.content import hub_partition
+from aggregator.quarantine.ledger import BUSY_MS, Filter, Ledger
+from aggregator.quarantine.records import (
+    Header,
+    Note,
+    Origin,
+    Quarantined,
+    Raw,
+    State,
+    origin_headers,
+    origin_of,
+    own_headers,
+    parse,
+    parse_origin,
+)
+
+ORIGIN = Origin(SourcePartition("eu", "or-ders", 3), 5)
+
+
+def raw(origin: Origin = ORIGIN, offset: int = 0, own: tuple[Header, ...] = ()) -> Raw:
+    cluster, topic, partition = origin.partition
+    texts = {
+        "quarantine.reason": "too_large",
+        "quarantine.hub_topic": "orders",
+        "quarantine.size": "2000",
+        "quarantine.kept": "whole",
+        "origin.cluster": cluster,
+        "origin.topic": topic,
+        "origin.partition": str(partition),
+        "origin.offset": str(origin.offset),
+        "origin.timestamp": "-1",
+    }
+    ours = [(name, text.encode()) for name, text in texts.items()]
+    return Raw(offset, 1_000, b"k", b"v", [*own, *ours])
+
+
+def note(state: State, by: str, at: int, at_ms: int = 1_000) -> Note:
+    return Note(ORIGIN, state, by, 1, 77, "why", at, at_ms)
+
+
+def ledger(*notes: Note) -> Ledger:
+    found = Ledger()
+    found.add(parse(raw()), 0, 1_000)
+    for it in notes:
+        found.add(it, it.at, it.at_ms)
+    return found
+
+
+def test_a_quarantined_record_is_read_as_it_was_written() -> None:
+    own: tuple[Header, ...] = (("a", None), ("origin.cluster", b"elsewhere"))
+    record = raw(own=own)
+    assert parse(record) == Quarantined(ORIGIN, -1, "too_large", "orders", 2_000, "whole", 0, 1_000)
+    assert own_headers(record) == list(own)
+    assert origin_headers(record)[0] == ("origin.cluster", b"eu")
+    assert origin_of(record) == ORIGIN
+
+
+def test_a_note_is_read_as_it_was_written_and_is_no_record_of_ours() -> None:
+    written = note(State.TRYING, "me", 7)
+    record = Raw(7, 1_000, str(ORIGIN).encode(), None, written.headers())
+    assert parse(record) == written
+    assert origin_of(record) is None
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Raw(0, 0, None, b"v", []),
+        Raw(0, 0, b"eu/orders-3@5", None, [("quarantine.state", b"strange")]),
+        Raw(0, 0, b"nowhere", None, [("quarantine.state", b"open")]),
+        Raw(0, 0, b"k", b"v", [("origin.cluster", b"eu")]),
+        replace(
+            raw(), headers=[(n, b"x" if n == "origin.offset" else v) for n, v in raw().headers]
+        ),
+    ],
+)
+def test_what_others_write_into_the_topic_is_passed_over(record: Raw) -> None:
+    assert parse(record) is None
+
+
+def test_an_origin_as_text() -> None:
+    assert str(ORIGIN) == "eu/or-ders-3@5"
+    assert parse_origin("eu/or-ders-3@5") == ORIGIN
+    for wrong in ("orders-3@5", "eu/orders@5", "eu/orders-3", "eu/orders-3@x"):
+        assert parse_origin(wrong) is None
+
+
+def test_the_state_is_what_the_last_one_said() -> None:
+    trying, mine = note(State.TRYING, "a", 1), note(State.TRYING, "b", 2)
+    refused = note(State.REFUSED, "b", 3)
+    assert ledger()[ORIGIN].state is State.OPEN
+    assert ledger(trying)[ORIGIN].state is State.TRYING
+    both = ledger(trying, mine, refused)[ORIGIN]
+    # Nobody knows how the first attempt ended.
+    assert (both.state, [it.by for it in both.attempts]) == (State.TRYING, ["a"])
+    assert ledger(mine, refused)[ORIGIN].state is State.REFUSED
+    done = ledger(trying, mine, note(State.RETRIED, "b", 4))[ORIGIN]
+    assert (done.state, done.attempts) == (State.RETRIED, [])
+
+
+def test_a_record_that_is_quarantined_again_is_open_again() -> None:
+    found = ledger(note(State.RETRIED, "a", 1))
+    found.add(parse(raw(offset=2)), 2, 1_000)
+    assert (found[ORIGIN].state, found[ORIGIN].record.at, len(found)) == (State.OPEN, 2, 1)
+
+
+def test_the_one_who_came_first_is_not_disturbed() -> None:
+    first, second = note(State.TRYING, "a", 1), note(State.TRYING, "b", 2)
+    found = ledger(first, second)
+    assert found.busy(ORIGIN, "a") is None
+    assert found.busy(ORIGIN, "b") == first
+    later = ledger(first, note(State.TRYING, "b", 2, 1_001 + BUSY_MS))
+    assert later.busy(ORIGIN, "b") is None
+
+
+def test_what_is_meant() -> None:
+    other = Origin(SourcePartition("us", "payments", 0), 1)
+    found = ledger()
+    found.add(parse(raw(other, 1)), 1, 1_000)
+
+    def chosen(wanted: Filter, *, retried: bool = False) -> list[Origin]:
+        return [entry.record.origin for entry in found.select(wanted, retried=retried)]
+
+    assert chosen(Filter()) == [ORIGIN, other]
+    assert chosen(Filter(source="us")) == [other]
+    assert chosen(Filter(topic="or-ders")) == [ORIGIN]
+    assert chosen(Filter(reason="no_key")) == []
+    assert chosen(Filter(origins=frozenset({other}))) == [other]
+    found.add(note(State.RETRIED, "a", 2), 2, 1_000)
+    assert chosen(Filter()) == [other]
+    assert chosen(Filter(), retried=True) == [ORIGIN, other]
+
+
+def test_a_retried_record_goes_where_its_lane_would_have_put_it() -> None:
+    # murmur2 of "21" is -973932308 in Java.
+    assert hub_partition("key", ORIGIN, b"21", 4) == (-973_932_308 & 0x7FFFFFFF) % 4
+    assert hub_partition("key", ORIGIN, None, 2) == 1
+    assert hub_partition("source_partition", ORIGIN, b"k", 2) == 1
+    assert hub_partition("round_robin", ORIGIN, b"k", 5) == 3
+    assert hub_partition("cluster", ORIGIN, b"k", 4) == hub_partition("cluster", ORIGIN, None, 4)

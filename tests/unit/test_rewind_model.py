@@ -1,0 +1,136 @@
+"""A model of runs, crashes and positions set by hand, over a real checkpoint table.
+
+The hub is a list, and a lane writes into it. What decides is the code itself: the move, the bound
+out of the history, the tail, what is to be replayed. However they follow each other, each record is
+in the hub once; or as often as it was when --again was last said, and once more.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.checkpoint.past import AGAIN, Ids, Past, fitting, least
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.engine.moves import SET, places_of
+from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.plan.recovery import plan_replay, plan_tail, recovered_positions
+from aggregator.plan.rewind import MoveKind, Place, Request, plan_moves
+
+SP = SourcePartition("eu", "orders", 0)
+HUB = TopicPartition("orders", 0)
+IDS = {SP: Ids("cluster", "topic")}
+END = 12
+LOG = OffsetRange(0, END)
+MARKERS = {4, 9}
+"""Offsets that are no records."""
+
+
+class World:
+    """One source partition of `END` offsets, copied into one hub partition."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.hub: list[int] = []
+        self.table = CheckpointTable.create(folder)
+        self.table.claim_epoch("me")
+        self.now = 0
+        self.skipped: set[int] = set()
+        self.allowed = dict.fromkeys(range(END), 1)
+        self.commit(0, clean=True)
+
+    def commit(self, position: int, *, clean: bool, lane: str = "eu", bound: int = -1) -> None:
+        self.now += 1
+        self.table.append(
+            Checkpoint(
+                lane,
+                1,
+                self.now,
+                Positions({SP: position}),
+                {HUB: len(self.hub) if bound < 0 else bound},
+                self.now,
+                {"eu": "cluster"},
+                {("eu", "orders"): "topic"},
+                clean=clean,
+            )
+        )
+
+    def run(self, count: int, *, crash: bool) -> None:
+        """Recover if need be, then copy so many offsets; `crash`: without a last commit."""
+        entry = self.table.load().entries[SP]
+        position = entry.position
+        if not entry.snapshot.clean:
+            position = self.recover(Positions({SP: position}))
+        self.commit(position, clean=False)
+        end = min(position + count, END)
+        self.hub += [at for at in range(position, end) if at not in MARKERS]
+        if not crash:
+            self.commit(end, clean=True)
+
+    def recover(self, positions: Positions) -> int:
+        logs = {HUB: OffsetRange(0, len(self.hub))}
+        tail = plan_tail(positions, self.table.load().hub_ends_for([SP]), logs)
+        read = [at for log in tail.ranges.values() for at in self.hub[log.earliest : log.latest]]
+        found = [at for at in read if at >= positions[SP]]
+        highest = {SP: max(found)} if found else {}
+        for log in plan_replay(positions, highest, {SP: LOG}).values():
+            wanted = set(range(log.earliest, log.latest)) - MARKERS - set(found)
+            self.hub += sorted(wanted)
+        done = recovered_positions(positions, highest)[SP]
+        self.commit(done, clean=True)
+        return done
+
+    def set(self, offset: int, *, again: bool) -> None:
+        """As `positions set --to-offset`."""
+        past = Past(self.folder, {}, IDS)
+        (known,) = places_of(IDS, self.table.load(), past.furthest(), {})
+        place = Place(SP, LOG, known.position, known.clean, known.furthest)
+        plan = plan_moves(Request(to_offset=offset, again=again), [place])
+        assert not plan.problems
+        for move in plan.changes:
+            if move.skipped is not None:
+                self.skipped |= set(range(move.skipped.earliest, move.skipped.latest))
+            more = 1 if move.kind is MoveKind.AGAIN else 0
+            there = Counter(self.hub)
+            for at in range(move.new, END):
+                self.allowed[at] = max(1, there[at] + more)
+            bound = least(
+                fitting(it, "", {HUB: OffsetRange(0, len(self.hub))})
+                for it in past.bounds({SP: move.new}).values()
+            )
+            lane = AGAIN if move.kind is MoveKind.AGAIN else SET
+            at = -1 if move.clean else bound.hub_ends.get(HUB, 0)
+            self.commit(move.new, clean=move.clean, lane=lane, bound=at)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("run"), st.integers(0, END), st.booleans()),
+        st.tuples(st.just("set"), st.integers(0, END), st.sampled_from([False, False, True])),
+    ),
+    max_size=8,
+)
+
+
+@settings(max_examples=25)
+@given(steps=STEPS)
+def test_each_record_is_there_once_whatever_is_done_by_hand(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = World(folder)
+        for what, number, flag in steps:
+            if what == "run":
+                world.run(number, crash=flag)
+            else:
+                world.set(number, again=flag)
+        world.run(END, crash=False)
+        counted = Counter(world.hub)
+        for at in set(range(END)) - MARKERS:
+            least_often = 0 if at in world.skipped else 1
+            assert least_often <= counted[at] <= world.allowed[at], (at, world.hub)
+        assert not MARKERS & counted.keys()

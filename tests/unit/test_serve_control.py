@@ -1,0 +1,256 @@
+"""Commands over the real API: who may give them, how they are answered; the engine is played."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from starlette.requests import Request as Received
+
+from aggregator.checkpoint.controls import Controls
+from aggregator.config import load_text
+from aggregator.config.schema import Config
+from aggregator.engine.control import Control
+from aggregator.engine.moves import Proposal
+from aggregator.errors import AggregatorError, ConfigError, Problem
+from aggregator.plan.plan import Plan
+from aggregator.serve.app import make_app
+from aggregator.serve.control import CallerError, check_caller
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+    "supervision.connect_timeout=1s",
+)
+
+
+class Engine:
+    """Notes what it is asked to do, in a thread that stands for the engine's."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self.calls: list[str] = []
+        self.failure: Exception | None = None
+        self.ended: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def leave(self, aliases: Collection[str]) -> None:
+        self.calls.append(f"leave {sorted(aliases)}")
+        if self.failure is not None:
+            raise self.failure
+
+    def look_again(self) -> None:
+        self.calls.append("look again")
+
+    def put(self, proposal: Proposal) -> int:
+        self.calls.append("put")
+        return 7
+
+    def check(self, plan: Plan) -> None:
+        self.calls.append("check")
+
+    def reconfigure(self, config: Config) -> None:
+        self.calls.append(f"reconfigure {sorted(config.sources)}")
+
+    def tell(self) -> None:
+        self.calls.append("tell")
+
+    def _run(self) -> None:
+        self.control.open()
+        try:
+            while not self._stop.wait(0.01):
+                self.control.handle(self)
+        except AggregatorError as error:
+            self.ended = error
+        self.control.close()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load_text("", [*SETS, f"checkpoint.path={tmp_path / 'state'}"])
+
+
+@pytest.fixture
+def control(config: Config) -> Control:
+    def reread() -> Config:
+        raise ConfigError([Problem("hub", "is gone"), Problem("sources", "are gone")])
+
+    return Control(config, reread)
+
+
+@pytest.fixture
+def engine(control: Control) -> Iterator[Engine]:
+    engine = Engine(control)
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def url(control: Control) -> Iterator[str]:
+    server = ApiServer(make_app(StatusHolder(), {}, control), "127.0.0.1", 0)
+    server.start()
+    yield server.url
+    server.stop()
+
+
+def ask(
+    method: str, url: str, body: Any = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    sent = {"content-type": "application/json"} if method == "POST" else {}
+    request = Request(url, data, {**sent, **(headers or {})}, method=method)
+    try:
+        with urlopen(request, timeout=30) as response:
+            return response.status, json.load(response)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_a_source_is_paused_and_resumed_by_the_engine(
+    url: str, engine: Engine, control: Control, config: Config
+) -> None:
+    code, body = ask("PUT", f"{url}/api/sources/eu/pause")
+    assert (code, body["name"], body["source"], body["paused"]) == (200, "central", "eu", True)
+    assert engine.calls == ["leave ['eu']", "tell"]
+    assert control.out["eu"].startswith("paused since 20")
+    kept = Controls(config.checkpoint.path, {})
+    assert kept.paused() == control.paused
+    since = body["since"]
+    assert ask("PUT", f"{url}/api/sources/eu/pause")[1]["since"] == since
+    code, body = ask("PUT", f"{url}/api/sources/eu/resume")
+    assert (code, body["paused"], body["since"]) == (200, False, None)
+    assert engine.calls[-2:] == ["look again", "tell"]
+    assert control.out == kept.paused() == {}
+
+
+def test_what_is_paused_stays_so_over_a_restart(control: Control, config: Config) -> None:
+    Controls(config.checkpoint.path, {}).put("eu", paused=True)
+    control.open()
+    assert control.paused.keys() == {"eu"}
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_unknown_source_is_404(url: str) -> None:
+    code, body = ask("PUT", f"{url}/api/sources/nix/pause")
+    assert (code, body["error_code"], body["exit_code"]) == (404, 404, 2)
+    assert body["message"] == "there is no source nix; sources are eu"
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_bad_config_is_told_with_all_its_problems_and_the_old_one_stays(
+    url: str, control: Control, config: Config
+) -> None:
+    code, body = ask("POST", f"{url}/api/reload")
+    assert (code, body["exit_code"]) == (400, 2)
+    assert "hub: is gone" in body["message"]
+    assert "sources: are gone" in body["message"]
+    assert control.config is config
+    assert ask("GET", f"{url}/api/config")[1]["name"] == "central"
+
+
+@pytest.mark.usefixtures("engine")
+def test_positions_are_checked_before_anybody_is_asked(url: str) -> None:
+    code, body = ask("POST", f"{url}/api/positions", {"to_offset": 1, "to": "latest"})
+    assert (code, body["exit_code"]) == (400, 2)
+    assert "give one of to, to_offset" in body["message"]
+    code, body = ask("POST", f"{url}/api/positions", {"nix": 1})
+    assert code == 400
+    assert "nix: Extra inputs" in body["message"]
+    code, body = ask("POST", f"{url}/api/positions", {"to_offset": 1, "source": "us"})
+    assert (code, body["message"].split()[-1]) == (409, "eu")
+
+
+def test_while_it_starts_or_stops_nothing_is_taken(
+    url: str, control: Control, config: Config
+) -> None:
+    code, body = ask("PUT", f"{url}/api/sources/eu/pause")
+    assert code == 503
+    assert "still starting" in body["message"]
+    engine = Engine(control)
+    assert ask("PUT", f"{url}/api/sources/eu/resume")[0] == 200
+    engine.stop()
+    code, body = ask("PUT", f"{url}/api/sources/eu/pause")
+    assert (code, body["message"]) == (503, "it is stopping")
+    assert Controls(config.checkpoint.path, {}).paused() == {}
+
+
+def test_an_error_that_is_no_refusal_is_the_engines_too(url: str, engine: Engine) -> None:
+    engine.failure = AggregatorError("supervision.failure is abort")
+    code, body = ask("PUT", f"{url}/api/sources/eu/pause")
+    assert (code, body["message"]) == (500, "supervision.failure is abort")
+    engine.stop()
+    assert engine.ended is engine.failure
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("headers", "code", "why"),
+    [
+        ({"host": "evil.example:8083"}, 403, "not this machine"),
+        ({"origin": "https://evil.example"}, 403, "another site: https://evil.example"),
+        ({"sec-fetch-site": "cross-site"}, 403, "another site: cross-site"),
+        ({"content-type": "text/plain"}, 415, "has to be application/json"),
+    ],
+)
+def test_other_sites_command_nothing(
+    url: str, headers: dict[str, str], code: int, why: str
+) -> None:
+    found, body = ask("POST", f"{url}/api/reload", headers=headers)
+    assert (found, body["error_code"]) == (code, code)
+    assert why in body["message"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_our_own_page_may(url: str) -> None:
+    headers = {"origin": url, "sec-fetch-site": "same-origin"}
+    assert ask("PUT", f"{url}/api/sources/eu/pause", headers=headers)[0] == 200
+
+
+def received(client: str, host: str, server: str = "0.0.0.0") -> Received:
+    scope = {"type": "http", "method": "PUT", "path": "/", "client": (client, 1)}
+    return Received({**scope, "server": (server, 8083), "headers": [(b"host", host.encode())]})
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "server", "listen"),
+    [
+        ("127.0.0.1", "localhost:8083", "127.0.0.1", "127.0.0.1"),
+        ("::1", "[::1]:8083", "::1", "::"),
+        ("::ffff:127.0.0.1", "127.0.0.1", "::", "::"),
+        ("10.0.0.5", "10.0.0.5:8083", "10.0.0.5", "10.0.0.5"),
+        ("10.0.0.5", "hub-mirror:8083", "10.0.0.5", "hub-mirror"),
+    ],
+)
+def test_this_machine_may_command(client: str, host: str, server: str, listen: str) -> None:
+    check_caller(received(client, host, server), listen)
+
+
+@pytest.mark.parametrize(
+    ("client", "host"),
+    [
+        ("10.0.0.9", "10.0.0.5:8083"),
+        ("10.0.0.9", "127.0.0.1"),
+        ("127.0.0.1", ""),
+        ("", "127.0.0.1"),
+    ],
+)
+def test_another_machine_may_not(client: str, host: str) -> None:
+    with pytest.raises(CallerError) as refused:
+        check_caller(received(client, host, "10.0.0.5"), "0.0.0.0")
+    assert refused.value.status == 403

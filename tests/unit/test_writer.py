@@ -1,0 +1,92 @@
+"""The writer of a moment: it leaves what it found of an earlier one, and nothing of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aggregator.checkpoint.lock import WriterLock, holder_of
+from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint.process import started_of
+from aggregator.config import load_text
+from aggregator.config.schema import Config
+from aggregator.engine.events import Event
+from aggregator.engine.writer import Writer
+from aggregator.errors import CheckpointConflictError, RefusedError
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return load_text("", [*SETS, f"checkpoint.path={tmp_path}"])
+
+
+def write(config: Config, failure: Exception | None = None) -> int:
+    """Take the checkpoint for a moment, without a session; returns its epoch."""
+    events: list[Event] = []
+    with Writer.take(
+        config, "local[1]", take_over=False, emit=events.append, stop=threading.Event()
+    ) as writer:
+        if failure is not None:
+            raise failure
+        epoch = writer.claim().epoch
+        writer.release()
+    return epoch
+
+
+def crashed(config: Config, jvm: int) -> Owner:
+    """The record of a writer whose process is gone, and of a JVM that may be there yet."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        gone.wait()
+    owner = replace(Owner(), pid=gone.pid, started=1, jvm=jvm, jvm_started=started_of(jvm))
+    lock = WriterLock.acquire(config.checkpoint.path, owner)
+    lock.release(ended=False)
+    return owner
+
+
+def test_it_leaves_nothing_of_its_own(config: Config) -> None:
+    assert [write(config), write(config)] == [1, 2]
+    assert holder_of(config.checkpoint.path) is None
+
+
+def test_what_an_earlier_one_left_is_still_told_to_the_next(config: Config) -> None:
+    earlier = crashed(config, os.getpid())
+    write(config)
+    left = holder_of(config.checkpoint.path)
+    assert left is not None
+    assert (left.pid, left.jvm, left.jvm_started) == (
+        earlier.pid,
+        earlier.jvm,
+        earlier.jvm_started,
+    )
+
+
+def test_one_that_fails_before_it_writes_leaves_no_trace(config: Config) -> None:
+    with pytest.raises(RefusedError):
+        write(config, RefusedError(["no"]))
+    assert holder_of(config.checkpoint.path) is None
+    earlier = crashed(config, os.getpid())
+    with pytest.raises(RefusedError):
+        write(config, RefusedError(["no"]))
+    left = holder_of(config.checkpoint.path)
+    assert left is not None
+    assert left.pid == earlier.pid
+
+
+def test_beside_another_one_it_is_refused(config: Config) -> None:
+    with (
+        WriterLock.acquire(config.checkpoint.path),
+        pytest.raises(CheckpointConflictError, match="another aggregator runs on it"),
+    ):
+        write(config)
