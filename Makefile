@@ -13,7 +13,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 # Options for the commands below, such as: make demo DEMO_ARGS="--seconds 60 --rate 5000"
 DEMO_ARGS ?=
 BENCH_ARGS ?= all
+FAULTS_ARGS ?=
 PYTEST_ARGS ?=
+# Processes that test side by side, each with clusters of its own: most of a test is waiting. 0 is
+# one after the other; more need more than two cores to be reliable.
+PYTEST_JOBS ?= 0
 
 UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
 COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal --no-header \
@@ -21,7 +25,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo bench test test-unit test-spark test-integration check format docs lock clean
+.PHONY: help setup demo bench faults test test-unit test-spark test-integration check format docs lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,8 +38,12 @@ demo: $(STAMP) ## Two source clusters, a hub, live records, and a check of what 
 bench: $(STAMP) ## The same records through MirrorMaker 2 and this project, compared
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
+faults: $(STAMP) ## Do faults to clusters and application under load, and count what is wrong
+	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
+
 test: check ## Everything: check, then the tests of all layers against real brokers
-	$(BIN)/pytest $(PYTEST_ARGS) tests/unit tests/spark tests/integration
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) \
+		tests/unit tests/spark tests/integration
 
 test-unit: $(STAMP) ## Tests without Spark and without a broker, in seconds
 	$(BIN)/pytest $(PYTEST_ARGS) tests/unit
@@ -89,4 +97,6 @@ $(STAMP): $(LOCKS) pyproject.toml
 			--require-hashes -r requirements-java.lock; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
+	@# What the first run would fetch and prepare, now.
+	@$(BIN)/aggregator jars > /dev/null
 	@touch $@

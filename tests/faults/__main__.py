@@ -1,0 +1,130 @@
+"""`python -m faults`: a random campaign of some minutes, or single scenarios; writes a report."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from aggregator.jars import jars
+from faults.campaign import Round, random_script, run_round
+from faults.nemeses import NEMESES
+from faults.report import Report, machine, write
+from faults.scenarios import SCENARIOS
+from faults.schedule import WEIGHTS
+from faults.world import Settings, Tell
+
+HELP = {"help_option_names": ["-h", "--help"]}
+app = typer.Typer(add_completion=False, context_settings=HELP)
+DEFAULT = Settings()
+
+
+@app.command()
+def campaign(
+    seed: Annotated[int | None, typer.Option(help="Draws the faults; none: by the clock.")] = None,
+    minutes: Annotated[float, typer.Option(help="How long faults are drawn.")] = 5.0,
+    rate: Annotated[float, typer.Option(help="Records a second, in all.")] = DEFAULT.rate,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="A scenario, instead of random faults; may be given again. Or `all`."),
+    ] = None,
+    kinds: Annotated[
+        str, typer.Option(help="Kinds of faults to draw, with commas; none: all.")
+    ] = "",
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("docs/results"),
+    show: Annotated[bool, typer.Option("--list", help="Name faults and scenarios.")] = False,
+) -> None:
+    """Do faults to real clusters and the application under load, then count what is wrong.
+
+    Exits with 1 when anything is: a record lost, twice, altered, out of order or foreign, the
+    application ended by itself, or records did not flow again in time. Then the clusters' data,
+    the state and the logs are kept, and the seed to repeat it is printed.
+    """
+    if show:
+        _list()
+        return
+    settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, rate=rate)
+    names = list(SCENARIOS) if only and "all" in only else list(only or ())
+    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()] or list(WEIGHTS)
+    _refuse_unknown(names, SCENARIOS, "--only")
+    _refuse_unknown(chosen, WEIGHTS, "--kinds")
+    # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for jar_set in ("broker", "spark"):
+        jars(jar_set, progress=_teller())
+    where = machine()
+    try:
+        rounds = [_scenario(name, settings) for name in names] or [
+            run_round(
+                "random",
+                f"faults drawn for {minutes:g} minutes with seed {settings.seed}",
+                settings,
+                random_script(minutes, chosen),
+                _teller(),
+            )
+        ]
+    except KeyboardInterrupt:
+        typer.echo("interrupted: nothing is written", err=True)
+        raise typer.Exit(130) from None
+    words = f'make faults FAULTS_ARGS="{shlex.join(sys.argv[1:])}"'
+    report = Report(datetime.now(UTC).date().isoformat(), where, words, rounds)
+    for path in write(report, out):
+        typer.echo(f"written: {path}", err=True)
+    for each in rounds:
+        _tell_end(each)
+    raise typer.Exit(0 if report.good else 1)
+
+
+def _scenario(name: str, settings: Settings) -> Round:
+    scenario = SCENARIOS[name]
+    own = replace(settings, **scenario.settings)
+    return run_round(
+        name, scenario.says, own, scenario.script, _teller(), evaluate=scenario.evaluate
+    )
+
+
+def _tell_end(each: Round) -> None:
+    if each.good:
+        typer.echo(f"{each.name}: good", err=True)
+        return
+    typer.echo(
+        f"{each.name}: NOT GOOD with --seed {each.settings.seed}: {each.verdict.problems}, "
+        f"{len(each.failures)} other failures; everything is kept in {each.folder}",
+        err=True,
+    )
+
+
+def _refuse_unknown(names: Iterable[str], known: Collection[str], option: str) -> None:
+    for name in names:
+        if name not in known:
+            raise typer.BadParameter(f"{name}: valid are {', '.join(known)}", param_hint=option)
+
+
+def _list() -> None:
+    typer.echo("faults that are drawn (--kinds):")
+    for kind, nemesis in NEMESES.items():
+        typer.echo(f"  {kind:22} {nemesis.says}")
+    typer.echo("scenarios (--only):")
+    for name, scenario in SCENARIOS.items():
+        typer.echo(f"  {name:22} {scenario.says}")
+
+
+def _teller() -> Tell:
+    began = time.monotonic()
+
+    def tell(line: str) -> None:
+        typer.echo(f"[{time.monotonic() - began:5.0f} s] {line}", err=True)
+
+    return tell
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,128 @@
+"""Builds a world: clusters, topics, load, listener; ends all of it, however the block ends."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.topics import create_topic
+from faults.load import Writer
+from faults.world import ALIASES, BROKERS, TOPIC, Settings, Tell, World
+from support.application import Application
+from support.locked import CLIENT, PASSWORD, USER
+from support.running import make_config, source
+from support.silence import listening
+
+
+@contextmanager
+def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterator[World]:
+    """A world with its clusters and its load; the application is not started yet.
+
+    Everything is ended with the block. The folder is left behind (clusters' data, state, logs).
+    """
+    root = folder or Path(tempfile.mkdtemp(prefix="faults-"))
+    made = World(settings, root, tell)
+    made.sources = {
+        alias: EmbeddedCluster(alias, folder=root / alias, sasl_users=_users(made, alias))
+        for alias in ALIASES
+    }
+    made.hub = EmbeddedCluster(
+        "hub",
+        BROKERS,
+        folder=root / "hub",
+        config={"default.replication.factor": str(settings.replication)},
+    )
+    with ExitStack() as stack:
+        for cluster in (made.hub, *made.sources.values()):
+            stack.callback(_stop, cluster)
+        stack.callback(_end, made.lives)
+        start_clusters([made.hub, *made.sources.values()])
+        _make_topics(made)
+        made.config = _config(made)
+        made.arrivals = stack.enter_context(
+            listening(made.hub.bootstrap_servers, TOPIC, settings.hub_partitions)
+        )
+        made.writers = [
+            Writer(
+                alias,
+                cluster.admin_servers,
+                TOPIC,
+                settings.source_partitions,
+                settings.rate / len(ALIASES),
+                settings.seed,
+            )
+            for alias, cluster in made.sources.items()
+        ]
+        for writer in made.writers:
+            writer.start()
+            stack.callback(writer.stop, 0.0)
+        tell(f"the clusters run, and {settings.rate:.0f} records/s are written; state in {root}")
+        yield made
+
+
+def remove(made: World) -> None:
+    """Delete everything a round has left on the disk."""
+    shutil.rmtree(made.folder, ignore_errors=True)
+
+
+def _end(lives: list[Application]) -> None:
+    for life in lives:
+        life.end()
+
+
+def _stop(cluster: EmbeddedCluster) -> None:
+    """End a cluster at once: its data is kept for the folder, not for a clean start."""
+    for broker in cluster.brokers:
+        if broker.alive:
+            broker.kill()
+
+
+def _make_topics(made: World) -> None:
+    settings = made.settings
+    for cluster in made.sources.values():
+        create_topic(cluster.admin_servers, TOPIC, partitions=settings.source_partitions)
+    create_topic(
+        made.hub.bootstrap_servers,
+        TOPIC,
+        partitions=settings.hub_partitions,
+        config=made.hub_topic_config(),
+    )
+
+
+def _config(made: World) -> Config:
+    settings = made.settings
+    producer = {}
+    if settings.delivery_timeout_seconds is not None:
+        timeout = round(settings.delivery_timeout_seconds * 1000)
+        producer = {"delivery.timeout.ms": timeout, "request.timeout.ms": timeout // 2}
+    return make_config(
+        made.hub,
+        made.folder / "state",
+        {
+            alias: source(cluster, TOPIC, kafka=CLIENT if _users(made, alias) else {})
+            for alias, cluster in made.sources.items()
+        },
+        hub={"producer": producer},
+        topics={"sync_configs": False, "partitions": settings.hub_partitions},
+        stream={
+            "checkpoint_interval": f"{settings.checkpoint_seconds:g}s",
+            "lanes": int(settings.lanes) if settings.lanes.isdigit() else settings.lanes,
+        },
+        spark={
+            "master": settings.master,
+            "conf": {"spark.driver.extraJavaOptions": settings.java_options},
+        },
+        api={"listen": f"127.0.0.1:{free_ports(1)[0]}" if settings.commanded else "off"},
+    )
+
+
+def _users(made: World, alias: str) -> dict[str, str]:
+    """Who has to log in at a source; nobody at an open one."""
+    locked = made.settings.locked and alias == ALIASES[-1]
+    return {USER: PASSWORD} if locked else {}

@@ -1,0 +1,186 @@
+"""One round: a world, a script of faults, a drain with a deadline, and the verdict."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from faults.build import remove, world
+from faults.judge import Judge, Verdict
+from faults.nemeses import strike
+from faults.schedule import WEIGHTS, faults
+from faults.world import TOPIC, Restart, Settings, Struck, Tell, World
+
+DRAIN_SECONDS = 200.0
+READ_SECONDS = 120.0
+"""A reader that gets nothing for so long has failed."""
+
+Script = Callable[[World], None]
+
+
+@dataclass
+class Round:
+    """What one round was, did and found."""
+
+    name: str
+    says: str
+    settings: Settings
+    began: str
+    seconds: float = 0.0
+    drained: float | None = None
+    struck: Sequence[Struck] = ()
+    restarts: Sequence[Restart] = ()
+    failures: list[str] = field(default_factory=list)
+    notes: Sequence[str] = ()
+    verdict: Verdict = field(default_factory=Verdict)
+    folder: str = ""
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.failures and not self.verdict.problems
+
+
+def random_script(
+    minutes: float, kinds: Sequence[str] = tuple(WEIGHTS), count: int | None = None
+) -> Script:
+    """Faults drawn from the world's seed, one after the other, for so long; at most `count`."""
+
+    def script(made: World) -> None:
+        for fault in islice(faults(made.settings.seed, kinds), count):
+            if made.seconds > 60 * minutes:
+                return
+            time.sleep(fault.calm)
+            strike(made, fault)
+
+    return script
+
+
+def run_round(
+    name: str,
+    says: str,
+    settings: Settings,
+    script: Script,
+    tell: Tell,
+    *,
+    evaluate: Script | None = None,
+    folder: Path | None = None,
+) -> Round:
+    """Run a script under load, drain, judge. What goes wrong stands in the round's `failures`.
+
+    `evaluate` looks at the world once the hub was read, and may add notes and failures.
+    The folder is removed when all is good, and kept when not.
+    """
+    done = Round(name, says, settings, time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()))
+    with world(settings, tell, folder) as made:
+        done.folder = str(made.folder)
+        try:
+            made.restart_app("the first start")
+            script(made)
+            done.drained = drain(made)
+        except Exception as error:
+            # Whatever it is: what the hub holds is to be judged all the same.
+            made.note(f"the script ended early: {type(error).__name__}: {error}")
+        done.verdict = judge(made, tell)
+        if evaluate is not None:
+            evaluate(made)
+        done.failures = made.failures + [it for each in made.writers for it in each.failed]
+        done.struck, done.restarts, done.notes = made.struck, made.restarts, made.notes
+        done.seconds = made.seconds
+    if done.good:
+        remove(made)
+        done.folder = ""
+    return done
+
+
+def drain(made: World) -> float:
+    """End the load, wait until the hub holds it all, stop the application; seconds it took."""
+    began = time.monotonic()
+    for writer in made.writers:
+        writer.stop()
+    expected = made.expected()
+    made.tell(f"no more load; {expected} records are to be in the hub")
+    while (held := made.delivered()) < expected:
+        made.keep_alive()
+        if time.monotonic() > began + DRAIN_SECONDS:
+            made.note(
+                f"{held} of {expected} records in the hub {DRAIN_SECONDS:.0f} s after the load"
+            )
+            break
+        time.sleep(0.5)
+    seconds = time.monotonic() - began
+    made.stop_app()
+    return round(seconds, 1)
+
+
+def judge(made: World, tell: Tell) -> Verdict:
+    """Read every source and the hub as a stranger would, and compare."""
+    judging = Judge(TOPIC, timestamps=not made.settings.log_append_time)
+    noted = made.settings.log_append_time
+    made.source_arrivals = {alias: array("q") for alias in made.sources}
+    for alias, cluster in made.sources.items():
+        for message in read(cluster.admin_servers):
+            if noted:
+                made.source_arrivals[alias].append(message.timestamp()[1])
+            judging.source(
+                alias, number(message.partition()), number(message.offset()), *_parts(message)
+            )
+    made.hub_arrivals = {alias: array("q") for alias in made.sources}
+    for message in read(made.hub.bootstrap_servers):
+        alias_found = judging.hub(number(message.partition()), *_parts(message))
+        if noted and alias_found in made.hub_arrivals:
+            made.hub_arrivals[alias_found].append(message.timestamp()[1])
+    acks: Mapping[tuple[str, int], bytearray] = {
+        place: acked for writer in made.writers for place, acked in writer.acks().items()
+    }
+    verdict = judging.verdict(acks)
+    tell(f"{verdict.in_hub} records in the hub; wrong: {verdict.problems or 'nothing'}")
+    return verdict
+
+
+def read(servers: str) -> Iterator[Message]:
+    """Every record of the topic, in the order of each partition, up to the ends it has now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "queued.max.messages.kbytes": 16_384,
+            "log_level": 0,
+        }
+    )
+    try:
+        waiting = set(consumer.list_topics(TOPIC, timeout=READ_SECONDS).topics[TOPIC].partitions)
+        consumer.assign([TopicPartition(TOPIC, each, 0) for each in waiting])
+        last = time.monotonic()
+        while waiting:
+            for message in consumer.consume(5_000, timeout=0.5):
+                last = time.monotonic()
+                error = message.error()
+                if error is None:
+                    yield message
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    waiting.discard(number(message.partition()))
+            if time.monotonic() > last + READ_SECONDS:
+                raise TimeoutError(f"{servers}: nothing to read for {READ_SECONDS:.0f} s")
+    finally:
+        consumer.close()
+
+
+def number(value: int | None) -> int:
+    """A number that a record always has, though the types allow it not to."""
+    assert value is not None
+    return value
+
+
+def _parts(message: Message) -> tuple[Any, Any, Any, int]:
+    return message.key(), message.value(), message.headers() or [], message.timestamp()[1]

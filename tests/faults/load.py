@@ -1,0 +1,125 @@
+"""Independent producers: a steady load into each source, and what was acknowledged of it."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, Message, Producer
+
+TICK_SECONDS = 0.01
+TIMEOUT_MS = 600_000
+"""How long a record may wait for a source that is away; longer than any fault."""
+KEYS = 997
+
+
+class NewRecord(NamedTuple):
+    """A record to write."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, str | bytes | None]]
+
+
+def record(rng: random.Random, alias: str, number: int) -> NewRecord:
+    """A record of many shapes: most with a key, some without, tombstones, headers of all kinds."""
+    kind = rng.random()
+    key = None if kind < 0.02 else b"key-%d" % rng.randrange(KEYS)
+    body = {"source": alias, "number": number, "padding": "x" * rng.randrange(200)}
+    value = None if 0.02 <= kind < 0.04 else json.dumps(body).encode()
+    headers: list[tuple[str, str | bytes | None]] = []
+    if kind > 0.7:
+        headers = [("trace", rng.randbytes(8)), ("empty", b""), ("none", None), ("trace", b"2")]
+    return NewRecord(key, value, headers)
+
+
+class Writer:
+    """Writes into one source in a thread of its own, acks=all, until it is stopped."""
+
+    def __init__(
+        self, alias: str, servers: str, topic: str, partitions: int, rate: float, seed: int
+    ) -> None:
+        self.alias = alias
+        self.failed: list[str] = []
+        self._topic = topic
+        self._rate = rate
+        self._rng = random.Random(f"{seed}-{alias}")
+        self._acks = [bytearray() for _ in range(partitions)]
+        self._acknowledged = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"writer-{alias}", daemon=True)
+        self._producer = Producer(
+            {
+                "bootstrap.servers": servers,
+                "acks": "all",
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": TIMEOUT_MS,
+                "queue.buffering.max.messages": 1_000_000,
+                # As every Java client does.
+                "partitioner": "murmur2_random",
+                "log_level": 0,
+                "error_cb": lambda _error: None,
+            }
+        )
+
+    @property
+    def acknowledged(self) -> int:
+        """How many records were acknowledged by now."""
+        return self._acknowledged
+
+    def acks(self) -> Mapping[tuple[str, int], bytearray]:
+        """(alias, partition) -> a byte per offset, 1 where it was acknowledged."""
+        return {(self.alias, number): acks for number, acks in enumerate(self._acks)}
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self, seconds: float = 60.0) -> None:
+        """Write no more, and wait for the last acknowledgements."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if left := self._producer.flush(seconds):
+            self.failed.append(f"{self.alias}: {left} records are not acknowledged at the end")
+
+    def _run(self) -> None:
+        began, made = time.monotonic(), 0
+        while not self._stop.is_set():
+            due = int((time.monotonic() - began) * self._rate)
+            while made < due and not self._stop.is_set():
+                self._write(record(self._rng, self.alias, made))
+                made += 1
+            self._producer.poll(TICK_SECONDS)
+
+    def _write(self, new: NewRecord) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    new.value,
+                    new.key,
+                    headers=new.headers,
+                    on_delivery=self._delivered,
+                    timestamp=time.time_ns() // 1_000_000,
+                )
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failed.append(f"{self.alias}: {error}")
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None and offset is not None
+        acks = self._acks[partition]
+        if len(acks) <= offset:
+            acks.extend(bytes(offset + 1 - len(acks)))
+        acks[offset] = 1
+        self._acknowledged += 1

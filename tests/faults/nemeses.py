@@ -1,0 +1,204 @@
+"""The faults themselves: each does one thing to a world, undoes it, and waits for records again."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from faults.schedule import STOPPING, Fault
+from faults.world import Struck, World
+
+RECOVERING_SECONDS = (3.0, 14.0)
+"""When a recovery is under way, after a start: seconds, as an idle to a busy machine has it."""
+FAILPOINT_SECONDS = 60.0
+"""A life that does not come to its failpoint in time is killed where it is."""
+
+
+class Nemesis(NamedTuple):
+    """A sentence for the report, and what is done."""
+
+    says: str
+    act: Callable[[World, Fault], None]
+
+
+def strike(world: World, fault: Fault) -> None:
+    """Do a fault, and see that records flow afterwards."""
+    world.keep_alive()
+    began = world.seconds
+    NEMESES[fault.kind].act(world, fault)
+    world.keep_alive()
+    world.struck.append(Struck(round(began, 1), str(fault), round(world.seconds - began, 1)))
+    world.tell(f"{fault}: records flow again after {world.seconds - began:.1f} s")
+
+
+def app_kill(world: World, fault: Fault) -> None:
+    """kill -9, then start it again."""
+    world.kill_app()
+    world.restart_app(fault.kind)
+
+
+def app_kill_at(world: World, fault: Fault) -> None:
+    """Let it die at a failpoint of its next life."""
+    world.kill_app()
+    die_at(world, fault.failpoint, fault.kind)
+    world.restart_app(str(fault))
+
+
+def app_kill_recovering(world: World, fault: Fault) -> None:
+    """Kill it, and kill it again while it recovers: at a failpoint, or at any moment."""
+    world.kill_app()
+    die_at(world, fault.failpoint, fault.kind)
+    die_within(world, random.Random(fault.target).uniform(*RECOVERING_SECONDS), fault.kind)
+    world.restart_app(str(fault))
+
+
+def app_restart(world: World, fault: Fault) -> None:
+    """A clean stop, and a start."""
+    world.stop_app()
+    world.restart_app(fault.kind)
+
+
+def app_freeze(world: World, fault: Fault) -> None:
+    """SIGSTOP to Python and its JVM for a while."""
+    world.app.signal_all(signal.SIGSTOP)
+    time.sleep(fault.seconds)
+    healed = time.monotonic()
+    world.app.signal_all(signal.SIGCONT)
+    world.wait_for_records(healed, str(fault))
+
+
+def hub_kill(world: World, fault: Fault) -> None:
+    """kill -9 of one hub broker, which comes back later."""
+    _kill_and_start(world, fault, world.broker(fault.target).node)
+
+
+def hub_kill_leader(world: World, fault: Fault) -> None:
+    """The same to the broker that leads some partition."""
+    partition = fault.target % world.settings.hub_partitions
+    _kill_and_start(world, fault, world.leader(partition).node)
+
+
+def hub_pause(world: World, fault: Fault) -> None:
+    """SIGSTOP to one hub broker."""
+    broker = world.broker(fault.target)
+    broker.pause()
+    time.sleep(fault.seconds)
+    broker.resume()
+    world.wait_for_records(time.monotonic(), str(fault))
+    world.wait_in_sync()
+
+
+def hub_below_min_isr(world: World, fault: Fault) -> None:
+    """One broker away while the topic wants all of them: nothing can be written."""
+    world.set_min_isr(len(world.hub.brokers))
+    broker = world.broker(fault.target)
+    broker.kill()
+    time.sleep(fault.seconds)
+    broker.start()
+    world.set_min_isr(world.settings.min_isr)
+    world.wait_for_records(time.monotonic(), str(fault))
+    world.wait_in_sync()
+
+
+def hub_away(world: World, fault: Fault) -> None:
+    """kill -9 of all hub brokers."""
+    for broker in world.hub.brokers:
+        broker.kill()
+    time.sleep(fault.seconds)
+    for broker in world.hub.brokers:
+        broker.launch()
+    for broker in world.hub.brokers:
+        broker.wait_ready(len(world.hub.brokers))
+    world.wait_for_records(time.monotonic(), str(fault))
+    world.wait_in_sync()
+
+
+def hub_rolling(world: World, fault: Fault) -> None:
+    """Every hub broker is stopped cleanly and started, one after the other."""
+    for broker in world.hub.brokers:
+        broker.stop()
+        broker.start()
+        world.wait_in_sync()
+    world.wait_for_records(time.monotonic(), str(fault))
+
+
+def source_kill(world: World, fault: Fault) -> None:
+    """kill -9 of a source's broker, which comes back later."""
+    broker = world.source(fault.target).brokers[0]
+    broker.kill()
+    time.sleep(fault.seconds)
+    broker.start()
+    _wait_for_source(world, fault)
+
+
+def source_pause(world: World, fault: Fault) -> None:
+    """SIGSTOP to a source's broker."""
+    broker = world.source(fault.target).brokers[0]
+    broker.pause()
+    time.sleep(fault.seconds)
+    broker.resume()
+    _wait_for_source(world, fault)
+
+
+def die_at(world: World, failpoint: str, why: str) -> None:
+    """A life that is to die at a failpoint; it is killed when it does not come there in time."""
+    world.start_app(f"{why}, armed with {failpoint}", failpoint)
+    if failpoint.partition(":")[0] in STOPPING:
+        deadline = time.monotonic() + FAILPOINT_SECONDS
+        while not world.app.has_logged("running") and time.monotonic() < deadline:
+            time.sleep(0.25)
+        world.app.terminate()
+    if not world.app.wait(FAILPOINT_SECONDS):
+        # A recovery that finds nothing to write does not pass the places of a replay.
+        world.tell(f"not at {failpoint} within {FAILPOINT_SECONDS:.0f} s: killed where it is")
+        world.kill_app()
+    elif not world.app.failpoints():
+        world.note(f"armed with {failpoint}, it ended by itself: {world.exit_of_app()}")
+
+
+def die_within(world: World, seconds: float, why: str) -> None:
+    """A life that is killed some seconds after its start."""
+    world.start_app(f"{why}, killed after {seconds:.1f} s")
+    if world.app.wait(seconds):
+        world.note(f"it ended by itself: {world.exit_of_app()}")
+    else:
+        world.kill_app()
+
+
+def _kill_and_start(world: World, fault: Fault, node: int) -> None:
+    broker = world.hub.brokers[node - 1]
+    broker.kill()
+    time.sleep(fault.seconds)
+    broker.start()
+    world.wait_for_records(time.monotonic(), str(fault))
+    world.wait_in_sync()
+
+
+def _wait_for_source(world: World, fault: Fault) -> None:
+    """Wait until records of the source itself come again: the others never stopped."""
+    alias = world.source(fault.target).name
+    began = time.monotonic()
+    world.wait_for_records(began, f"{fault}, {alias}", alias=alias)
+
+
+NEMESES: dict[str, Nemesis] = {
+    "app-kill": Nemesis("kill -9 of the application at any moment", app_kill),
+    "app-kill-at": Nemesis("the application dies at a failpoint", app_kill_at),
+    "app-kill-recovering": Nemesis(
+        "the application dies while it recovers, twice", app_kill_recovering
+    ),
+    "app-restart": Nemesis("SIGTERM, and a start", app_restart),
+    "app-freeze": Nemesis("SIGSTOP to the application and its JVM, SIGCONT later", app_freeze),
+    "hub-kill": Nemesis("kill -9 of a hub broker, back later", hub_kill),
+    "hub-kill-leader": Nemesis("kill -9 of a partition's leader, back later", hub_kill_leader),
+    "hub-pause": Nemesis("SIGSTOP to a hub broker, SIGCONT later", hub_pause),
+    "hub-below-min-isr": Nemesis("too few replicas for a write to the hub", hub_below_min_isr),
+    "hub-away": Nemesis("kill -9 of all hub brokers, back later", hub_away),
+    "hub-rolling": Nemesis("rolling restart of the hub", hub_rolling),
+    "source-kill": Nemesis("kill -9 of a source, back later", source_kill),
+    "source-pause": Nemesis("SIGSTOP to a source, SIGCONT later", source_pause),
+}
+"""Kind -> what it does; `faults.schedule` draws them."""

@@ -1,0 +1,105 @@
+"""Draws the faults of a random campaign from a seed. Pure: the same seed, the same faults."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from aggregator.failpoint import POINTS
+
+MAINTENANCE = ("before-compaction", "after-compaction", "after-vacuum")
+"""Passed every hundred commits only: a life of seconds never comes there."""
+STOPPING = ("before-drain", "before-final-commit", "after-final-commit")
+RECOVERY = (
+    "before-settle",
+    "after-settle",
+    "after-quick-look",
+    "before-replay",
+    "mid-replay",
+    "after-replay",
+    "after-recovered",
+)
+LIVING = tuple(
+    name
+    for name in POINTS
+    # Spark scans only where a quick look does not do.
+    if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", "after-gap", "after-scan"}
+)
+MANY = ("before-write", "after-write", "after-commit", "mid-batch", "after-snapshot", "batch-seen")
+"""Places that a life passes again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: seconds of calm before it, what it is, on whom, and for how many seconds."""
+
+    calm: float
+    kind: str
+    target: int = 0
+    seconds: float = 0.0
+    failpoint: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.kind]
+        if self.failpoint:
+            parts.append(f"at {self.failpoint}")
+        if self.seconds:
+            parts.append(f"for {self.seconds:.0f} s")
+        return " ".join(parts)
+
+
+WEIGHTS: dict[str, int] = {
+    "app-kill": 6,
+    "app-kill-at": 6,
+    "app-kill-recovering": 4,
+    "app-restart": 3,
+    "app-freeze": 1,
+    "hub-kill": 3,
+    "hub-kill-leader": 2,
+    "hub-pause": 2,
+    "hub-below-min-isr": 2,
+    "hub-away": 1,
+    "hub-rolling": 1,
+    "source-kill": 3,
+    "source-pause": 2,
+}
+"""Kind -> how often it is drawn. `faults.nemeses` does them."""
+
+LASTS = {
+    "app-freeze": (2, 8),
+    "hub-kill": (3, 15),
+    "hub-kill-leader": (3, 15),
+    "hub-pause": (3, 20),
+    "hub-below-min-isr": (5, 20),
+    "hub-away": (5, 25),
+    "source-kill": (3, 15),
+    "source-pause": (3, 20),
+}
+"""Kind -> how long it lasts, in seconds, at least and at most."""
+
+
+def faults(seed: int, kinds: Sequence[str] = tuple(WEIGHTS), calm: float = 8.0) -> Iterator[Fault]:
+    """Faults without end, of these kinds, with up to `calm` seconds of calm between them."""
+    rng = random.Random(seed)
+    weights = [WEIGHTS[kind] for kind in kinds]
+    while True:
+        (kind,) = rng.choices(kinds, weights)
+        low, high = LASTS.get(kind, (0, 0))
+        yield Fault(
+            calm=round(rng.uniform(1.0, calm), 1),
+            kind=kind,
+            target=rng.randrange(1_000),
+            seconds=round(rng.uniform(low, high), 1),
+            failpoint=_failpoint(kind, rng),
+        )
+
+
+def _failpoint(kind: str, rng: random.Random) -> str:
+    if kind == "app-kill-recovering":
+        name = rng.choice(RECOVERY)
+        return f"{name}:{rng.randint(1, 40)}" if name == "mid-replay" else name
+    if kind == "app-kill-at":
+        name = rng.choice([*LIVING, *STOPPING])
+        return f"{name}:{rng.randint(2, 12)}" if name in MANY else name
+    return ""

@@ -1,0 +1,271 @@
+"""Three sources under load, a hub of three brokers, the application, and a listener at the hub."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+
+from aggregator.config.schema import Config
+from aggregator.embedded.broker import Broker
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import admin, end_offsets
+from aggregator.embedded.waiting import wait_until
+from faults.load import Writer
+from support.application import Application
+from support.silence import Arrivals
+
+TOPIC = "events"
+ALIASES = ("eu", "us", "ap")
+BROKERS = 3
+SECONDS = 120.0
+
+OWN_ENDS_ALLOWED = 4
+"""So many lives in a row may end by themselves, without a record, before the round is given up."""
+
+Tell = Callable[[str], None]
+
+
+class HopelessError(Exception):
+    """The application does not come to life any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a round runs with; all of it stands in the report.
+
+    `commanded`: the application listens for commands. `locked`: the last source wants a login.
+    """
+
+    seed: int = 1
+    rate: float = 2_000.0
+    source_partitions: int = 4
+    hub_partitions: int = 6
+    replication: int = 3
+    min_isr: int = 2
+    checkpoint_seconds: float = 2.0
+    delivery_timeout_seconds: float | None = None
+    lanes: str = "auto"
+    master: str = "auto"
+    log_append_time: bool = False
+    java_options: str = ""
+    commanded: bool = False
+    locked: bool = False
+
+
+@dataclass
+class Restart:
+    """One start of the application: why, and seconds to its first record (None: none came)."""
+
+    at: float
+    why: str
+    first_record: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """One fault that was done: when, what, and how long until records flowed again."""
+
+    at: float
+    what: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What was done to a source, and from when to when the others were watched (ms since 1970)."""
+
+    what: str
+    alias: str
+    begin_ms: int
+    end_ms: int
+
+
+@dataclass
+class World:
+    """All that a fault can be done to; `tell` writes a line of progress."""
+
+    settings: Settings
+    folder: Path
+    tell: Tell
+    sources: dict[str, EmbeddedCluster] = field(default_factory=dict)
+    writers: list[Writer] = field(default_factory=list)
+    lives: list[Application] = field(default_factory=list)
+    restarts: list[Restart] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    hub_arrivals: dict[str, array[int]] = field(default_factory=dict)
+    source_arrivals: dict[str, array[int]] = field(default_factory=dict)
+    """When records were made, and when the hub appended them; ms since 1970, where it is noted."""
+    began: float = field(default_factory=time.monotonic)
+    hub: EmbeddedCluster = field(init=False)
+    config: Config = field(init=False)
+    arrivals: Arrivals = field(init=False)
+    _noted: Application | None = None
+
+    @property
+    def app(self) -> Application:
+        """The application's present life, or its last one."""
+        return self.lives[-1]
+
+    @property
+    def seconds(self) -> float:
+        """Since this world began."""
+        return time.monotonic() - self.began
+
+    def start_app(self, why: str, failpoint: str = "") -> Restart:
+        """Start the application without waiting."""
+        self.lives.append(Application(self.config, self.folder / "app", failpoint=failpoint))
+        self.restarts.append(Restart(self.seconds, why))
+        return self.restarts[-1]
+
+    def restart_app(self, why: str) -> Restart:
+        """Start it and wait for its first record; a failure is noted when none comes in time."""
+        restart = self.start_app(why)
+        self.first_record(restart)
+        return restart
+
+    def first_record(self, restart: Restart) -> None:
+        """Wait for a record that this life wrote: one after the JVM of the last life was gone."""
+        launched, after = self.app.started, self.app.started
+        if len(self.lives) > 1 and self.lives[-2].members():
+            self.lives[-2].wait_gone()
+            after = time.monotonic()
+        if self.wait_for_records(after, why=f"after {restart.why}"):
+            restart.first_record = round(self.last_arrival() - launched, 1)
+
+    def last_arrival(self, alias: str = "") -> float:
+        """When the hub's newest record, of a source or of any, arrived."""
+        arrived = dict(self.arrivals.last)
+        return arrived.get(alias, 0.0) if alias else max(arrived.values(), default=0.0)
+
+    def wait_for_records(
+        self, after: float, why: str, seconds: float = SECONDS, alias: str = ""
+    ) -> bool:
+        """Wait until a record arrives after a moment; notes a failure and returns False if none.
+
+        With `alias` only records of that source count.
+        """
+        deadline = time.monotonic() + seconds
+        while self.last_arrival(alias) <= after:
+            if not self.app.alive:
+                self._note_end(why)
+                return False
+            if time.monotonic() > deadline:
+                self.note(f"{why}: no record for {seconds:.0f} s")
+                return False
+            time.sleep(0.05)
+        return True
+
+    def keep_alive(self) -> None:
+        """Start the application again when it has ended by itself, which is a failure.
+
+        HopelessError when it ends again and again before a record comes.
+        """
+        while not self.app.alive:
+            self._note_end("")
+            ends = [restart.first_record for restart in self.restarts[-OWN_ENDS_ALLOWED:]]
+            if len(ends) == OWN_ENDS_ALLOWED and not any(ends):
+                raise HopelessError(f"it does not start any more: {self.exit_of_app()}")
+            self.restart_app("its own end")
+
+    def kill_app(self) -> None:
+        """kill -9 of Python; its JVM notices by itself."""
+        self.app.kill()
+
+    def stop_app(self, seconds: float = SECONDS) -> None:
+        """SIGTERM; a failure is noted when it does not end well in time."""
+        self.app.terminate()
+        if not self.app.wait(seconds):
+            self.note(f"it does not end within {seconds:.0f} s of SIGTERM")
+            self.kill_app()
+        elif self.app.exit_code != 0:
+            self.note(f"after SIGTERM: {self.exit_of_app()}")
+
+    def note(self, failure: str) -> None:
+        """Something that must not be."""
+        self.failures.append(f"[{self.seconds:.0f} s] {failure}")
+        self.tell(f"FAILURE: {failure}")
+
+    def _note_end(self, why: str) -> None:
+        """Note once that the present life ended by itself."""
+        words = f"the application ended by itself: {self.exit_of_app()}"
+        if self._noted is not self.app:
+            self.note(f"{why}: {words}" if why else words)
+            self._noted = self.app
+
+    def exit_of_app(self) -> str:
+        """The application's exit code and the error it printed last."""
+        lines = self.app.log.read_text("utf-8", errors="replace").splitlines()
+        errors = [line for line in lines if line.startswith(("error:", "problem:"))]
+        return f"exit code {self.app.exit_code} ({errors[-1] if errors else 'no error in its log'})"
+
+    def broker(self, target: int) -> Broker:
+        """A broker of the hub, by any number."""
+        return self.hub.brokers[target % len(self.hub.brokers)]
+
+    def source(self, target: int) -> EmbeddedCluster:
+        """A source, by any number."""
+        return self.sources[ALIASES[target % len(ALIASES)]]
+
+    def leader(self, partition: int = 0) -> Broker:
+        """The broker that leads a partition of the hub topic."""
+        found = self._metadata()[partition].leader
+        return next(broker for broker in self.hub.brokers if broker.node == found)
+
+    def wait_in_sync(self, seconds: float = SECONDS) -> None:
+        """Wait until every hub partition has all its replicas; ClusterError when it is late."""
+
+        def whole() -> bool:
+            try:
+                return all(len(it.isrs) == len(it.replicas) for it in self._metadata().values())
+            except KafkaException:
+                return False
+
+        wait_until(whole, seconds=seconds, what="the hub's replicas are not in sync")
+
+    def set_min_isr(self, number: int) -> None:
+        """Set min.insync.replicas of the hub topic."""
+        entry = ConfigEntry(
+            "min.insync.replicas", str(number), incremental_operation=AlterConfigOpType.SET
+        )
+        resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
+        kafka = self._admin()  # Its futures end with it.
+        for future in kafka.incremental_alter_configs([resource]).values():
+            future.result(30)
+
+    def expected(self) -> int:
+        """Records that the sources hold."""
+        return sum(
+            sum(end_offsets(cluster.admin_servers, TOPIC).values())
+            for cluster in self.sources.values()
+        )
+
+    def delivered(self) -> int:
+        """Records that the hub holds."""
+        return sum(end_offsets(self.hub.bootstrap_servers, TOPIC).values())
+
+    def _admin(self) -> AdminClient:
+        return admin(self.hub.bootstrap_servers)
+
+    def _metadata(self) -> Mapping[int, Any]:
+        found: Mapping[int, Any] = (
+            self._admin().list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+        )
+        return found
+
+    def hub_topic_config(self) -> dict[str, str]:
+        """The settings that the hub topic is made with."""
+        kind = "LogAppendTime" if self.settings.log_append_time else "CreateTime"
+        return {
+            "min.insync.replicas": str(self.settings.min_isr),
+            "message.timestamp.type": kind,
+        }
