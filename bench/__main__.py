@@ -1,4 +1,4 @@
-"""`python -m bench throughput|latency|all`: run the benchmark and write its two result files."""
+"""`python -m bench WORK...`: run works through the tools and write the two result files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -20,26 +19,24 @@ from aggregator import __version__
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.jars.lock import jars_of
-from bench.measure import OURS, THEIRS, Result, Run, to_json, to_markdown
-from bench.rounds import Bench, Options
+from bench.measure import OURS, THEIRS, Run
+from bench.report import Result, to_json, to_markdown
+from bench.rounds import run_works
 from bench.tools import described
+from bench.works import GROUPS, WORKS, Work, chosen
 
-BENCHMARKS = {"throughput": ["throughput"], "latency": ["latency"]}
-BENCHMARKS["all"] = ["throughput", "latency"]
+OPTIONS = {
+    "records": (int, "per source"),
+    "rounds": (int, "of each work"),
+    "rate": (float, "records/s in all"),
+    "seconds": (float, "of measuring"),
+    "warm_up": (float, "seconds before it"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 when every run did what it should, 1 when one failed, 130 after Ctrl-C."""
     given = _parser().parse_args(arguments)
-    options = Options(
-        records=given.records,
-        size=given.size,
-        rounds=given.rounds,
-        latency_rounds=given.latency_rounds,
-        rate=given.rate,
-        seconds=given.seconds,
-        warm_up=given.warm_up,
-    )
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.setswitchinterval(0.0005)  # The load must not hold the reader up, nor the other way round.
@@ -50,53 +47,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     runs: list[Run] = []
     try:
+        works = chosen(given.works, **{name: getattr(given, name) for name in OPTIONS})
         for name in ("broker", "spark", "mirror"):
             jars(name, progress=tell)
-        with Bench(options, tell) as bench:
-            for benchmark in BENCHMARKS[given.benchmark]:
-                runs += bench.run(benchmark)
+        paths = new_files(given.out, datetime.now(UTC).date().isoformat())
+        for run in run_works(works, tell):
+            runs.append(run)
+            # After each run: what is measured is not lost when the rest is.
+            write(_result(works, runs), paths)
     except KeyboardInterrupt:
-        tell("interrupted: nothing is written")
+        tell("interrupted")
         return 130
     except (AggregatorError, ValueError) as error:
         tell(f"error: {error}")
         return 1
-    for path in write(_result(options, runs), given.out):
+    for path in paths:
         tell(f"written: {path}")
     return int(any(run.failure for run in runs))
 
 
-def write(result: Result, folder: Path) -> list[Path]:
-    """Write both files; a second result of the same day gets a number, and none is overwritten."""
+def new_files(folder: Path, date: str) -> list[Path]:
+    """Names for both files; a second result of a day gets a number, and none is overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
-    name, number = f"bench-{result.date}", 1
+    name, number = f"bench-{date}", 1
     while (folder / f"{name}.md").exists() or (folder / f"{name}.json").exists():
         number += 1
-        name = f"bench-{result.date}-{number}"
-    paths = [folder / f"{name}.md", folder / f"{name}.json"]
+        name = f"bench-{date}-{number}"
+    return [folder / f"{name}.md", folder / f"{name}.json"]
+
+
+def write(result: Result, paths: Sequence[Path]) -> None:
+    """Write both files."""
     for path, text in zip(paths, (to_markdown(result), to_json(result)), strict=True):
         path.write_text(text, "utf-8")
-    return paths
 
 
 def _parser() -> argparse.ArgumentParser:
-    default = Options()
+    lines = [f"  {name:22}{work.says}" for name, work in WORKS.items()]
+    lines += [f"  {name:22}{', '.join(names)}" for name, names in GROUPS.items() if name != "all"]
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="The same records through both tools, in turn."
+        prog="python -m bench",
+        description="The same records through this project and others, in turn.",
+        epilog="\n".join(["works:", *lines]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("benchmark", choices=BENCHMARKS)
-    parser.add_argument("--records", type=int, default=default.records, help="per source")
-    parser.add_argument("--size", type=int, default=default.size, help="bytes of a value")
-    parser.add_argument("--rounds", type=int, default=default.rounds, help="of throughput")
-    parser.add_argument("--latency-rounds", type=int, default=default.latency_rounds)
-    parser.add_argument("--rate", type=float, default=default.rate, help="records/s in all")
-    parser.add_argument("--seconds", type=float, default=default.seconds, help="of measuring")
-    parser.add_argument("--warm-up", type=float, default=default.warm_up, help="seconds before it")
+    parser.add_argument("works", nargs="*", default=["all"], metavar="WORK", help="default: all")
+    for name, (kind, words) in OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=words)
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder")
     return parser
 
 
-def _result(options: Options, runs: Sequence[Run]) -> Result:
+def _result(works: Sequence[Work], runs: Sequence[Run]) -> Result:
     (mirror,) = [jar for jar in jars_of("mirror") if jar.name == "connect-mirror"]
     (broker,) = [jar for jar in jars_of("broker") if jar.name == "kafka_2.13"]
     return Result(
@@ -107,8 +109,8 @@ def _result(options: Options, runs: Sequence[Run]) -> Result:
             THEIRS: mirror.version,
             "Kafka brokers": broker.version,
         },
-        options=asdict(options),
-        settings=described(),
+        works=works,
+        settings={work.name: described(work) for work in works},
         runs=runs,
     )
 

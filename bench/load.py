@@ -1,15 +1,15 @@
 """Writes the records of a benchmark into the sources: all at once, or at a steady rate.
 
-A value begins with its source and number (`eu:0000000012:`) and goes on with random bytes, so that
-it can be counted in the hub without any header, and compression gains nothing.
+A value begins with its source and number (`eu:0000000012:`), so that it can be counted in the hub
+without any header. What follows is JSON, or random bytes, with which compression gains nothing.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -21,6 +21,7 @@ FILLERS = 256
 """So many different values: together beyond the 64 KB that lz4 looks back, for 1,000 bytes each."""
 KEYS = 10_000
 SMALLEST = 32
+LINGER_MS = 20
 FLUSH_SECONDS = 60.0
 TICK_SECONDS = 0.002
 
@@ -34,14 +35,20 @@ PRODUCER = {
 
 
 class Values:
-    """Values of `size` bytes; the same seed gives the same ones. ValueError below 32 bytes."""
+    """Values of `size` bytes, `random` or `json`; the same seed gives the same ones.
 
-    def __init__(self, size: int, seed: int = 1) -> None:
+    ValueError below 32 bytes.
+    """
+
+    def __init__(self, size: int, kind: str = "random", seed: int = 1) -> None:
         if size < SMALLEST:
             raise ValueError(f"a record needs at least {SMALLEST} bytes, for its number")
         self._size = size
         source = random.Random(seed)
-        self._fillers = [source.randbytes(size) for _ in range(FILLERS)]
+        self._fillers = [
+            _json(source, size) if kind == "json" else source.randbytes(size)
+            for _ in range(FILLERS)
+        ]
 
     def make(self, source: str, number: int) -> bytes:
         """The value of a source's record `number`."""
@@ -49,14 +56,40 @@ class Values:
         return head + self._fillers[number % FILLERS][: self._size - len(head)]
 
 
+def _json(source: random.Random, size: int) -> bytes:
+    """Orders as a shop might write them, cut off at `size` bytes."""
+    lines: list[dict[str, object]] = []
+    while len(json.dumps(lines)) < size:
+        lines.append(
+            {
+                "order_id": f"{source.getrandbits(64):016x}",
+                "customer": f"customer-{source.randrange(100_000)}",
+                "amount": round(source.uniform(1, 500), 2),
+                "currency": source.choice(("EUR", "USD", "JPY")),
+                "status": source.choice(("created", "paid", "shipped", "returned")),
+                "at": f"2026-01-{source.randrange(1, 29):02d}T{source.randrange(24):02d}:00:00Z",
+            }
+        )
+    return json.dumps(lines).encode()[:size]
+
+
 class Writer:
     """Writes the numbered records of one source into one topic."""
 
-    def __init__(self, source: str, servers: str, topic: str, values: Values, linger: int) -> None:
+    def __init__(
+        self,
+        source: str,
+        servers: str,
+        topic: str,
+        values: Values,
+        linger: int,
+        compression: str = "none",
+    ) -> None:
         self.sent = 0
         self._source, self._topic, self._values = source, topic, values
         self._failures: list[str] = []
-        self._producer = Producer({"bootstrap.servers": servers, "linger.ms": linger, **PRODUCER})
+        own = {"bootstrap.servers": servers, "linger.ms": linger, "compression.type": compression}
+        self._producer = Producer({**own, **PRODUCER})
 
     def write(self) -> None:
         """Write the next record, stamped with the time of this call."""
@@ -89,10 +122,12 @@ class Writer:
             self._failures.append(str(error))
 
 
-def preload(sources: Mapping[str, str], topic: str, records: int, values: Values) -> None:
+def preload(
+    sources: Mapping[str, str], topic: str, records: int, values: Values, compression: str
+) -> None:
     """Write so many records into the topic of each source (alias -> servers); all acknowledged."""
     for source, servers in sources.items():
-        writer = Writer(source, servers, topic, values, linger=20)
+        writer = Writer(source, servers, topic, values, LINGER_MS, compression)
         for number in range(records):
             writer.write()
             if number % 1000 == 0:
@@ -100,36 +135,56 @@ def preload(sources: Mapping[str, str], topic: str, records: int, values: Values
         writer.flush()
 
 
-@contextmanager
-def steady(
-    sources: Mapping[str, str], topic: str, rate: float, values: Values
-) -> Iterator[Counter[str]]:
-    """Write `rate` records/s in all, in turn to each source, until the block ends.
+class Load:
+    """A steady load of so many records/s in all, in turn to each source (alias -> servers)."""
 
-    Gives what each source was sent so far. ClusterError at the end when one was not acknowledged.
-    """
-    writers = [Writer(source, to, topic, values, linger=0) for source, to in sources.items()]
-    sent: Counter[str] = Counter(dict.fromkeys(sources, 0))
-    stop = threading.Event()
+    def __init__(self, sources: Mapping[str, str], topic: str, rate: float, values: Values) -> None:
+        self._writers = {
+            source: Writer(source, servers, topic, values, linger=0)
+            for source, servers in sources.items()
+        }
+        self._rate = rate
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread.start()
 
-    def run() -> None:
+    @property
+    def sent(self) -> dict[str, int]:
+        """How many records each source was sent so far."""
+        return {source: writer.sent for source, writer in self._writers.items()}
+
+    @property
+    def total(self) -> int:
+        """How many records were sent so far."""
+        return sum(writer.sent for writer in self._writers.values())
+
+    def stop(self) -> None:
+        """Send no more, and wait for the acknowledgements; ClusterError when one is missing."""
+        self._stop.set()
+        self._thread.join()
+        for writer in self._writers.values():
+            writer.flush()
+
+    def _run(self) -> None:
+        writers = list(self._writers.values())
         began, made = time.monotonic(), 0
-        while not stop.wait(TICK_SECONDS):
-            due = int((time.monotonic() - began) * rate)
-            while made < due and not stop.is_set():
+        while not self._stop.wait(TICK_SECONDS):
+            due = int((time.monotonic() - began) * self._rate)
+            while made < due and not self._stop.is_set():
                 writers[made % len(writers)].write()
                 made += 1
-            for source, writer in zip(sources, writers, strict=True):
+            for writer in writers:
                 writer.serve()
-                sent[source] = writer.sent
 
-    thread = threading.Thread(target=run, name="load", daemon=True)
-    thread.start()
+
+@contextmanager
+def steady(sources: Mapping[str, str], topic: str, rate: float, values: Values) -> Iterator[Load]:
+    """A load that runs until the block ends, or until it is stopped in there.
+
+    ClusterError at the end when a record was not acknowledged.
+    """
+    load = Load(sources, topic, rate, values)
     try:
-        yield sent
+        yield load
     finally:
-        stop.set()
-        thread.join()
-    for source, writer in zip(sources, writers, strict=True):
-        writer.flush()
-        sent[source] = writer.sent
+        load.stop()

@@ -1,4 +1,4 @@
-"""What was measured becomes figures, and figures become the two result files. Pure.
+"""What was measured becomes figures. Pure.
 
 A `Run` is one launch of one tool. Medians, minima, maxima and ratios are taken over the runs that
 did not fail; the failed ones stay in the result, with their reason.
@@ -6,41 +6,61 @@ did not fail; the failed ones stay in the result, with their reason.
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from aggregator.embedded.oracle import percentile
 
 OURS = "aggregator"
 THEIRS = "MirrorMaker 2"
-TOOLS = (OURS, THEIRS)
+THEIRS_EXACTLY = "MirrorMaker 2, exactly once"
+THEIRS_DEFAULTS = "MirrorMaker 2, defaults"
+LOOP = "plain loop"
 
 SHARES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p999_ms": 0.999}
+HIGHER, LOWER = "higher", "lower"
 
 LABELS = {
-    "records_per_second": ("records/s, first to last record in the hub", "higher"),
-    "startup_seconds": ("start-up: launch to first record, s", "lower"),
-    "p50_ms": ("latency p50, ms", "lower"),
-    "p95_ms": ("latency p95, ms", "lower"),
-    "p99_ms": ("latency p99, ms", "lower"),
-    "p999_ms": ("latency p99.9, ms", "lower"),
+    "records_per_second": ("records/s, first to last record in the hub", HIGHER),
+    "cpu_per_million": ("CPU seconds per million records", LOWER),
+    "startup_seconds": ("launch to first record, s", LOWER),
+    "p50_ms": ("latency p50, ms", LOWER),
+    "p95_ms": ("latency p95, ms", LOWER),
+    "p99_ms": ("latency p99, ms", LOWER),
+    "p999_ms": ("latency p99.9, ms", LOWER),
+    "cpu_percent": ("CPU, % of a core", LOWER),
+    "memory_mib": ("memory, MiB", LOWER),
+    "first_record_seconds": ("new start to first record, s", LOWER),
+    "caught_up_seconds": ("new start to caught up, s", LOWER),
+    "twice": ("records in the hub twice", LOWER),
 }
 """Measure -> what it is called, and which way is better."""
 
-SHARED = """\
-This is a smoke result, not a claim: the machine was shared with other work, the brokers and the
-load generator ran on it beside the tool, and the rounds are few. The load average before each run
-says how busy it was. Ratios of runs with different load averages mean little."""
+
+class Goal(NamedTuple):
+    """Our median is to be at least, or where lower is better at most, so many times another's."""
+
+    measure: str
+    against: str
+    factor: float
+
+    def reached(self, quotient: float) -> bool:
+        """Whether a ratio of ours to theirs reaches it."""
+        higher = LABELS[self.measure][1] == HIGHER
+        return quotient >= self.factor if higher else quotient <= self.factor
 
 
 class Sample(NamedTuple):
-    """How many records the hub topic held at a moment, in seconds since the tool's launch."""
+    """How many records the hub topic held at a moment, in seconds since the tool's launch.
+
+    `cpu` is what the tool's processes had used by then, in seconds.
+    """
 
     seconds: float
     records: int
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +83,7 @@ class Check:
 class Run:
     """One launch of one tool. `failure` is empty when it did what it should."""
 
-    benchmark: str
+    work: str
     tool: str
     round: int
     load_average: float
@@ -71,6 +91,24 @@ class Run:
     notes: Mapping[str, float] = field(default_factory=dict)
     check: Check | None = None
     failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run gave: figures, notes beside them, and the count of what is in the hub."""
+
+    values: Mapping[str, float]
+    notes: Mapping[str, float]
+    check: Check
+    doubles_allowed: bool = False
+
+    @property
+    def failure(self) -> str:
+        """Why the run does not count; empty when it does."""
+        found = self.check
+        if found.missing or found.strangers or (found.twice and not self.doubles_allowed):
+            return "the hub does not hold each record once"
+        return ""
 
 
 class Spread(NamedTuple):
@@ -82,20 +120,8 @@ class Spread(NamedTuple):
     runs: int
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """All of one benchmark: when, on what, with which settings, and every run."""
-
-    date: str
-    machine: Mapping[str, object]
-    versions: Mapping[str, str]
-    options: Mapping[str, object]
-    settings: Mapping[str, Mapping[str, object]]
-    runs: Sequence[Run]
-
-
 def throughput(samples: Iterable[Sample], expected: int) -> dict[str, float]:
-    """Records per second between the first and the last record, and the seconds until the first.
+    """Records and CPU seconds between the first and the last record, and the seconds until then.
 
     The records that the first non-empty sample already holds came before the interval, so they do
     not count. ValueError when the end is not among the samples, or all came within one sample.
@@ -107,8 +133,10 @@ def throughput(samples: Iterable[Sample], expected: int) -> dict[str, float]:
     first = filled[0]
     if last is first:
         raise ValueError("all records arrived between two looks: take more records")
+    records = last.records - first.records
     return {
-        "records_per_second": (last.records - first.records) / (last.seconds - first.seconds),
+        "records_per_second": records / (last.seconds - first.seconds),
+        "cpu_per_million": (last.cpu - first.cpu) / records * 1e6,
         "startup_seconds": first.seconds,
     }
 
@@ -150,12 +178,12 @@ def check(sent: Mapping[str, int], values: Iterable[bytes | None]) -> Check:
     return Check(total, found, total - found, twice, strangers)
 
 
-def spread(runs: Iterable[Run], benchmark: str, tool: str, measure: str) -> Spread | None:
+def spread(runs: Iterable[Run], work: str, tool: str, measure: str) -> Spread | None:
     """One measure over the runs of one tool that did not fail; None when there is none."""
     values = [
         run.values[measure]
         for run in runs
-        if (run.benchmark, run.tool) == (benchmark, tool) and not run.failure
+        if (run.work, run.tool) == (work, tool) and not run.failure and measure in run.values
     ]
     if not values:
         return None
@@ -167,96 +195,3 @@ def ratio(ours: Spread | None, theirs: Spread | None) -> float | None:
     if ours is None or theirs is None or not theirs.median:
         return None
     return ours.median / theirs.median
-
-
-def measures_of(runs: Sequence[Run], benchmark: str) -> list[str]:
-    """The measures that runs of a benchmark have, in the order of `LABELS`."""
-    have = {name for run in runs if run.benchmark == benchmark for name in run.values}
-    return [name for name in LABELS if name in have]
-
-
-def benchmarks_of(runs: Sequence[Run]) -> list[str]:
-    """The benchmarks that were run, in their order."""
-    return list(dict.fromkeys(run.benchmark for run in runs))
-
-
-def to_json(result: Result) -> str:
-    """The result as JSON, medians included."""
-    tree = {**asdict(result), "summary": _summary(result.runs)}
-    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
-
-
-def _summary(runs: Sequence[Run]) -> dict[str, dict[str, object]]:
-    tree: dict[str, dict[str, object]] = {}
-    for benchmark in benchmarks_of(runs):
-        for measure in measures_of(runs, benchmark):
-            both = {tool: spread(runs, benchmark, tool, measure) for tool in TOOLS}
-            shown = {tool: found and found._asdict() for tool, found in both.items()}
-            tree.setdefault(benchmark, {})[measure] = {
-                **shown,
-                "ratio": ratio(both[OURS], both[THEIRS]),
-            }
-    return tree
-
-
-def to_markdown(result: Result) -> str:
-    """The result as a page: summary, every run, settings."""
-    lines = [f"# Benchmark of {result.date}", "", SHARED, ""]
-    for name, words in {**result.machine, **result.versions}.items():
-        lines.append(f"- {name}: {words}")
-    for benchmark in benchmarks_of(result.runs):
-        lines += ["", f"## {benchmark.capitalize()}", "", *_summary_table(result.runs, benchmark)]
-        lines += ["", *_runs_table(result.runs, benchmark)]
-    failed = [run for run in result.runs if run.failure]
-    lines += ["", f"## Failures: {len(failed)}", ""]
-    lines += [f"- {run.benchmark}, round {run.round}, {run.tool}: {run.failure}" for run in failed]
-    lines += ["", "## Settings", "", "```json"]
-    lines += [json.dumps({"options": result.options, **result.settings}, indent=2), "```"]
-    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
-
-
-def _summary_table(runs: Sequence[Run], benchmark: str) -> list[str]:
-    lines = [
-        f"| median (min - max; runs) | {OURS} | {THEIRS} | ratio of medians | better |",
-        "|---|---|---|---|---|",
-    ]
-    for measure in measures_of(runs, benchmark):
-        both = [spread(runs, benchmark, tool, measure) for tool in TOOLS]
-        label, better = LABELS[measure]
-        quotient = ratio(*both)
-        cells = [label, *map(_cell, both), "-" if quotient is None else f"{quotient:.2f}", better]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _runs_table(runs: Sequence[Run], benchmark: str) -> list[str]:
-    own = [run for run in runs if run.benchmark == benchmark]
-    measures = measures_of(runs, benchmark)
-    notes = list(dict.fromkeys(name for run in own for name in run.notes))
-    head = ["round", "tool", "load average before", *measures, *notes]
-    head += ["sent", "missing", "twice", "strangers", "failed"]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    for run in own:
-        counts = run.check and (
-            *(run.check.sent, run.check.missing),
-            *(run.check.twice, run.check.strangers),
-        )
-        cells = [str(run.round), run.tool, f"{run.load_average:.1f}"]
-        cells += [_number(run.values.get(name)) for name in measures]
-        cells += [_number(run.notes.get(name)) for name in notes]
-        cells += [f"{count:,}" for count in counts] if counts else ["-"] * 4
-        lines.append(f"| {' | '.join([*cells, 'yes' if run.failure else 'no'])} |")
-    return lines
-
-
-def _cell(found: Spread | None) -> str:
-    if found is None:
-        return "-"
-    low, high = _number(found.low), _number(found.high)
-    return f"{_number(found.median)} ({low} - {high}; {found.runs})"
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.1f}"

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aggregator.errors import ClusterError
+from bench.measure import record_id
 
 ASK_SECONDS = 10.0
+LATE_MS = 1_000.0
+"""A record that comes later is one that had to be caught up with."""
 SILENT_SECONDS = 60.0
 """The hub may be silent for so long before the end of a topic is reached."""
 
@@ -36,10 +40,16 @@ class Ends:
 
 
 class Tail:
-    """Follows a topic live; notes how long after its timestamp each record arrives."""
+    """Follows a topic live; notes how long after its timestamp each record arrives.
+
+    `count` is of all records, `distinct` of different ones; `late_at` is the moment (monotonic) at
+    which the last record came that was more than `LATE_MS` old.
+    """
 
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
-        self.count = 0
+        self.count = self.distinct = 0
+        self.late_at = 0.0
+        self._seen: dict[str, bytearray] = defaultdict(bytearray)
         self._consumer = _consumer(servers)
         self._consumer.assign([TopicPartition(topic, each, 0) for each in range(partitions)])
         self._window = (0.0, 0.0)
@@ -82,7 +92,20 @@ class Tail:
         begin, end = self._window
         if begin <= stamp < end:
             self._latencies.append(now_ms - stamp)
+        if now_ms - stamp > LATE_MS:
+            self.late_at = time.monotonic()
+        self._note_number(message.value())
         self.count += 1
+
+    def _note_number(self, value: bytes | str | None) -> None:
+        identity = record_id(value if isinstance(value, bytes) else None)
+        if identity is None:
+            return
+        seen, number = self._seen[identity[0]], identity[1]
+        if number >= len(seen):
+            seen.extend(bytes(number + 1 - len(seen)))
+        self.distinct += not seen[number]
+        seen[number] = 1
 
 
 def values_of(servers: str, topic: str, partitions: int) -> Iterator[bytes | None]:

@@ -1,0 +1,128 @@
+"""The clusters of one work, and for each run a topic at the hub and a folder of its own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.embedded.processes import GuardedProcess
+from aggregator.embedded.topics import create_topic, delete_topic
+from aggregator.errors import AggregatorError
+from bench.load import Values, preload
+from bench.tools import BROKER_CONFIG, BROKER_JAVA, Job, Tool
+from bench.works import Kind, Work
+
+HUB = "hub"
+POLL_SECONDS = 0.1
+START_SECONDS = 180.0
+STALL_SECONDS = 120.0
+"""So long without one more record in the hub, after the first: the run has failed."""
+
+STAMPED = {"message.timestamp.type": "LogAppendTime"}
+
+Tell = Callable[[str], None]
+
+
+class RunFailedError(AggregatorError):
+    """A run did not do what it should; the text goes into the result, so it names no paths."""
+
+
+class Bed:
+    """Sources and hub of a work; a context manager that leaves nothing behind.
+
+    What is to be copied is written once, for all runs. Records that flow come into a topic that no
+    other run has.
+    """
+
+    def __init__(self, work: Work, tell: Tell) -> None:
+        self.work = work
+        self.values = Values(work.size, work.values)
+        self._tell = tell
+        self._clusters = {
+            name: EmbeddedCluster(name, java_options=BROKER_JAVA, config=BROKER_CONFIG)
+            for name in (*work.aliases, HUB)
+        }
+        self._exit = ExitStack()
+        self._number = 0
+
+    def __enter__(self) -> Bed:
+        self._tell(f"starting {self.work.sources} sources and a hub")
+        try:
+            for cluster in self._clusters.values():
+                self._exit.callback(cluster.stop)
+            start_clusters(list(self._clusters.values()))
+            if self.work.kind is Kind.COPY:
+                self._preload()
+        except BaseException:
+            self._exit.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    @contextmanager
+    def job(self, tool: Tool) -> Iterator[Job]:
+        """Topics and a folder for one run; what is of this run alone is gone with the block."""
+        self._number += 1
+        kept = self.work.kind is Kind.COPY
+        topic = self._topic if kept else f"bench-{self._number}"
+        servers = {name: it.bootstrap_servers for name, it in self._clusters.items()}
+        hub = servers.pop(HUB)
+        with ExitStack() as undo:
+            for where in () if kept else servers.values():
+                # The time that counts begins when the source has a record, not in who writes it.
+                create_topic(where, topic, partitions=self.work.partitions, config=STAMPED)
+                undo.callback(delete_topic, where, topic)
+            create_topic(hub, topic, partitions=tool.hub_partitions(self.work))
+            undo.callback(delete_topic, hub, topic)
+            folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
+            undo.callback(shutil.rmtree, folder, ignore_errors=True)
+            yield Job(f"run{self._number}", topic, servers, hub, folder, self.work)
+
+    def _preload(self) -> None:
+        self._tell(f"writing {self.work.records:,} records into each source")
+        servers = {name: self._clusters[name].bootstrap_servers for name in self.work.aliases}
+        for where in servers.values():
+            create_topic(where, self._topic, partitions=self.work.partitions)
+        preload(servers, self._topic, self.work.records, self.values, self.work.compression)
+
+    @property
+    def _topic(self) -> str:
+        return f"bench-{self.work.name}"
+
+
+def check_alive(child: GuardedProcess) -> None:
+    """RunFailedError when the tool has ended."""
+    code = child.exit_code
+    if code is not None:
+        raise RunFailedError(f"ended by itself with code {code}")
+
+
+def let_work(child: GuardedProcess, seconds: float) -> None:
+    """Let the tool work for so long; RunFailedError as soon as it ends."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0:
+        check_alive(child)
+        time.sleep(min(left, 0.5))
+
+
+def wait_for(
+    child: GuardedProcess,
+    done: Callable[[], bool],
+    seconds: float,
+    problem: str,
+    poll: float = POLL_SECONDS,
+) -> None:
+    """Wait for the tool to have done something; RunFailedError when it ends or is late."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        check_alive(child)
+        if time.monotonic() > deadline:
+            raise RunFailedError(f"{problem} within {seconds:g} s")
+        time.sleep(poll)

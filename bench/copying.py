@@ -1,0 +1,48 @@
+"""How fast a tool copies what is there: records per second from the first to the last."""
+
+from __future__ import annotations
+
+import time
+
+from bench.bed import POLL_SECONDS, STALL_SECONDS, START_SECONDS, RunFailedError, Tell, check_alive
+from bench.measure import Outcome, Sample, check, throughput
+from bench.read import Ends, values_of
+from bench.tools import Job, Tool, running
+from bench.usage import cpu_seconds
+
+TELL_SECONDS = 10.0
+
+
+def copy(tool: Tool, job: Job, tell: Tell) -> Outcome:
+    """Start the tool, and look at the hub's end offsets until all is there."""
+    partitions = tool.hub_partitions(job.work)
+    sent = dict.fromkeys(job.sources, job.work.records)
+    expected = sum(sent.values())
+    ends = Ends(job.hub, job.topic, partitions)
+    samples = [Sample(0.0, 0)]
+    began = told = moved = time.monotonic()
+    with running(tool, job) as child:
+        while samples[-1].records < expected:
+            time.sleep(POLL_SECONDS)
+            # The moment before the question: the answer is never older than that.
+            now, total = time.monotonic(), ends.total()
+            if total > samples[-1].records:
+                moved = now
+            samples.append(Sample(now - began, total, cpu_seconds(child.pid)))
+            if now - told >= TELL_SECONDS:
+                told = now
+                tell(f"  {now - began:5.0f} s: {total:,} of {expected:,} in the hub")
+            check_alive(child)
+            limit = STALL_SECONDS if total else START_SECONDS
+            if now - moved > limit:
+                raise RunFailedError(
+                    f"{total:,} of {expected:,} records, then none for {limit:g} s"
+                )
+        values = throughput(samples, expected)
+        stopping = time.monotonic()
+    notes = {"stop_seconds": time.monotonic() - stopping}
+    rate, start = values["records_per_second"], values["startup_seconds"]
+    cpu = values["cpu_per_million"]
+    tell(f"  {rate:,.0f} records/s, {cpu:.1f} CPU s per million, start {start:.1f} s; counting")
+    found = check(sent, values_of(job.hub, job.topic, partitions))
+    return Outcome(values, notes, found)

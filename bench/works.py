@@ -1,0 +1,189 @@
+"""What is measured: each work, how large it is, and the goal that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY, Goal
+
+
+class Kind(StrEnum):
+    """How a work is measured."""
+
+    COPY = "copy"
+    """The records are there before the tool starts: records per second from first to last."""
+    FLOW = "flow"
+    """A steady rate: how long after its timestamp a record arrives."""
+    IDLE = "idle"
+    """Nothing arrives: what a tool costs that has caught up."""
+    KILL = "kill"
+    """kill -9 under a steady rate, and a new start at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One line of the result. `partitions` and `records` are per source, `rate` is of all."""
+
+    name: str
+    says: str
+    kind: Kind
+    goals: tuple[Goal, ...] = ()
+    tools: tuple[str, ...] = (OURS, THEIRS)
+    sources: int = 2
+    partitions: int = 6
+    hub_partitions: int = 4
+    size: int = 1_000
+    compression: str = "lz4"
+    values: str = "random"
+    records: int = 2_000_000
+    rate: float = 1_000.0
+    seconds: float = 180.0
+    warm_up: float = 30.0
+    rounds: int = 3
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The sources' names."""
+        return tuple(f"s{number:02d}" for number in range(1, self.sources + 1))
+
+
+def _p99(share: float) -> Goal:
+    return Goal("p99_ms", THEIRS, share)
+
+
+FULL_SPEED = (OURS, THEIRS, LOOP)
+CPU = Goal("cpu_per_million", THEIRS, 0.7)
+
+WORKS: dict[str, Work] = {
+    work.name: work
+    for work in (
+        Work(
+            "copy-1k",
+            "2 sources of 6 partitions into 4, records of 1 kB, no compression",
+            Kind.COPY,
+            (
+                Goal("records_per_second", THEIRS, 2.0),
+                Goal("records_per_second", LOOP, 0.75),
+                CPU,
+            ),
+            (*FULL_SPEED, THEIRS_DEFAULTS),
+            compression="none",
+        ),
+        Work(
+            "copy-100",
+            "the same with records of 100 bytes and lz4",
+            Kind.COPY,
+            (
+                Goal("records_per_second", THEIRS, 1.5),
+                Goal("records_per_second", LOOP, 0.5),
+                CPU,
+            ),
+            FULL_SPEED,
+            size=100,
+        ),
+        Work(
+            "copy-json",
+            "the same with 1 kB of JSON, zstd at the sources and at the hub",
+            Kind.COPY,
+            (Goal("records_per_second", THEIRS, 1.5), CPU),
+            compression="zstd",
+            values="json",
+        ),
+        Work(
+            "flow-1k",
+            "latency at 1,000 records/s, and a cold start",
+            Kind.FLOW,
+            (_p99(1 / 3), CPU, Goal("startup_seconds", THEIRS, 1.0)),
+            (OURS, THEIRS, THEIRS_DEFAULTS),
+        ),
+        Work(
+            "flow-10k",
+            "latency at 10,000 records/s",
+            Kind.FLOW,
+            (_p99(1 / 3), CPU),
+            rate=10_000.0,
+        ),
+        Work(
+            "flow-200-partitions",
+            "latency of 2 sources with 100 partitions each, 2,000 records/s",
+            Kind.FLOW,
+            (_p99(1 / 3),),
+            partitions=100,
+            hub_partitions=100,
+            rate=2_000.0,
+            warm_up=60.0,
+        ),
+        Work(
+            "flow-10-sources",
+            "latency of 10 sources with 20 partitions each, 2,000 records/s in all",
+            Kind.FLOW,
+            (_p99(1 / 2),),
+            sources=10,
+            partitions=20,
+            hub_partitions=20,
+            rate=2_000.0,
+            warm_up=60.0,
+        ),
+        Work(
+            "flow-1000-partitions",
+            "latency of 5 sources with 200 partitions each, 2,000 records/s in all",
+            Kind.FLOW,
+            (_p99(1 / 5),),
+            sources=5,
+            partitions=200,
+            hub_partitions=200,
+            rate=2_000.0,
+            warm_up=180.0,
+            rounds=2,
+        ),
+        Work(
+            "idle",
+            "2 sources with 100 partitions each, and nothing arrives",
+            Kind.IDLE,
+            (Goal("cpu_percent", THEIRS, 1.0), Goal("memory_mib", THEIRS, 1.0)),
+            partitions=100,
+            hub_partitions=100,
+            seconds=60.0,
+        ),
+        Work(
+            "kill",
+            "kill -9 under 2,000 records/s of 100 bytes, and a new start at once",
+            Kind.KILL,
+            (
+                Goal("first_record_seconds", THEIRS, 0.6),
+                Goal("caught_up_seconds", THEIRS, 0.6),
+                Goal("first_record_seconds", THEIRS_EXACTLY, 0.6),
+                Goal("caught_up_seconds", THEIRS_EXACTLY, 0.6),
+            ),
+            (OURS, THEIRS, THEIRS_EXACTLY),
+            size=100,
+            rate=2_000.0,
+            seconds=15.0,
+        ),
+    )
+}
+
+GROUPS: dict[str, Sequence[str]] = {
+    "all": tuple(WORKS),
+    **{
+        str(kind): tuple(name for name, work in WORKS.items() if work.kind is kind)
+        for kind in Kind
+        if str(kind) not in WORKS
+    },
+}
+
+
+def chosen(names: Sequence[str], **changes: float | int | None) -> list[Work]:
+    """The works of these names and groups, each once, with what is given in place of their own.
+
+    ValueError for a name that is none.
+    """
+    wanted: dict[str, Work] = {}
+    for name in names:
+        if name not in GROUPS and name not in WORKS:
+            raise ValueError(f"'{name}' is no work; there are {', '.join([*GROUPS, *WORKS])}")
+        wanted |= {each: WORKS[each] for each in GROUPS.get(name, (name,))}
+    given = {key: value for key, value in changes.items() if value is not None}
+    return [replace(work, **given) for work in wanted.values()]  # type: ignore[arg-type]
