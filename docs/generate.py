@@ -17,9 +17,9 @@ from aggregator.config import options_table
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
-    *("__init__", "model", "errors", "config", "plan"),
-    *("jars", "discover", "stream", "checkpoint", "recover", "embedded"),
-    *("audit", "engine", "serve", "cli", "__main__", "notebook"),
+    *("__init__", "model", "errors", "failpoint", "config", "plan"),
+    *("jars", "discover", "stream", "checkpoint", "recover", "embedded", "quarantine"),
+    *("audit", "engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
 MAP_BEGIN = "<!-- file map: written by make docs -->\n"
@@ -33,9 +33,20 @@ COMMANDS = (
     ("check",),
     ("status",),
     ("lag",),
+    ("pause",),
+    ("resume",),
+    ("reload",),
     ("positions",),
     ("positions", "show"),
     ("positions", "history"),
+    ("positions", "set"),
+    ("positions", "rewind"),
+    ("gaps",),
+    ("gaps", "accept"),
+    ("verify",),
+    ("quarantine",),
+    ("quarantine", "list"),
+    ("quarantine", "retry"),
     ("jars",),
     ("config",),
 )
