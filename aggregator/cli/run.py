@@ -30,6 +30,9 @@ EXAMPLES = (
     "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=1",
 )
 
+SIGNAL_SECONDS = 0.5
+"""A signal is handled after so long at most."""
+
 Answer = TypeVar("Answer")
 Log = Callable[..., None]
 
@@ -104,7 +107,10 @@ def in_thread(work: Callable[[], Answer]) -> Answer:
 
     thread = threading.Thread(target=call, name="engine", daemon=True)
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        # Not without an end: a signal that another thread was given, or that came just before this
+        # one slept, is handled when Python's main thread runs again, and nothing else wakes it.
+        thread.join(SIGNAL_SECONDS)
     if errors:
         raise errors[0]
     return answers[0]

@@ -123,6 +123,8 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
+            # It answers by what it knows: a partition without a leader stays so until it looks.
+            consumer.list_topics(topic, timeout=SECONDS)
 
 
 def topics_of(bootstrap: str) -> dict[str, int]:

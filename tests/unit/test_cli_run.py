@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Iterator
 from typing import IO
 
@@ -16,7 +18,7 @@ import pytest
 
 from aggregator.cli.logs import event_log
 from aggregator.cli.run import in_thread
-from aggregator.cli.signals import reload_on_hangup
+from aggregator.cli.signals import reload_on_hangup, stop_on_signals
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
 from aggregator.config import load_text
 from aggregator.config.schema import Config
@@ -71,6 +73,27 @@ def test_the_first_signal_asks_for_a_clean_stop(
     assert (line["event"], line["signal"]) == ("stopping", number.name)
 
 
+def test_a_signal_that_another_thread_was_given_is_handled() -> None:
+    """The kernel may choose any thread; only the main one runs Python's handlers."""
+    stop, lines = threading.Event(), io.StringIO()
+    main = threading.get_ident()
+
+    def work() -> bool:
+        deadline = time.monotonic() + 30
+        # It waits for the end of this thread, so nothing but a signal of its own would wake it.
+        while not any(
+            frame.f_code.co_name == "join"
+            for frame, _ in traceback.walk_stack(sys._current_frames()[main])
+        ):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        return stop.wait(30)
+
+    with stop_on_signals(stop, event_log(str, lines)):
+        assert in_thread(work)
+
+
 def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     programs: list[subprocess.Popen[str]],
 ) -> None:
@@ -96,7 +119,7 @@ def test_one_signal_that_is_delivered_twice_is_one(
 HANGUP = """
 import signal, sys, threading
 from aggregator.cli.logs import event_log
-from aggregator.cli.signals import reload_on_hangup
+from aggregator.cli.signals import reload_on_hangup, stop_on_signals
 from aggregator.errors import ConfigError, Problem
 
 again, asked = threading.Event(), []
