@@ -18,6 +18,8 @@ from faults.world import ALIASES, SECONDS, World
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 PAUSED = ALIASES[0]
+WARM_SECONDS = 60.0
+"""So long Java has compiled what the load runs through, before anything is done."""
 PAUSE_SECONDS = 60.0
 AFTER_SECONDS = 20.0
 """The silence of the others is watched for so long after the source is back, too."""
@@ -134,6 +136,7 @@ def source_paused(world: World) -> None:
         time.sleep(AFTER_SECONDS)
 
     time.sleep(20)
+    step(world, "nothing is done, soon after the start", "", lambda: time.sleep(WARM_SECONDS))
     step(world, f"{PAUSED} is frozen, and {AFTER_SECONDS:.0f} s after it", PAUSED, freeze)
 
 
@@ -170,7 +173,7 @@ SCENARIOS: dict[str, Scenario] = {
         "a source is frozen for 60 s, each source in lanes of its own",
         source_paused,
         # The interval that a user has who sets none.
-        {"log_append_time": True, "checkpoint_seconds": 10.0},
+        {"log_append_time": True, "checkpoint_seconds": 30.0},
         tell_silence(1.0),
     ),
     "source-paused-shared": Scenario(
@@ -184,7 +187,7 @@ SCENARIOS: dict[str, Scenario] = {
         steer,
         {
             "log_append_time": True,
-            "checkpoint_seconds": 10.0,
+            "checkpoint_seconds": 30.0,
             "commanded": True,
             "locked": True,
         },
