@@ -15,6 +15,7 @@ import typer
 from aggregator.cli.demo_view import LineView, LiveView, View
 from aggregator.cli.options import OutputOption
 from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.signals import SIGNAL_SECONDS
 from aggregator.embedded.demo import Demo, Options, Outcome
 from aggregator.errors import EXIT_DATA, EXIT_DONE
 
@@ -56,7 +57,8 @@ def demo(
         if keep:
             typer.echo(_kept(running), err=True)
             stop.clear()
-            stop.wait()
+            while not stop.wait(SIGNAL_SECONDS):
+                pass
     raise typer.Exit(EXIT_DONE if outcome.perfect else EXIT_DATA)
 
 

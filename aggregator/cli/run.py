@@ -13,7 +13,7 @@ from aggregator.cli.logs import event_log
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.serving import serving
-from aggregator.cli.signals import reload_on_hangup, stop_on_signals
+from aggregator.cli.signals import SIGNAL_SECONDS, reload_on_hangup, stop_on_signals
 from aggregator.cli.submit import as_submitted
 from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
@@ -29,9 +29,6 @@ EXAMPLES = (
     "aggregator run -c aggregator.yaml --take-over",
     "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=1",
 )
-
-SIGNAL_SECONDS = 0.5
-"""A signal is handled after so long at most."""
 
 Answer = TypeVar("Answer")
 Log = Callable[..., None]
@@ -108,8 +105,6 @@ def in_thread(work: Callable[[], Answer]) -> Answer:
     thread = threading.Thread(target=call, name="engine", daemon=True)
     thread.start()
     while thread.is_alive():
-        # Not without an end: a signal that another thread was given, or that came just before this
-        # one slept, is handled when Python's main thread runs again, and nothing else wakes it.
         thread.join(SIGNAL_SECONDS)
     if errors:
         raise errors[0]

@@ -16,6 +16,12 @@ from types import FrameType
 
 from aggregator.errors import EXIT_OTHER, AggregatorError
 
+SIGNAL_SECONDS = 0.5
+"""The main thread waits no longer than this without a look.
+
+A signal that another thread was given, or that came just before the main thread slept, is handled
+when that runs again, and nothing else wakes it.
+"""
 SAME_SIGNAL_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 HARD = (
