@@ -27,6 +27,7 @@ from aggregator.embedded.topics import NewRecord, admin, create_topic, end_offse
 from aggregator.embedded.waiting import wait_until
 from aggregator.model import Positions, SourcePartition, TopicPartition
 from support.clusters import ClusterFactory
+from support.reading import SECONDS, wait_for
 
 NOBODY = "127.0.0.1:1"
 SECRET = "wrong-and-secret"
@@ -228,11 +229,12 @@ def test_lag_of_transaction_markers_is_none(
     create_topic(source_a.bootstrap_servers, unique)
     servers = {"bootstrap.servers": source_a.bootstrap_servers, "transactional.id": unique}
     producer = Producer(servers)
-    producer.init_transactions(30)
+    producer.init_transactions(SECONDS)
     producer.begin_transaction()
     producer.produce(unique, b"v" * 10)
-    producer.commit_transaction(30)
-    assert end_offsets(source_a.bootstrap_servers, unique) == {0: 2}
+    producer.commit_transaction(SECONDS)
+    # The marker is written after the commit is answered.
+    wait_for(lambda: end_offsets(source_a.bootstrap_servers, unique) == {0: 2}, "the marker")
     a = cluster(source_a.bootstrap_servers)
     write(folder, cluster(hub.bootstrap_servers), unique, a=a)
     checkpoint(folder, {SourcePartition("a", unique, 0): 1})
