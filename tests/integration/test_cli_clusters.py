@@ -273,7 +273,7 @@ def test_a_run_serves_its_status_and_stops_cleanly(
         lines = [line for line in log.read_text().splitlines() if '"event": "api"' in line]
         return json.loads(lines[0])["message"].split()[-1] if lines else None
 
-    url = wait_until(api, seconds=60, what=lambda: f"no API: {log.read_text()}")
+    url = wait_until(api, seconds=SECONDS, what=lambda: f"no API: {log.read_text()}")
 
     def healthy() -> bool:
         assert program.poll() is None, log.read_text()
@@ -285,11 +285,11 @@ def test_a_run_serves_its_status_and_stops_cleanly(
                 assert error.code == 503, log.read_text()
             return False
 
-    wait_until(healthy, seconds=120, what=lambda: f"not healthy: {log.read_text()}")
+    wait_until(healthy, seconds=SECONDS, what=lambda: f"not healthy: {log.read_text()}")
     listen = f"api.listen={url.removeprefix('http://')}"
     wait_until(
         lambda: sum(end_offsets(hub.bootstrap_servers, unique).values()) == 100,
-        seconds=60,
+        seconds=SECONDS,
         what="the records are not in the hub",
     )
     status = json.loads(run("status", "-o", "json", "--set", listen).stdout)
@@ -298,7 +298,7 @@ def test_a_run_serves_its_status_and_stops_cleanly(
     assert lag["running"] is True
     assert sum(row["log_end"] for row in lag["rows"]) == 100
     program.send_signal(signal.SIGTERM)
-    out, _ = program.communicate(timeout=90)
+    out, _ = program.communicate(timeout=SECONDS)
     assert (program.returncode, out) == (0, ""), log.read_text()
     stopped = json.loads(run("status", "-o", "json").stdout)
     assert (stopped["running"], stopped["clean"]) == (False, True)
