@@ -46,7 +46,7 @@ def child(config: Config, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
@@ -87,7 +87,7 @@ def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
     )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_lane_that_fails_goes_on_when_its_old_producer_can_deliver_nothing_more(
     source_a: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:

@@ -18,9 +18,9 @@ from aggregator.embedded.topics import NewRecord, end_offsets, produce
 from aggregator.embedded.waiting import wait_until
 
 # Each test starts three brokers and an aggregator of its own.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
-START_SECONDS = 150.0
+START_SECONDS = 240.0
 
 
 class Running:
@@ -103,7 +103,7 @@ def test_it_ends_by_itself_keeps_the_clusters_and_can_be_gone_on_with() -> None:
         assert eu
         produce(eu[1], "orders", [NewRecord(b"{}", b"%d" % n) for n in range(50)])
         again = [sys.executable, "-m", "aggregator", "run", "-c", config[1], "--until-caught-up"]
-        done = subprocess.run(again, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(again, capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr
         after = sum(sum(end_offsets(hub[1], topic).values()) for topic in ("orders", "payments"))
         assert after == held + 50

@@ -29,7 +29,7 @@ SOURCES = {"eu": 3, "us": 2}
 HUB_PARTITIONS = 4
 HISTORY = 8_000
 """Records of each source that a crash has left in the hub in part."""
-SECONDS = 150.0
+SECONDS = 240.0
 WRITTEN = 1_000
 
 RECOVERY = (

@@ -152,7 +152,7 @@ def move_beyond_the_end(config: Config, sp: SourcePartition, position: int) -> N
     )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
@@ -275,7 +275,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobody_else(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
@@ -414,7 +414,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -447,7 +447,7 @@ def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
     assert_once("eu", read_topic(servers, unique), read_topic(hub.bootstrap_servers, unique))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_what_was_deleted_before_a_recovery_could_replay_it_is_a_gap(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
@@ -486,7 +486,7 @@ def test_what_was_deleted_before_a_recovery_could_replay_it_is_a_gap(
     assert_once("eu", [r for r in records if r.offset in kept], read_topic(to, unique))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_another_cluster_behind_the_same_address_is_not_taken_for_the_old_one(
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -555,7 +555,7 @@ def test_another_cluster_behind_the_same_address_is_not_taken_for_the_old_one(
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_log_that_an_unclean_election_cut_off_is_not_read_on_as_if_nothing_had_happened(
     hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:

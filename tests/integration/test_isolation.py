@@ -23,7 +23,7 @@ PAUSED_SECONDS = 20.0
 LOG = logging.getLogger(__name__)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_hung_source_does_not_stop_the_others(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
@@ -77,7 +77,7 @@ def test_a_hung_source_does_not_stop_the_others(
     )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_hung_source_is_taken_out_of_the_lane_it_shares_and_joins_it_again(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,

@@ -19,7 +19,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 RECORDS = 300
 
 # A run, and then a notebook with a Spark session of its own.
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_explore_hub_runs_and_shows_origins_and_checkpoints(
 ) -> None:
     copy = Path(shutil.copy(NOTEBOOKS / "explore-hub.ipynb", tmp_path))
     done = subprocess.run(
-        [sys.executable, "-m", "jupyter", "execute", "--inplace", "--timeout=120", str(copy)],
+        [sys.executable, "-m", "jupyter", "execute", "--inplace", "--timeout=240", str(copy)],
         capture_output=True,
         text=True,
         timeout=280,

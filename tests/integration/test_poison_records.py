@@ -106,7 +106,7 @@ def room_in(limit: int, topic: str, offset: int, key: bytes, timestamp: int) -> 
     return limit - 61 - 3 - around
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retried(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
@@ -235,7 +235,7 @@ def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retri
     assert len({record.partition for record in copied if record.key == b"k"}) == 1
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_stop_names_the_record_and_nothing_is_lost(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
@@ -282,7 +282,7 @@ def test_stop_names_the_record_and_nothing_is_lost(
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_with_compression_a_large_record_passes_until_one_is_refused(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
@@ -343,7 +343,7 @@ def test_with_compression_a_large_record_passes_until_one_is_refused(
     ]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_killed_with_quarantined_records_in_the_tail(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:

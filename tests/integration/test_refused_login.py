@@ -18,7 +18,7 @@ from support.running import catch_up, make_config, run_in_background, source
 RECORDS = 500
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("lanes", ["auto", 1], ids=["own lanes", "shared lane"])
 def test_a_refused_login_is_named_and_hurts_no_other_source(
     source_a: EmbeddedCluster,

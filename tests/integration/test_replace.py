@@ -15,7 +15,7 @@ from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("gives_up", [False, True], ids=["it waits", "it gives up"])
 def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
     source_a: EmbeddedCluster,

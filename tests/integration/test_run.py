@@ -44,7 +44,7 @@ def test_seq_piped_into_a_topic_arrives_in_its_replica(
     with run_in_background(config) as running:
         producer = [sys.executable, stdin_producer.__file__, source_a.bootstrap_servers, unique]
         with subprocess.Popen(["seq", "10000"], stdout=subprocess.PIPE) as seq:
-            subprocess.run(producer, stdin=seq.stdout, check=True, timeout=120)
+            subprocess.run(producer, stdin=seq.stdout, check=True, timeout=240)
         replica = f"{unique}.replica"
         wait_until_topic_has(hub.bootstrap_servers, replica, 10_000)
         assert running.status.phase is Phase.RUNNING

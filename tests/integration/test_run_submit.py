@@ -20,7 +20,7 @@ from support.verdict import assert_copied
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-SECONDS = 180
+SECONDS = 300
 
 
 def command(*arguments: str) -> list[str]:

@@ -264,7 +264,7 @@ def spoil(copied: Copied) -> Spoiled:
     return it
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_each_defect_is_found_and_an_independent_reader_agrees(
     copied: Copied, session: SparkSession, tmp_path: Path
 ) -> None:
@@ -426,7 +426,7 @@ def test_it_can_be_stopped(copied: Copied, session: SparkSession) -> None:
         )
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_beside_a_running_instance_what_is_committed_is_there(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:

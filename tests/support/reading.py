@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-SECONDS = 120.0
+SECONDS = 240.0
 ORIGIN = ("cluster", "topic", "partition", "offset", "timestamp")
 
 T = TypeVar("T")
