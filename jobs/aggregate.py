@@ -6,7 +6,7 @@ kept.
 
 import sys
 
-from aggregator.cli.main import app
+from aggregator.cli.main import main
 
 if __name__ == "__main__":
-    app(["run", *sys.argv[1:]])
+    main(["run", *sys.argv[1:]])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -90,6 +94,21 @@ app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)
 
 
-def main() -> None:
-    """Run the command line and exit with its code."""
-    app()
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line (by default the process's own) and end the process with its code.
+
+    All that is to be closed is closed by then. What is left are threads that nobody waits for, in
+    calls of the Kafka and Delta libraries to a cluster that hangs, say: Python's own way out stops
+    them wherever they are, and that has ended runs that were done with a segmentation fault.
+    """
+    try:
+        app(None if arguments is None else list(arguments))
+    except SystemExit as end:
+        if end.code is not None and not isinstance(end.code, int):
+            raise
+        for stream in (sys.stdout, sys.stderr):
+            # Whoever read it may be gone.
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(end.code or 0)
+    raise AssertionError("the command line always ends with a code")

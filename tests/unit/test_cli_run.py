@@ -94,6 +94,20 @@ def test_a_signal_that_another_thread_was_given_is_handled() -> None:
         assert in_thread(work)
 
 
+@pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nix", 2)])
+def test_a_command_that_is_done_is_not_ended_otherwise_on_pythons_way_out(
+    argument: str, code: int
+) -> None:
+    program = (
+        "import atexit, os, sys; from aggregator.cli.main import main; "
+        "atexit.register(os.abort); main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", program, argument]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code
+    assert (done.stdout if code == 0 else done.stderr).strip()
+
+
 def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     programs: list[subprocess.Popen[str]],
 ) -> None:
