@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -94,7 +94,7 @@ app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (by default the process's own) and end the process with its code.
 
     All that is to be closed is closed by then. What is left are threads that nobody waits for, in
@@ -111,4 +111,3 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(end.code or 0)
-    raise AssertionError("the command line always ends with a code")

@@ -51,12 +51,7 @@ class World:
             create_topic(cluster.bootstrap_servers, topic, partitions=2)
         create_topic(hub.bootstrap_servers, topic, partitions=2)
         (port,) = free_ports(1)
-        self.parts: dict[str, Any] = {
-            "api": {"listen": f"127.0.0.1:{port}"},
-            # No source is away here; on a busy machine a probe may take longer than by default.
-            "supervision": {"deadline": "60s"},
-            **parts,
-        }
+        self.parts: dict[str, Any] = {"api": {"listen": f"127.0.0.1:{port}"}, **parts}
         self.file = folder / "app" / "aggregator.yaml"
         self.ask = folder / "ask.yaml"
         """What the commands are given: how the instance is found, whatever its own file says."""

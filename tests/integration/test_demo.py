@@ -125,7 +125,7 @@ def test_nothing_is_left_of_a_demo_that_was_killed() -> None:
         assert any("org.apache.spark" in command for command in started.values())
         running.process.send_signal(signal.SIGKILL)
         running.process.wait(10)
-        wait_until(lambda: not _alive(started), seconds=120, what=lambda: str(_alive(started)))
+        wait_until(lambda: not _alive(started), seconds=30, what=lambda: str(_alive(started)))
 
 
 def _alive(started: dict[int, str]) -> dict[int, str]:

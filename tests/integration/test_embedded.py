@@ -191,9 +191,9 @@ def test_brokers_end_with_a_parent_that_was_killed() -> None:
         assert not any(_gone(int(pid)) for pid in pids)
         parent.send_signal(signal.SIGKILL)
     wait_until(
-        lambda: all(_gone(int(pid)) for pid in pids), seconds=60, what=f"{pids} are still there"
+        lambda: all(_gone(int(pid)) for pid in pids), seconds=10, what=f"{pids} are still there"
     )
-    wait_until(lambda: not Path(folder).exists(), seconds=60, what=f"{folder} is still there")
+    wait_until(lambda: not Path(folder).exists(), seconds=10, what=f"{folder} is still there")
 
 
 def _gone(pid: int) -> bool:

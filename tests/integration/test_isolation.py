@@ -59,10 +59,7 @@ def test_a_hung_source_does_not_stop_the_others(
                     lambda: state_of(running.status, "us") is SourceState.UNREACHABLE,
                     "the hung source is named",
                 )
-                running.wait_for(
-                    lambda: state_of(running.status, "eu") is not SourceState.UNREACHABLE,
-                    "the other source is not",
-                )
+                assert state_of(running.status, "eu") is not SourceState.UNREACHABLE
             finally:
                 mute.brokers[0].resume()
             running.wait_for(

@@ -9,6 +9,15 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 SECONDS = 240.0
+NO_LEADER_YET = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    # What the client itself says of a partition that had no leader when it last looked.
+    KafkaError._UNKNOWN_PARTITION,
+)
 ORIGIN = ("cluster", "topic", "partition", "offset", "timestamp")
 
 T = TypeVar("T")
@@ -67,17 +76,16 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
     try:
         waiting = set(_partitions(consumer, topic))
         consumer.assign([TopicPartition(topic, each, 0) for each in sorted(waiting)])
-        deadline, told = time.monotonic() + SECONDS, ""
+        deadline = time.monotonic() + SECONDS
         while waiting:
-            assert time.monotonic() < deadline, f"the end of {topic} is not reached{told}"
+            assert time.monotonic() < deadline, f"the end of {topic} is not reached"
             for message in consumer.consume(10_000, timeout=0.2):
                 error = message.error()
                 if error is None:
                     found.append(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
+                else:
+                    assert error.code() == KafkaError._PARTITION_EOF, error
                     waiting.discard(message.partition())
-                else:  # the client goes on by itself
-                    told = f": {error}"
     finally:
         consumer.close()
     records = [_record(message) for message in found]
@@ -110,8 +118,7 @@ def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: floa
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """First and end offset of a partition.
 
-    What a broker or the client answers meanwhile (no leader yet, a partition not heard of yet, a
-    broker that is just back) is asked again, and raised when the time is over.
+    A partition that has no leader yet is asked again until the time is over.
     """
     deadline = time.monotonic() + SECONDS
     while True:
@@ -119,8 +126,8 @@ def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int
             asked = TopicPartition(topic, partition)
             low, high = consumer.get_watermark_offsets(asked, timeout=SECONDS, cached=False)
             return low, high
-        except KafkaException:
-            if time.monotonic() > deadline:
+        except KafkaException as error:
+            if error.args[0].code() not in NO_LEADER_YET or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
             # It answers by what it knows: a partition without a leader stays so until it looks.
