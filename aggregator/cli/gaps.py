@@ -10,7 +10,14 @@ import typer
 
 from aggregator.audit.gaps import gap_status, newest_first
 from aggregator.checkpoint.gaps import GapTable
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    TopicOption,
+    load_config,
+)
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
 from aggregator.plan.gaps import GapRecord
@@ -28,9 +35,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Source = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
-Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this topic.")]
-
 
 @app.callback()
 def gaps(
@@ -38,8 +42,8 @@ def gaps(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     only_open: Annotated[
         bool, typer.Option("--open", help="Only those that hold their partition back.")
     ] = False,
@@ -66,8 +70,8 @@ def accept(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
 ) -> None:
     """Let partitions go on without what they lost, as `on_gap: skip` would.
 

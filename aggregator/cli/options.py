@@ -42,6 +42,9 @@ OutputOption = Annotated[
     Output, typer.Option("-o", "--output", help="A table to read, or JSON for programs.")
 ]
 
+SourceOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
+TopicOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
+
 
 def config_file(given: Path | None, env: Mapping[str, str] = os.environ) -> Path | None:
     """The config file to use, None when there is none; a file that was named is never passed over.

@@ -15,7 +15,14 @@ from aggregator.audit.stopped import (
 )
 from aggregator.checkpoint.history import Commit, history
 from aggregator.checkpoint.rows import to_moment
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    TopicOption,
+    load_config,
+)
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.set_positions import rewind, set_positions
 from aggregator.cli.tables import positions_table
@@ -36,17 +43,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Source = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
-Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this topic.")]
-
 
 def show_positions(
     ctx: typer.Context,
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="As they were then: 2026-01-31T12:00:00Z.")
     ] = None,
@@ -73,8 +77,8 @@ def show_history(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only of this partition.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many, newest first.")] = 20,
 ) -> None:

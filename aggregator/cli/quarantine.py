@@ -10,7 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    TopicOption,
+    load_config,
+    masked,
+)
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
@@ -46,8 +54,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Source = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
-Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
 Reason = Annotated[
     PoisonReason | None, typer.Option(help="Only those that were refused for this reason.")
 ]
@@ -58,8 +64,8 @@ def list_quarantined(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     reason: Reason = None,
     retried: Annotated[
         bool, typer.Option("--retried", help="Also those that the hub has taken since.")
@@ -85,8 +91,8 @@ def retry(
         list[str] | None,
         typer.Option(metavar="eu/orders-3@5", help="This record; may be repeated."),
     ] = None,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     reason: Reason = None,
     everything: Annotated[
         bool, typer.Option("--all", help="All that are not retried yet.")

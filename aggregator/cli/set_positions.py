@@ -10,7 +10,15 @@ from pydantic import ValidationError
 from aggregator.audit.moves import MovesReport
 from aggregator.checkpoint.lock import refuse_if_held
 from aggregator.cli.logs import event_log
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    TopicOption,
+    load_config,
+    masked,
+)
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.running import Absent, command_running
 from aggregator.cli.verify import parse_moment
@@ -18,8 +26,6 @@ from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
 from aggregator.plan.rewind import TARGETS, Request
 
-Source = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
-Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
 Edge = Annotated[
     Literal["earliest", "latest"] | None, typer.Option("--to", help="To an end of the logs.")
@@ -46,8 +52,8 @@ def set_positions(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     partition: Partition = None,
     to: Edge = None,
     to_offset: Offset = None,
@@ -83,8 +89,8 @@ def rewind(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Source = None,
-    topic: Topic = None,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     partition: Partition = None,
     by: Annotated[
         str | None, typer.Option(metavar="1h", help="To what was written so long before now.")

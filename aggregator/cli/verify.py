@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from aggregator.cli.logs import event_log
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked, warn
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    load_config,
+    masked,
+    warn,
+)
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
@@ -42,9 +50,7 @@ def verify(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
-    source: Annotated[
-        str | None, typer.Option(metavar="ALIAS", help="Only of this source.")
-    ] = None,
+    source: SourceOption = None,
     topic: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this source topic.")
     ] = None,
