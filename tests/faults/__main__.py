@@ -6,11 +6,11 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,7 +31,12 @@ DEFAULT = Settings()
 def campaign(
     seed: Annotated[int | None, typer.Option(help="Draws the faults; none: by the clock.")] = None,
     minutes: Annotated[float, typer.Option(help="How long faults are drawn.")] = 5.0,
-    rate: Annotated[float, typer.Option(help="Records a second, in all.")] = DEFAULT.rate,
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help=f"Records a second, in all; not given: {DEFAULT.rate:g}, or the scenario's own."
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(help="A scenario, instead of random faults; may be given again. Or `all`."),
@@ -51,7 +56,8 @@ def campaign(
     if show:
         _list()
         return
-    settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, rate=rate)
+    given: dict[str, Any] = {} if rate is None else {"rate": rate}
+    settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, **given)
     names = list(SCENARIOS) if only and "all" in only else list(only or ())
     chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()] or list(WEIGHTS)
     _refuse_unknown(names, SCENARIOS, "--only")
@@ -62,7 +68,7 @@ def campaign(
         jars(jar_set, progress=_teller())
     where = machine()
     try:
-        rounds = [_scenario(name, settings) for name in names] or [
+        rounds = [_scenario(name, settings, given) for name in names] or [
             run_round(
                 "random",
                 f"faults drawn for {minutes:g} minutes with seed {settings.seed}",
@@ -83,9 +89,9 @@ def campaign(
     raise typer.Exit(0 if report.good else 1)
 
 
-def _scenario(name: str, settings: Settings) -> Round:
+def _scenario(name: str, settings: Settings, given: Mapping[str, Any]) -> Round:
     scenario = SCENARIOS[name]
-    own = replace(settings, **scenario.settings)
+    own = replace(settings, **{**scenario.settings, **given})
     return run_round(
         name, scenario.says, own, scenario.script, _teller(), evaluate=scenario.evaluate
     )

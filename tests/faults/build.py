@@ -13,7 +13,7 @@ from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
 from faults.load import Writer
-from faults.world import ALIASES, BROKERS, TOPIC, Settings, Tell, World
+from faults.world import ALIASES, TOPIC, Settings, Tell, World
 from support.application import Application
 from support.locked import CLIENT, PASSWORD, USER
 from support.running import make_config, source
@@ -34,7 +34,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
     }
     made.hub = EmbeddedCluster(
         "hub",
-        BROKERS,
+        settings.hub_brokers,
         folder=root / "hub",
         config={"default.replication.factor": str(settings.replication)},
     )
@@ -56,6 +56,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
                 settings.source_partitions,
                 settings.rate / len(ALIASES),
                 settings.seed,
+                settings.linger_ms,
             )
             for alias, cluster in made.sources.items()
         ]

@@ -41,7 +41,14 @@ class Writer:
     """Writes into one source in a thread of its own, acks=all, until it is stopped."""
 
     def __init__(
-        self, alias: str, servers: str, topic: str, partitions: int, rate: float, seed: int
+        self,
+        alias: str,
+        servers: str,
+        topic: str,
+        partitions: int,
+        rate: float,
+        seed: int,
+        linger_ms: float,
     ) -> None:
         self.alias = alias
         self.failed: list[str] = []
@@ -57,7 +64,7 @@ class Writer:
                 "bootstrap.servers": servers,
                 "acks": "all",
                 "enable.idempotence": True,
-                "linger.ms": 5,
+                "linger.ms": linger_ms,
                 "message.timeout.ms": TIMEOUT_MS,
                 "queue.buffering.max.messages": 1_000_000,
                 # As every Java client does.

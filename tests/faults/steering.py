@@ -18,6 +18,8 @@ TARGET = ALIASES[-1]
 WATCHED_SECONDS = 40.0
 """Longer than the checkpoint interval of this scenario, so that a batch of each lane ends in it."""
 LOCKED_SECONDS = 40.0
+WARM_SECONDS = 120.0
+"""So long Java has compiled what the load runs through, before anything is done."""
 
 
 def steer(world: World) -> None:
@@ -33,8 +35,8 @@ def steer(world: World) -> None:
         file.write_text(text, "utf-8")
         _command(world, "reload")
 
-    time.sleep(WATCHED_SECONDS)
-    _step(world, "nothing is done", lambda: None)
+    step(world, "nothing is done, soon after the start", "", lambda: time.sleep(WARM_SECONDS))
+    step(world, "nothing is done", "", lambda: time.sleep(WATCHED_SECONDS))
     _step(world, f"{TARGET} is paused", lambda: _command(world, "pause", TARGET))
     _step(world, f"{TARGET} is resumed", lambda: _command(world, "resume", TARGET))
     _step(world, f"{TARGET} is removed from the config", lambda: reload(fewer))

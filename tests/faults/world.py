@@ -23,7 +23,6 @@ from support.silence import Arrivals
 
 TOPIC = "events"
 ALIASES = ("eu", "us", "ap")
-BROKERS = 3
 SECONDS = 120.0
 
 OWN_ENDS_ALLOWED = 4
@@ -45,8 +44,10 @@ class Settings:
 
     seed: int = 1
     rate: float = 2_000.0
+    linger_ms: float = 5.0
     source_partitions: int = 4
     hub_partitions: int = 6
+    hub_brokers: int = 3
     replication: int = 3
     min_isr: int = 2
     checkpoint_seconds: float = 2.0
