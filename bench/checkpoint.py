@@ -9,6 +9,7 @@ which as much comes together.
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import sys
 import tempfile
@@ -29,13 +30,18 @@ from aggregator.model import Positions, SourcePartition, TopicPartition
 HISTORY_SECONDS = 7 * 86_400.0
 HUB_PARTITIONS = 12
 KEPT = "interval 2 minutes"
+PAIRS = 500
+STARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """Commits up to `commits`: milliseconds of one (median, slowest), and of a start after them.
 
-    `cpu_ms` is what the processor had to do for one, whatever else the machine was doing.
+    `cpu_ms` is what the processor had to do for one, whatever else the machine was doing. How fast
+    that is changes with the hour: so `paired_ms` are the CPU times of the last `PAIRS` commits and
+    `young_ms` those of as many into a table that was made a moment before, in turns, and
+    `start_cpu_ms` has `young_start_ms` beside it.
     """
 
     commits: int
@@ -43,66 +49,97 @@ class Span:
     cpu_ms: float
     slowest_ms: float
     maintenance_ms: float
+    paired_ms: float
+    young_ms: float
     start_ms: float
     start_cpu_ms: float
+    young_start_ms: float
 
 
-def measure(path: str, partitions: int, commits: int, every: int) -> Iterator[Span]:
-    """Commit positions of so many partitions, and tell after each `every` commits."""
-    CheckpointTable.create(path).claim_epoch("bench, which makes the table")
-    kept = {"delta.logRetentionDuration": KEPT, "delta.deletedFileRetentionDuration": KEPT}
-    DeltaTable(table_uri(path)).alter.set_table_properties(kept)
-    table = CheckpointTable.open(path)
-    assert table is not None
-    table.claim_epoch("bench")
-    parts = [SourcePartition("eu", "orders", number) for number in range(partitions)]
-    took: list[float] = []
-    used: list[float] = []
-    maintained: list[float] = []
-    for number in range(1, commits + 1):
+class Table:
+    """A checkpoint table with positions of so many partitions, and what its commits took."""
+
+    def __init__(self, path: str, partitions: int) -> None:
+        self.path = path
+        CheckpointTable.create(path).claim_epoch("bench, which makes the table")
+        kept = {"delta.logRetentionDuration": KEPT, "delta.deletedFileRetentionDuration": KEPT}
+        DeltaTable(table_uri(path)).alter.set_table_properties(kept)
+        table = CheckpointTable.open(path)
+        assert table is not None
+        table.claim_epoch("bench")
+        self._table = table
+        self._parts = [SourcePartition("eu", "orders", number) for number in range(partitions)]
+        self._number = 0
+        self.took: list[float] = []
+        self.used: list[float] = []
+        self.maintained: list[float] = []
+
+    def commit(self) -> None:
+        """Commit once, with the maintenance that is due."""
+        self._number += 1
+        number = self._number
         checkpoint = Checkpoint(
             "eu",
             1,
             number,
-            Positions(dict.fromkeys(parts, number * 10)),
+            Positions(dict.fromkeys(self._parts, number * 10)),
             {TopicPartition("orders", at): number * 7 for at in range(HUB_PARTITIONS)},
             number,
         )
         began, cpu = time.perf_counter(), time.process_time()
-        table.append(checkpoint)
-        took.append(time.perf_counter() - began)
-        used.append(time.process_time() - cpu)
-        if table.maintenance_due:
+        self._table.append(checkpoint)
+        self.took.append(time.perf_counter() - began)
+        self.used.append(time.process_time() - cpu)
+        if self._table.maintenance_due:
             began = time.perf_counter()
-            maintain(table, HISTORY_SECONDS, time.time_ns() // 1_000_000, keep_hours=0)
-            maintained.append(time.perf_counter() - began)
-        if number % every == 0:
-            yield _span(path, number, took, used, maintained)
-            took, used, maintained = [], [], []
+            maintain(self._table, HISTORY_SECONDS, time.time_ns() // 1_000_000, keep_hours=0)
+            self.maintained.append(time.perf_counter() - began)
+
+    def start(self) -> tuple[float, float]:
+        """Open it anew and read the newest state: seconds, and seconds of CPU."""
+        began, cpu = time.perf_counter(), time.process_time()
+        reader = CheckpointTable.open(self.path)
+        assert reader is not None
+        assert reader.load().positions
+        return time.perf_counter() - began, time.process_time() - cpu
+
+    def forget(self) -> None:
+        """Begin to count anew."""
+        self.took, self.used, self.maintained = [], [], []
 
 
-def _span(
-    path: str,
-    commits: int,
-    took: Sequence[float],
-    used: Sequence[float],
-    kept: Sequence[float],
-) -> Span:
-    began, cpu = time.perf_counter(), time.process_time()
-    reader = CheckpointTable.open(path)
-    assert reader is not None
-    state = reader.load()
-    start, cpu = time.perf_counter() - began, time.process_time() - cpu
-    assert state.positions
+def measure(folder: Path, partitions: int, commits: int, every: int) -> Iterator[Span]:
+    """Commit positions of so many partitions, and tell after each `every` commits."""
+    old = Table(str(folder / "old"), partitions)
+    pairs = min(PAIRS, every)
+    for done in range(every, commits + 1, every):
+        for _ in range(every - pairs):
+            old.commit()
+        young = Table(str(folder / f"young-{done}"), partitions)
+        for _ in range(pairs):
+            old.commit()
+            young.commit()
+        yield _span(done, pairs, old, young)
+        old.forget()
+        shutil.rmtree(young.path)
+
+
+def _span(commits: int, pairs: int, old: Table, young: Table) -> Span:
+    # The least of a few: the first look at a table is a cold one.
+    start, cpu = (min(each) for each in zip(*(old.start() for _ in range(STARTS)), strict=True))
+    _, young_cpu = (min(each) for each in zip(*(young.start() for _ in range(STARTS)), strict=True))
     ms = 1000
     return Span(
         commits,
-        statistics.median(took) * ms,
-        statistics.median(used) * ms,
-        max(took) * ms,
-        (statistics.median(kept) if kept else 0.0) * ms,
+        statistics.median(old.took) * ms,
+        statistics.median(old.used) * ms,
+        max(old.took) * ms,
+        (statistics.median(old.maintained) if old.maintained else 0.0) * ms,
+        statistics.median(old.used[-pairs:]) * ms,
+        statistics.median(young.used) * ms,
         start * ms,
         cpu * ms,
+        young_cpu * ms,
     )
 
 
@@ -114,7 +151,9 @@ def to_markdown(found: Sequence[tuple[int, Sequence[Span]]]) -> str:
         f"{datetime.now(UTC):%Y-%m-%d}, `python -m bench.checkpoint`, a local disk, every commit",
         "forced to it. Milliseconds. A start opens the table and reads the newest state. Commits",
         "follow each other without a pause; what a table keeps for an hour is kept for two",
-        "minutes, in which as many come together as in an hour of a run with ten lanes.",
+        "minutes, in which as many come together as in an hour of a run with ten lanes. The speed",
+        "of the machine changes with the hour, so the last commits of each line were done in turns",
+        "with as many into a new table: their ratio says what the age of the table costs.",
     ]
     for partitions, spans in found:
         lines += [
@@ -122,12 +161,15 @@ def to_markdown(found: Sequence[tuple[int, Sequence[Span]]]) -> str:
             f"## {partitions} source partitions in each commit",
             "",
             "| commits in the table | a commit, median | its CPU time | slowest "
-            "| maintenance, median | a start | its CPU time |",
-            "|---|---|---|---|---|---|---|",
+            "| maintenance, median | CPU of a commit beside one into a new table, median "
+            "| ratio | a start | its CPU time | of a new table |",
+            "|---|---|---|---|---|---|---|---|---|---|",
         ]
         lines += [
             f"| {s.commits:,} | {s.median_ms:.1f} | {s.cpu_ms:.1f} | {s.slowest_ms:.0f} "
-            f"| {s.maintenance_ms:.0f} | {s.start_ms:.0f} | {s.start_cpu_ms:.0f} |"
+            f"| {s.maintenance_ms:.0f} | {s.paired_ms:.1f}, {s.young_ms:.1f} "
+            f"| {s.paired_ms / s.young_ms:.2f} | {s.start_ms:.0f} | {s.start_cpu_ms:.0f} "
+            f"| {s.young_start_ms:.0f} |"
             for s in spans
         ]
     return "\n".join(lines) + "\n"
@@ -147,7 +189,7 @@ def main() -> int:
         spans: list[Span] = []
         found.append((partitions, spans))
         with tempfile.TemporaryDirectory() as folder:
-            for span in measure(folder, partitions, given.commits, given.every):
+            for span in measure(Path(folder), partitions, given.commits, given.every):
                 spans.append(span)
                 print(span, file=sys.stderr, flush=True)
                 page.write_text(to_markdown(found), "utf-8")
