@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.topics import create_topic, delete_topic
 from aggregator.errors import AggregatorError
@@ -43,8 +45,14 @@ class Bed:
         self.work = work
         self.values = Values(work.size, work.values)
         self._tell = tell
+        self._far = free_ports(1)[0] if work.delay_ms else None
         self._clusters = {
-            name: EmbeddedCluster(name, java_options=BROKER_JAVA, config=BROKER_CONFIG)
+            name: EmbeddedCluster(
+                name,
+                java_options=BROKER_JAVA,
+                config=BROKER_CONFIG,
+                told=self._far if name == work.aliases[0] else None,
+            )
             for name in (*work.aliases, HUB)
         }
         self._exit = ExitStack()
@@ -56,6 +64,8 @@ class Bed:
             for cluster in self._clusters.values():
                 self._exit.callback(cluster.stop)
             start_clusters(list(self._clusters.values()))
+            if self._far is not None:
+                self._relay(self._far)
             if self.work.kind is Kind.COPY:
                 self._preload()
         except BaseException:
@@ -85,9 +95,20 @@ class Bed:
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             yield Job(f"run{self._number}", topic, servers, hub, folder, self.work)
 
+    def _relay(self, port: int) -> None:
+        """Put the first source at the end of a long line."""
+        folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
+        self._exit.callback(shutil.rmtree, folder, ignore_errors=True)
+        (broker,) = self._clusters[self.work.aliases[0]].brokers
+        asked = (port, broker.ports.client, self.work.delay_ms)
+        command = [sys.executable, "-m", "bench.relay", *map(str, asked)]
+        relay = GuardedProcess(command, folder / "relay.log", remove=folder)
+        self._exit.callback(relay.kill)
+
     def _preload(self) -> None:
         self._tell(f"writing {self.work.records:,} records into each source")
-        servers = {name: self._clusters[name].bootstrap_servers for name in self.work.aliases}
+        # Not by the long line: the records are to be there.
+        servers = {name: self._clusters[name].admin_servers for name in self.work.aliases}
         for where in servers.values():
             create_topic(where, self._topic, partitions=self.work.partitions)
         preload(servers, self._topic, self.work.records, self.values, self.work.compression)

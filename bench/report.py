@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from bench.measure import LABELS, OURS, Run, Spread, ratio, spread
-from bench.works import Work
+from bench.works import CURVES, Work
 
 INTRODUCTION = """\
 Each run starts its tool anew; the tools take turns, and every second round begins with the other
@@ -60,6 +60,7 @@ def to_markdown(result: Result) -> str:
         if any(run.work == work.name for run in result.runs):
             lines += ["", f"## {work.name}", "", f"{work.says[0].upper()}{work.says[1:]}.", ""]
             lines += [*_medians_table(result.runs, work), "", *_runs_table(result.runs, work)]
+    lines += _curves(result)
     failed = [run for run in result.runs if run.failure]
     lines += ["", f"## Failures: {len(failed)}", ""]
     lines += [f"- {run.work}, round {run.round}, {run.tool}: {run.failure}" for run in failed]
@@ -84,6 +85,36 @@ def _goals_table(result: Result) -> list[str]:
             cells = [work.name, label, goal.against, f"{quotient:.2f}" if known else "-", words]
             cells.append("not measured" if quotient is None else _yes(goal.reached(quotient)))
             lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _curves(result: Result) -> list[str]:
+    """A table for each growth curve that has a point: what a record costs, against the least."""
+    lines = []
+    for curve, words in CURVES.items():
+        points = [
+            (work, cost)
+            for work in result.works
+            if work.curve == curve
+            and (cost := spread(result.runs, work.name, OURS, "cpu_per_million")) is not None
+        ]
+        if not points:
+            continue
+        least = min(cost.median for _, cost in points)
+        lines += ["", f"## Growth: {words}", ""]
+        lines += [
+            "| at | CPU seconds per million records | against the least | p50, ms | p99, ms "
+            "| records/s | memory, MiB |",
+            "|---|---|---|---|---|---|---|",
+        ]
+        for work, cost in points:
+            others = [
+                _number(found.median if found else None)
+                for name in ("p50_ms", "p99_ms", "records_per_second", "memory_mib")
+                for found in [spread(result.runs, work.name, OURS, name)]
+            ]
+            cells = [f"{work.at:,.0f}", _number(cost.median), f"{cost.median / least:.2f}"]
+            lines.append(f"| {' | '.join([*cells, *others])} |")
     return lines
 
 

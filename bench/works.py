@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -42,6 +42,11 @@ class Work:
     seconds: float = 180.0
     warm_up: float = 30.0
     rounds: int = 3
+    delay_ms: float = 0.0
+    """One way, between the first source and the tool."""
+    curve: str = ""
+    """The growth curve that it is a point of, at `at`."""
+    at: float = 0.0
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -148,6 +153,20 @@ WORKS: dict[str, Work] = {
             seconds=60.0,
         ),
         Work(
+            "copy-far",
+            "1 source of 6 partitions, 1 kB, with a round trip of 50 ms to it",
+            Kind.COPY,
+            (
+                Goal("records_per_second", THEIRS_DEFAULTS, 5.0),
+                Goal("records_per_second", THEIRS, 1.0),
+            ),
+            (OURS, THEIRS, THEIRS_DEFAULTS),
+            sources=1,
+            compression="none",
+            records=1_000_000,
+            delay_ms=25.0,
+        ),
+        Work(
             "kill",
             "kill -9 under 2,000 records/s of 100 bytes, and a new start at once",
             Kind.KILL,
@@ -165,10 +184,62 @@ WORKS: dict[str, Work] = {
     )
 }
 
+CURVES = {
+    "sources": "sources, 60 partitions and 1,000 records/s in all",
+    "partitions": "partitions of 2 sources, 1,000 records/s in all",
+    "size": "bytes of a record, copied at full speed",
+}
+"""What grows, and what does not."""
+MOST_BYTES = 400_000_000
+MOST_RECORDS = 1_000_000
+POINT = Work("", "", Kind.FLOW, (), (OURS,), hub_partitions=12, seconds=60, warm_up=60, rounds=1)
+
+
+def _growth() -> Iterator[Work]:
+    """One work for each point of a curve; our costs alone, as the goal is that they do not grow."""
+    for number in (1, 2, 5, 10, 20):
+        yield replace(
+            POINT,
+            name=f"sources-{number}",
+            says=f"{number} sources, 60 partitions and 1,000 records/s in all",
+            sources=number,
+            partitions=60 // number,
+            curve="sources",
+            at=number,
+        )
+    for number in (12, 48, 200, 500, 1000, 2000):
+        yield replace(
+            POINT,
+            name=f"partitions-{number}",
+            says=f"{number} partitions of 2 sources, 1,000 records/s in all",
+            partitions=number // 2,
+            curve="partitions",
+            at=number,
+        )
+    for size in (100, 1_000, 10_000, 100_000, 1_000_000):
+        yield replace(
+            POINT,
+            name=f"size-{size}",
+            says=f"records of {size:,} bytes at full speed",
+            kind=Kind.COPY,
+            size=size,
+            compression="none",
+            records=min(MOST_RECORDS, MOST_BYTES // size),
+            curve="size",
+            at=size,
+        )
+
+
+WORKS |= {work.name: work for work in _growth()}
+
 GROUPS: dict[str, Sequence[str]] = {
     "all": tuple(WORKS),
+    "pairs": tuple(name for name, work in WORKS.items() if not work.curve),
+    "growth": tuple(name for name, work in WORKS.items() if work.curve),
     **{
-        str(kind): tuple(name for name, work in WORKS.items() if work.kind is kind)
+        str(kind): tuple(
+            name for name, work in WORKS.items() if work.kind is kind and not work.curve
+        )
         for kind in Kind
         if str(kind) not in WORKS
     },

@@ -37,7 +37,7 @@ class Broker:
     @property
     def address(self) -> str:
         """host:port for clients."""
-        return f"127.0.0.1:{self.ports.client}"
+        return f"127.0.0.1:{self.ports.told or self.ports.client}"
 
     @property
     def pid(self) -> int:

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -42,7 +43,8 @@ class EmbeddedCluster:
     A context manager: `with EmbeddedCluster("eu") as eu: ... eu.bootstrap_servers`. `config` holds
     broker settings that win over ours. `folder` keeps the data for a next start; without one a
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
-    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows.
+    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. Clients of
+    a cluster of one broker are told to use the port `told`, when that is given.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class EmbeddedCluster:
         super_users: Sequence[str] = (),
         acls: bool = False,
         java_options: Sequence[str] = JAVA_OPTIONS,
+        told: int | None = None,
     ) -> None:
         self.name = name
         self.size = brokers
@@ -64,6 +67,7 @@ class EmbeddedCluster:
         self._config = dict(config or {})
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls)
         self._java_options = tuple(java_options)
+        self._told = told
         self._keep = folder
         self._folder: Path | None = None
 
@@ -154,7 +158,7 @@ class EmbeddedCluster:
     def _start(self) -> None:
         folder = self._keep or Path(tempfile.mkdtemp(prefix=f"kafka-{self.name}-"))
         self._folder = folder
-        ports = [NodePorts(*free_ports(3)) for _ in range(self.size)]
+        ports = [replace(NodePorts(*free_ports(3)), told=self._told) for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
         self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
         java = self._java()

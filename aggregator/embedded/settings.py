@@ -33,11 +33,15 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """The loopback ports of one node: for clients, for the other brokers, for the controllers."""
+    """The loopback ports of one node: for clients, for the other brokers, for the controllers.
+
+    `told` is the port that clients are told to use where it is another one, which leads there.
+    """
 
     client: int
     internal: int
     controller: int
+    told: int | None = None
 
 
 def new_cluster_id() -> str:
@@ -71,6 +75,7 @@ def server_settings(
     copies = str(min(3, len(ports)))
     host = "127.0.0.1"
     listeners = {"CLIENT": own.client, "INTERNAL": own.internal}
+    told = {**listeners, "CLIENT": own.told or own.client}
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node),
@@ -84,9 +89,7 @@ def server_settings(
             f"{name}://{host}:{port}"
             for name, port in {**listeners, "CONTROLLER": own.controller}.items()
         ),
-        "advertised.listeners": ",".join(
-            f"{name}://{host}:{port}" for name, port in listeners.items()
-        ),
+        "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, port in told.items()),
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
         + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT"),
         # A topic that is not created on purpose is a mistake we want to see.

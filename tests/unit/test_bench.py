@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+from aggregator.embedded.ports import free_ports
 from bench.__main__ import new_files, write
 from bench.load import Values
 from bench.measure import (
@@ -27,9 +30,10 @@ from bench.measure import (
     spread,
     throughput,
 )
+from bench.relay import serve
 from bench.report import Result, to_json, to_markdown
 from bench.tools import described
-from bench.works import WORKS, Kind, chosen
+from bench.works import GROUPS, WORKS, Kind, chosen
 
 GOOD = Check(4, 4, 0, 0, 0)
 RUNS = [
@@ -128,11 +132,68 @@ def test_a_goal_is_reached_from_its_own_side() -> None:
 
 def test_works_are_chosen_by_name_and_by_group_and_can_be_made_smaller() -> None:
     found = chosen(["copy", "copy-1k", "idle"], records=10, rate=None)
-    assert [work.name for work in found] == ["copy-1k", "copy-100", "copy-json", "idle"]
+    assert [work.name for work in found] == ["copy-1k", "copy-100", "copy-json", "copy-far", "idle"]
     assert {work.records for work in found} == {10}
     assert {work.kind for work in chosen(["all"])} == set(Kind)
     with pytest.raises(ValueError, match="'cpoy' is no work; there are all, copy, flow"):
         chosen(["cpoy"])
+
+
+def test_a_growth_curve_sets_each_point_against_the_cheapest() -> None:
+    works = chosen(["sources-1", "sources-20", "size-100"])
+    costs = {"sources-1": 200.0, "sources-20": 250.0}
+    runs = [
+        Run(name, OURS, 1, 0.5, {"cpu_per_million": it}, {}, GOOD) for name, it in costs.items()
+    ]
+    page = to_markdown(Result("2026-01-31", {}, {}, works, {}, runs))
+    assert "## Growth: sources, 60 partitions" in page
+    assert "| 1 | 200.0 | 1.00 | - | - | - | - |" in page
+    assert "| 20 | 250.0 | 1.25 | - | - | - | - |" in page
+    # A curve without a point is not shown.
+    assert "Growth: bytes" not in page
+
+
+def test_a_point_of_a_curve_belongs_to_no_group_of_pairs() -> None:
+    assert not {work.name for work in chosen(["flow", "copy"])} & set(GROUPS["growth"])
+    assert set(GROUPS["pairs"]) | set(GROUPS["growth"]) == set(GROUPS["all"]) == set(WORKS)
+
+
+def test_a_relay_delays_each_way_and_loses_nothing() -> None:
+    sent = bytes(range(256)) * 20_000
+
+    async def talk() -> tuple[bytes, float]:
+        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(await reader.read())
+            writer.close()
+
+        target = await asyncio.start_server(echo, "127.0.0.1", 0)
+        (port,) = free_ports(1)
+        to = target.sockets[0].getsockname()[1]
+        relay = asyncio.create_task(serve(port, to, 0.05))
+        reader, writer = await patiently(port)
+        began = time.monotonic()
+        writer.write(sent)
+        writer.write_eof()
+        found = await reader.read()
+        took = time.monotonic() - began
+        relay.cancel()
+        target.close()
+        return found, took
+
+    async def patiently(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.01)
+
+    found, took = asyncio.run(talk())
+    assert found == sent
+    # Never less than the delay, however fast or slow the machine is.
+    assert took >= 0.1
 
 
 def test_only_who_promises_less_may_double() -> None:
