@@ -37,6 +37,30 @@ def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagRepo
     return with_bytes(report, _samples(config, report)) if sizes else report
 
 
+def mean_sizes(config: Config, logs: Mapping[SourcePartition, OffsetRange]) -> dict[str, float]:
+    """Source -> mean bytes of its newest records; those without any, or an answer, are absent.
+
+    `logs` are the partitions to look at; of a source with many, some.
+    """
+    groups: dict[str, dict[TopicPartition, int]] = {}
+    for sp, log in sorted(logs.items()):
+        wanted = groups.setdefault(sp.cluster, {})
+        if log.earliest < log.latest and len(wanted) < PARTITIONS:
+            wanted[sp.topic_partition] = max(log.earliest, log.latest - RECORDS)
+
+    def ask(alias: str) -> Callable[[], dict[TopicPartition, Sample]]:
+        return lambda: sample_source(config.sources[alias], groups[alias], SAMPLE_SECONDS)
+
+    answers = ask_all({alias: ask(alias) for alias in groups}, SAMPLE_SECONDS + LATE_SECONDS)
+    means = {}
+    for alias, answer in answers.items():
+        if not isinstance(answer, Exception):
+            sizes = [it.mean_bytes for it in answer.values() if it.mean_bytes is not None]
+            if sizes:
+                means[alias] = sum(sizes) / len(sizes)
+    return means
+
+
 def sample_source(
     source: SourceConfig, positions: Mapping[TopicPartition, int], seconds: float
 ) -> dict[TopicPartition, Sample]:

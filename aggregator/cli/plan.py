@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import typer
 
@@ -61,13 +62,14 @@ def report_of_plan(plan: Plan) -> Report:
     actions = Table("At the hub", ("action",), [(str(action),) for action in plan.actions])
     lanes = Table(
         "Lanes",
-        ("lane", "sources", "partitions", "trigger"),
+        ("lane", "sources", "partitions", "trigger", "at most"),
         [
             (
                 lane.name,
                 ", ".join(lane.clusters),
                 len(lane.partitions),
-                plan.triggers.get(lane.name),
+                plan.pace.trigger_of(lane),
+                _limits(plan.pace.of(lane).limits),
             )
             for lane in plan.lanes
         ],
@@ -90,6 +92,11 @@ def report_of_plan(plan: Plan) -> Report:
             *(f"refused: {refusal}" for refusal in plan.refusals),
         ),
     )
+
+
+def _limits(limits: Mapping[str, int]) -> str | None:
+    said = [f"{alias} {limit:,} records/s" for alias, limit in limits.items()]
+    return ", ".join(said) or None
 
 
 def _clusters(plan: Plan) -> Table:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
 
-from aggregator.config.values import parse_duration
+from aggregator.config.values import parse_duration, parse_size
 
 Seconds = Annotated[
     float,
@@ -23,6 +23,20 @@ Seconds = Annotated[
     ),
 ]
 """A length of time: `500ms`, `10s`, `5m`, `2h`, `7d`, or a number of seconds."""
+
+Bytes = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer"},
+                {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgG][iI]?)?[bB]?\s*$"},
+            ]
+        }
+    ),
+]
+"""A number of bytes: `500kB`, `10MB`, `8MiB`, or a plain number."""
 
 ALIAS_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from aggregator.config.node import Alias, Node, Seconds, check_start, settings_to_text
+from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
 
@@ -79,6 +79,25 @@ class SourceConfig(ClusterConfig):
         description="at most so many records are read, in micro-batches of a second: it arrives "
         "a second later, and its history leaves the cores and the network to others",
     )
+    max_bytes_per_second: Bytes | None = Field(
+        default=None,
+        ge=1,
+        description="the same in bytes of keys, values and headers (10MB, 8MiB), by the mean size "
+        "of records that are read at the source now and then",
+    )
+    catch_up_records_per_second: int | None = Field(
+        default=None,
+        ge=1,
+        description="at most so many while it is behind, in micro-batches, so that its history "
+        "does not starve what is live; then as without",
+    )
+    weight: float = Field(
+        default=1.0,
+        gt=0,
+        le=1000,
+        description="its share of stream.max_records_per_second and stream.max_bytes_per_second, "
+        "beside the weights of the other sources",
+    )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"
     )
@@ -108,6 +127,21 @@ class StreamConfig(Node):
     )
     checkpoint_interval: Seconds = Field(
         default=30.0, ge=1, le=3600, description="how often positions are checkpointed, at least"
+    )
+    max_records_per_second: int | None = Field(
+        default=None,
+        ge=1,
+        description="at most so many records of all sources together, each its share by weight",
+    )
+    max_bytes_per_second: Bytes | None = Field(
+        default=None, ge=1, description="the same in bytes of keys, values and headers"
+    )
+    rehearsal: Seconds = Field(
+        default=60.0,
+        ge=0,
+        le=3600,
+        description="for so long after a start an empty query ends a batch each second, so that "
+        "Java has compiled what lanes do at the end of theirs (realtime); 0 = not at all",
     )
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="offsets per source and micro-batch (not realtime)"
@@ -215,12 +249,6 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
-
-    @property
-    def limits(self) -> dict[str, int]:
-        """Sources with a limit -> records per second."""
-        found = {alias: source.max_records_per_second for alias, source in self.sources.items()}
-        return {alias: limit for alias, limit in found.items() if limit is not None}
 
     @property
     def stop_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Small values of the config as people write them: durations, listen addresses, patterns."""
+"""Small values of the config as people write them: durations, sizes, addresses, patterns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+SIZES = {
+    "": 1,
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -19,6 +29,18 @@ def parse_duration(value: Any) -> Any:
     if match is None:
         raise ValueError(f"'{value}' is no length of time; write 500ms, 10s, 5m, 2h or 7d")
     return float(match.group(1)) * UNITS[match.group(2) or "s"]
+
+
+def parse_size(value: Any) -> Any:
+    """Bytes of `500kB`, `10MB`, `1GB` (powers of 1000), `64KiB`, `8MiB`, `1GiB`, or a number."""
+    if isinstance(value, bool) or value is None:
+        raise ValueError("a number of bytes is needed: 500kB, 10MB, 8MiB")
+    if isinstance(value, int):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(value))
+    if match is None or match.group(2).lower() not in SIZES:
+        raise ValueError(f"'{value}' is no number of bytes; write 500kB, 10MB or 8MiB")
+    return round(float(match.group(1)) * SIZES[match.group(2).lower()])
 
 
 def parse_listen(value: str) -> tuple[str, int] | None:

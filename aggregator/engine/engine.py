@@ -21,6 +21,7 @@ from aggregator.engine.gaps import Gaps
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.look import Look
 from aggregator.engine.orphans import orphans_of
+from aggregator.engine.pace import Paces
 from aggregator.engine.parts import Parts
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.settings import lane_settings
@@ -57,11 +58,11 @@ class Engine:
         self._config = config
         self._fresh = fresh
         self._parts = parts
-        self._trigger = trigger
         self._emit = emit
         self._on_status = on_status
         self._stop = stop
         self._board = parts.board
+        self._paces = Paces(config, trigger, parts.board, emit)
         self._lanes = Lanes(parts.spark, parts.observer, parts.board, emit)
         self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
         self._recovery = Recovery(
@@ -76,7 +77,6 @@ class Engine:
         )
         self._look: Look | None = None
         self._look_awaited, self._next_status = False, 0.0
-        self._slots: int | None = None
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -127,14 +127,18 @@ class Engine:
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without."""
-        stay = {sp for sp in self.running if sp.cluster not in aliases}
-        if self._look is not None and stay != self.running:
+        self._keep({sp for sp in self.running if sp.cluster not in aliases})
+
+    def _keep(self, stay: set[SourcePartition]) -> None:
+        """Run no others than these, which run now, and these as things are now."""
+        if self._look is not None:
             # Not by that look's offsets: they are older than the positions.
             self._rearrange(stay, self._look.plan, Positions(), first=False)
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
         self._config = config
+        self._paces.reconfigure(config)
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -168,17 +172,15 @@ class Engine:
             self._emit(Event("plan_failed", str(error)))
             return
         self._note_look(look)
-        if first:
-            self._slots = plan.slots.slots if self._trigger == "realtime" else None
+        self._paces.planned(plan, first=first)
         self._look, self._look_awaited = look, False
         recover = partial(self._recover, look, first)
-        positions, wanted = self._starts.settle(
-            look, self.running, recover, self._slots, self._steering.out
-        )
+        positions, wanted = self._starts.settle(look, self.running, recover, self._steering.out)
         self._board.held = self._starts.held
         if first and not self._fresh:
             self._recovery.doubt(wanted, positions, look)
         self._supervision.joined({sp.cluster for sp in wanted}, self._lanes.running)
+        self._paces.starting(wanted - self.running, positions, look.ends)
         self._rearrange(wanted, plan, positions, first)
 
     def _rearrange(
@@ -190,7 +192,8 @@ class Engine:
         lanes = plan_lanes_apart(
             wanted, self._supervision.apart, stream.lanes, stream.max_partitions_per_lane, current
         )
-        changed = [lane for lane in lanes.lanes if self._lanes.is_changed(lane, plan.routes)]
+        pace = self._paces.now
+        changed = [it for it in lanes.lanes if self._lanes.is_changed(it, plan.routes, pace)]
         over = {lane.name for lane in [*lanes.ended(current), *changed]} & set(self._lanes.running)
         for name, problem in self._lanes.drain(over, self._config.stop_seconds).items():
             # Its partitions rest until they are recovered, in whatever lane they are to be.
@@ -203,7 +206,7 @@ class Engine:
     def _start(self, lanes: list[Lane], plan: Plan, positions: Positions, first: bool) -> None:
         # Where the observer knows a partition, it knows better: drained or recovered since.
         positions = positions.merged(self._parts.observer.positions)
-        settings = lane_settings(self._config, plan, self._trigger)
+        settings = lane_settings(self._config, plan, self._paces.now)
         began = time.monotonic()
         delays = stagger(lanes, self._config.stream.checkpoint_interval)
         for lane, delay in zip(lanes, delays, strict=True):
@@ -224,6 +227,8 @@ class Engine:
             self._parts.lookout.wake()
         if gone:
             self.leave(self._supervision.out)
+        if self._paces.follow([lane.lane for lane in self._lanes.running.values()]):
+            self._keep(self.running)
 
     def _notice_ends(self, until_done: bool) -> None:
         lanes = {name: running.lane for name, running in self._lanes.running.items()}
@@ -243,13 +248,8 @@ class Engine:
         self._starts.orphans.add(
             client_id(lane.name, note.generation), frozenset(lane.partitions), time.monotonic()
         )
-        self._emit(
-            Event(
-                "lane_failed",
-                f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}",
-                {"lane": lane.name},
-            )
-        )
+        words = f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}"
+        self._emit(Event("lane_failed", words, {"lane": lane.name}))
         policed = note.careful or self._gaps.watch.explains(lane.name, note.generation, reason)
         if self._config.supervision.failure == "abort" and not policed:
             raise AggregatorError(

@@ -16,6 +16,7 @@ from aggregator.engine.observer import Observer
 from aggregator.errors import AggregatorError
 from aggregator.failpoint import failpoint
 from aggregator.model import Lane, Positions, Route, SourcePartition
+from aggregator.plan.pace import Pace
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery, LaneSettings
 
@@ -24,10 +25,11 @@ ENDED_TIMEOUT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RunningLane:
-    """A lane with the routes its query was built from, and the query."""
+    """A lane with the routes and the pace its query was built from, and the query."""
 
     lane: Lane
     routes: tuple[Route, ...]
+    pace: Pace
     query: LaneQuery
 
 
@@ -72,7 +74,7 @@ class Lanes:
             self._spark, lane, self._generation, plan_readings(own, starts), settings
         )
         failpoint("after-start")
-        self._running[lane.name] = RunningLane(lane, own, query)
+        self._running[lane.name] = RunningLane(lane, own, settings.pace.of(lane), query)
         self._observer.watch(query)
         self._note(lane, LaneState.RUNNING, restarts)
         self._emit(
@@ -116,10 +118,10 @@ class Lanes:
             ended[name] = self._finish(lane, clean)
         return ended
 
-    def is_changed(self, lane: Lane, routes: Sequence[Route]) -> bool:
+    def is_changed(self, lane: Lane, routes: Sequence[Route], pace: Pace) -> bool:
         """Whether a planned lane is not running, or not as it is planned now."""
         running = self._running.get(lane.name)
-        if running is None or running.lane != lane:
+        if running is None or running.lane != lane or running.pace != pace.of(lane):
             return True
         return not _same(running.routes, self._own(lane, routes))
 

@@ -6,8 +6,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
+from aggregator.audit.sample import mean_sizes
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
@@ -21,6 +23,7 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
+from aggregator.plan.pace import weighed
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.plan.positions import Observed
 
@@ -51,13 +54,19 @@ def prepare(config: Config) -> Prepared:
         oldest_record_ms=oldest,
         now_ms=time.time_ns() // 1_000_000,
         cores=os.cpu_count(),
+        sizes=draft.sizes,
     )
     return Prepared(found, plan)
 
 
 def plan_with(config: Config, found: Discovery, hub: ClusterFacts, current: Sequence[Lane]) -> Plan:
     """The plan for clusters as found, keeping the lanes that run; without a look at history."""
-    return make_plan(config, found, hub, current_lanes=current, cores=os.cpu_count())
+    plan = partial(make_plan, config, found, hub, current_lanes=current, cores=os.cpu_count())
+    draft = plan()
+    if aliases := weighed(config):
+        routes = [route for route in draft.routes if route.cluster in aliases]
+        return plan(sizes=mean_sizes(config, observe(config, draft, routes).offsets))
+    return draft
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:

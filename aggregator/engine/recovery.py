@@ -28,6 +28,7 @@ from aggregator.errors import ClusterError, DataConflictError
 from aggregator.failpoint import failpoint
 from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
 from aggregator.plan.doubt import plan_doubt
+from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan
 from aggregator.plan.poison import STOPPED
 from aggregator.plan.positions import is_same_log
@@ -229,7 +230,7 @@ class Recovery:
             self._stop.wait(RETRY_SECONDS)
 
     def _settings(self, plan: Plan) -> RecoverySettings:
-        lanes: LaneSettings = lane_settings(self._config, plan, "available-now")
+        lanes: LaneSettings = lane_settings(self._config, plan, Pace("available-now"))
         hub = jvm_settings(self._config.hub, "consumer")
         return RecoverySettings(
             hub_options={

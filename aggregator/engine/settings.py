@@ -5,15 +5,15 @@ from __future__ import annotations
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.plan.effective import facts_after
-from aggregator.plan.pace import partitions_of
+from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.producer import hub_producer
 from aggregator.stream.interceptor import CLASS_NAME
 from aggregator.stream.lane import LaneSettings
 
 
-def lane_settings(config: Config, plan: Plan, trigger: str) -> LaneSettings:
-    """Settings for every lane of a plan; `trigger` is realtime, microbatch or available-now."""
+def lane_settings(config: Config, plan: Plan, pace: Pace) -> LaneSettings:
+    """Settings for every lane of a plan, at a pace that may be another than the plan's."""
     sources = {
         alias: {
             **{f"kafka.{name}": value for name, value in jvm_settings(source, "consumer").items()},
@@ -32,9 +32,8 @@ def lane_settings(config: Config, plan: Plan, trigger: str) -> LaneSettings:
     sink = {f"kafka.{name}": value for name, value in producer.items()}
     sink["kafka.interceptor.classes"] = CLASS_NAME
     return LaneSettings(
-        trigger=trigger,
+        pace=pace,
         interval_seconds=config.stream.checkpoint_interval,
-        limits=config.limits,
         partitions=partitions_of(plan.routes),
         max_offsets=config.stream.max_offsets_per_trigger,
         hub_names=(config.name, plan.hub.cluster_id, *config.hub.known_as),

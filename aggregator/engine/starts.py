@@ -68,19 +68,18 @@ class Starts:
         look: Look,
         running: Collection[SourcePartition],
         recover: Callable[[set[SourcePartition]], set[SourcePartition]],
-        slots: int | None = None,
         out: Mapping[str, str] | None = None,
     ) -> tuple[Positions, set[SourcePartition]]:
         """As `plan`, after what is to start and did not end cleanly was recovered.
 
         `recover` gets these and more, and returns those that cannot start yet.
         """
-        positions, wanted = self.plan(look, running, slots, out)
+        positions, wanted = self.plan(look, running, out)
         unclean = self._observer.state.unclean
         later = recover(wanted | self.doubtful)
         if self._observer.state.unclean != unclean:
             # Only now is it certain where the positions stand to the logs.
-            positions, wanted = self.plan(look, running, slots, out)
+            positions, wanted = self.plan(look, running, out)
             # A recovery takes time, in which others may have become due: they are recovered next.
             due = (self._observer.state.unclean & wanted) - set(running) - later
             later, self.outdated = later | due, self.outdated or bool(due)
@@ -90,16 +89,13 @@ class Starts:
         self,
         look: Look,
         running: Collection[SourcePartition],
-        slots: int | None = None,
         out: Mapping[str, str] | None = None,
     ) -> tuple[Positions, set[SourcePartition]]:
         """Start positions, and the partitions that are to run: those with a start, and those that
         run and may go on. Gaps are decided about on the way.
 
         `out` are sources (alias -> why) of which nothing is to run; their state is told elsewhere.
-        `slots` is what the session has, when each partition holds one for good: the surplus is
-        held back and named, because it would read nothing and say nothing. Raises
-        CheckpointConflictError when another instance writes this checkpoint.
+        Raises CheckpointConflictError when another instance writes this checkpoint.
         """
         selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
         resting, state = self.resting(), self._observer.state
@@ -143,14 +139,8 @@ class Starts:
         wanted -= self._gaps.watch.suspects(running)
         left_out = {sp: out[sp.cluster] for sp in away} if out else {}
         wanted -= left_out.keys()
-        surplus: set[SourcePartition] = set()
-        if slots is not None and len(wanted) > slots:
-            surplus = set(sorted(wanted - set(running))[-(len(wanted) - slots) :])
-        wanted -= surplus
-        full = f"the session has {slots} task slots, all taken; restart to get more"
         self.held = {
             **{sp: reason for sp, reason in start.held.items() if sp not in wanted},
-            **dict.fromkeys(surplus, full),
             **left_out,
         }
         self._tell({*left_out, *start.quarantined})

@@ -14,7 +14,7 @@ from aggregator.plan.effective import facts_after
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.pace import lane_trigger, pace_warnings
+from aggregator.plan.pace import Pace, pace_warnings, plan_pace
 from aggregator.plan.poison import plan_poison
 from aggregator.plan.quarantine import plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
@@ -36,8 +36,8 @@ class Plan:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    triggers: Mapping[str, str] = field(default_factory=dict)
-    """Lane name -> realtime, microbatch or available-now."""
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    pace: Pace = field(default_factory=lambda: Pace("realtime"))
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""
@@ -58,7 +58,8 @@ class Plan:
             "lanes": [
                 {
                     "name": lane.name,
-                    "trigger": self.triggers.get(lane.name),
+                    "trigger": self.pace.trigger_of(lane),
+                    "limits": dict(self.pace.of(lane).limits),
                     "partitions": [str(sp) for sp in lane.partitions],
                 }
                 for lane in self.lanes
@@ -86,11 +87,14 @@ def make_plan(
     oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
     now_ms: int | None = None,
     cores: int | None = None,
+    sizes: Mapping[str, float] | None = None,
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
     `current_lanes` keeps running lanes as they are. History is judged against retention when
-    both `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
+    both `oldest_record_ms` and `now_ms` are given. `sizes` are the mean bytes of a record of each
+    source that has a limit in bytes, as far as they are known. Refusals are in the
+    result, not raised.
     """
     matching = match_topics(config, discovery, hub)
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
@@ -107,17 +111,18 @@ def make_plan(
     slots = plan_slots(
         config.spark.master, len(partitions), stream.trigger, config.spark.conf, cores
     )
+    pace = plan_pace(config, slots.trigger, sizes)
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals, slots.refusal)
+    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals)
     warnings = (
         *matching.warnings,
         *hub_plan.warnings,
         *quarantine.warnings,
         *history,
         *lanes.warnings,
-        *pace_warnings(lanes.lanes, stream.trigger, config.limits),
+        *pace_warnings(config, lanes.lanes, pace, sizes or {}),
         slots.warning,
     )
     return Plan(
@@ -134,7 +139,8 @@ def make_plan(
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
-        triggers={it.name: lane_trigger(it, stream.trigger, config.limits) for it in lanes.lanes},
+        sizes=sizes or {},
+        pace=pace,
     )
 
 

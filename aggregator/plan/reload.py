@@ -49,7 +49,7 @@ def plan_reload(before: Config, after: Config) -> Reload:
         tuple(
             alias
             for alias in after.sources
-            if alias in both and not _same_query(before.sources[alias], after.sources[alias])
+            if alias in both and not same_connection(before.sources[alias], after.sources[alias])
         ),
         any(_under(key, OF_EVERY_LANE) for key in keys),
     )
@@ -59,12 +59,6 @@ def same_connection(before: SourceConfig, after: SourceConfig) -> bool:
     """Whether two configs of a source reach the same cluster in the same way."""
     keys = ("bootstrap_servers", "kafka", "consumer")
     return all(getattr(before, key) == getattr(after, key) for key in keys)
-
-
-def _same_query(before: SourceConfig, after: SourceConfig) -> bool:
-    """Whether a lane that reads by the one config reads as the other one says."""
-    same_pace = before.max_records_per_second == after.max_records_per_second
-    return same_pace and same_connection(before, after)
 
 
 def _under(key: str, parts: tuple[str, ...]) -> bool:

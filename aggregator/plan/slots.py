@@ -1,7 +1,8 @@
-"""Task slots: how many the Spark master gives, and whether every source partition gets one.
+"""Task slots: how many the Spark master gives, and the trigger that they are enough for.
 
 In real-time mode a task holds its slot for the whole batch, one per source partition. With too
-few slots the surplus partitions read nothing, for ever and without an error; so it is refused.
+few slots the surplus partitions read nothing, for ever and without an error; then micro-batches are
+used, whose tasks come and go.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ GROWTH = 4
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """The master to use, its slots (None = unknown), what is needed, and what speaks against it."""
+    """The master to use, its slots (None = unknown), what is needed, and the trigger they fit."""
 
     master: str
     slots: int | None
     required: int
-    refusal: str = ""
+    trigger: str = "realtime"
     warning: str = ""
 
 
@@ -49,6 +50,12 @@ def slots_of(
         return None
 
 
+def fitting_trigger(trigger: str, slots: int | None, partitions: int) -> str:
+    """The trigger that is asked for, but micro-batches where real-time mode lacks slots."""
+    too_few = slots is not None and slots < partitions
+    return "microbatch" if trigger == "realtime" and too_few else trigger
+
+
 def plan_slots(
     master: str,
     partitions: int,
@@ -56,7 +63,7 @@ def plan_slots(
     conf: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> SlotPlan:
-    """The master with its slots, refused when real-time mode would starve partitions.
+    """The master with its slots; the trigger is microbatch where real-time mode would starve some.
 
     `auto` becomes `local[N]` with room for growth. Micro-batch runs tasks in waves and has no
     such bound. Unknown slots are a warning: nothing here can count them.
@@ -64,7 +71,7 @@ def plan_slots(
     required = partitions if trigger == "realtime" else 1
     if master == "auto":
         slots = max(MIN_LOCAL_SLOTS, GROWTH * partitions)
-        return SlotPlan(f"local[{slots}]", slots, required)
+        return SlotPlan(f"local[{slots}]", slots, required, trigger)
     known = slots_of(master, conf, cores)
     if known is None:
         warning = (
@@ -72,23 +79,23 @@ def plan_slots(
             f"per source partition, {partitions} now: set spark.conf spark.executor.instances and "
             "spark.executor.cores, or use stream.trigger: microbatch"
         )
-        return SlotPlan(master, None, required, warning=warning if required > 1 else "")
-    if known < required:
-        return SlotPlan(
-            master,
-            known,
-            required,
-            refusal=(
-                f"spark.master = {master} gives {known} task slots for {partitions} source "
-                "partitions; in real-time mode the surplus partitions would read nothing: "
-                + _fix(master, partitions)
-            ),
-        )
-    return SlotPlan(master, known, required)
+        return SlotPlan(master, None, required, trigger, warning if required > 1 else "")
+    fitting = fitting_trigger(trigger, known, required)
+    warning = "" if fitting == trigger else too_few_slots(master, known, partitions)
+    return SlotPlan(master, known, required, fitting, warning)
+
+
+def too_few_slots(master: str, slots: int, partitions: int) -> str:
+    """Why micro-batches are used, and what to do about it."""
+    return (
+        f"spark.master = {master} gives {slots} task slots for {partitions} source partitions; in "
+        "real-time mode the surplus would read nothing, so all is read in micro-batches, whose "
+        f"records arrive seconds later: {_fix(master, partitions)}"
+    )
 
 
 def _fix(master: str, partitions: int) -> str:
-    micro = "or stream.trigger: microbatch"
+    micro = "or say so with stream.trigger: microbatch"
     if master.startswith("local-cluster"):
         return f"raise its cores to {partitions} slots in all (slots are threads), {micro}"
     if master.startswith("local"):

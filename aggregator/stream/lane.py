@@ -22,7 +22,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Positions
 from aggregator.plan.lanes import batch_seconds
-from aggregator.plan.pace import LIMITED_BATCH_SECONDS, lane_trigger, limited, offsets_per_batch
+from aggregator.plan.pace import LIMITED_BATCH_SECONDS, Pace, offsets_per_batch
 from aggregator.stream.drain import (
     end_after_batch,
     ended_cleanly,
@@ -63,12 +63,11 @@ class BatchEnd:
 class LaneSettings:
     """All that a lane's query needs beside its readings.
 
-    `limits` are records per second of a source, `partitions` how many of a source are read in all.
+    `partitions` says how many of a source are read in all.
     """
 
-    trigger: str
+    pace: Pace
     interval_seconds: float
-    limits: Mapping[str, int]
     partitions: Mapping[str, int]
     max_offsets: int
     hub_names: tuple[str, ...]
@@ -113,7 +112,7 @@ class LaneQuery:
         Raises AggregatorError when there is no place for its scratch folder, and what Spark raises.
         """
         folder = ScratchFolder.make(lane.name)
-        trigger = lane_trigger(lane, settings.trigger, settings.limits)
+        trigger = settings.pace.trigger_of(lane)
         name = f"{lane.name}-{generation}"
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
         rows = reduce(
@@ -141,7 +140,7 @@ class LaneQuery:
             )
         elif trigger == "available-now":
             writer = writer.trigger(availableNow=True)
-        elif limited(lane, settings.limits):
+        elif settings.pace.limited(lane):
             writer = writer.trigger(processingTime=f"{LIMITED_BATCH_SECONDS} seconds")
         try:
             query = writer.start()
@@ -254,9 +253,9 @@ def _reader_options(reading: Reading, settings: LaneSettings, trigger: str) -> d
     if trigger == "realtime":
         return live_options(options, sum(settings.partitions.values()))
     most, alias = settings.max_offsets, reading.cluster
-    if alias in settings.limits:
+    if alias in settings.pace.limits:
         own, of_all = len(reading.positions), settings.partitions.get(alias, 0)
-        most = min(most, offsets_per_batch(settings.limits[alias], own, of_all))
+        most = min(most, offsets_per_batch(settings.pace.limits[alias], own, of_all))
     return {**BULK_OPTIONS, **options, "maxOffsetsPerTrigger": str(most)}
 
 

@@ -21,6 +21,7 @@ from aggregator.config.schema import Config
 from aggregator.engine.reader import open_reader
 from aggregator.engine.settings import lane_settings
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.plan.pace import Pace
 from aggregator.plan.verify import Scope
 from aggregator.plan.verify_hub import Accounted, Job, plan_jobs
 from aggregator.stream.lane import innermost
@@ -153,7 +154,7 @@ class _Comparison:
 
 
 def _settings(config: Config, request: Request, seen: Look, job: Job) -> JobSettings:
-    lanes = lane_settings(config, seen.plan, "available-now")
+    lanes = lane_settings(config, seen.plan, Pace("available-now"))
     polls = {"kafkaConsumer.pollTimeoutMs": POLL_MS}
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.engine.prepare import prepare
 from aggregator.errors import ConfigError
 from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -88,54 +84,6 @@ def test_a_number_of_lanes_splits_one_source(
         wait_until_topic_has(hub.bootstrap_servers, unique, 1000)
     where = {"eu": (source_a.bootstrap_servers, unique)}
     assert_copied(where, (hub.bootstrap_servers, unique), at_least=1000)
-
-
-def test_a_limited_source_is_read_in_small_batches_and_nobody_else_is(
-    source_a: EmbeddedCluster,
-    source_b: EmbeddedCluster,
-    hub: EmbeddedCluster,
-    tmp_path: Path,
-    unique: str,
-) -> None:
-    limit, records = 200, 1_200
-    clusters = {"eu": source_a, "us": source_b}
-    for cluster in clusters.values():
-        create_topic(cluster.bootstrap_servers, unique, partitions=3)
-        produce(cluster.bootstrap_servers, unique, words(records))
-    create_topic(hub.bootstrap_servers, unique, partitions=3)
-    config = make_config(
-        hub,
-        tmp_path,
-        {
-            "eu": source(source_a, unique, max_records_per_second=limit),
-            "us": source(source_b, unique),
-        },
-    )
-    assert prepare(config).plan.triggers == {"eu": "microbatch", "us": "realtime"}
-    with run_in_background(config) as running:
-        wait_until_topic_has(hub.bootstrap_servers, unique, 2 * records)
-        batches = running.wait_for(lambda: batches_of("eu", records), "its batches are told")
-    assert all(rows <= limit for _, rows in batches)
-    # Six batches, which begin at full seconds; only the first may be late.
-    begins = [began for began, _ in batches]
-    assert begins[-1] - begins[0] >= records / limit - 2
-    for first, last in zip(begins, begins[3:], strict=False):
-        assert last - first >= 1
-    where = {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=2 * records)
-
-
-def batches_of(lane: str, records: int) -> list[tuple[float, int]]:
-    """When each batch of a lane began, in seconds, and its records; [] until these are all told."""
-    streams = SparkSession.builder.getOrCreate().streams.active
-    (query,) = [it for it in streams if str(it.name).startswith(f"{lane}-")]
-    told = [json.loads(it.json) for it in query.recentProgress]
-    found = [
-        (datetime.fromisoformat(it["timestamp"]).timestamp(), int(it["numInputRows"]))
-        for it in told
-        if it["numInputRows"]
-    ]
-    return found if sum(rows for _, rows in found) == records else []
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,13 @@ def test_a_topic_that_cannot_be_described_is_skipped_and_named() -> None:
     assert "orders is selected but cannot be described" in result.warnings[0]
 
 
-def test_too_few_slots_refuse_the_plan() -> None:
+def test_too_few_slots_turn_real_time_mode_into_micro_batches_and_the_plan_says_so() -> None:
     result = plan(config(spark={"master": "local[8]"}), EU, US)
-    assert "8 task slots for 9 source partitions" in result.refusals[0]
-    assert not plan(config(spark={"master": "local[9]"}), EU, US).refusals
+    assert "8 task slots for 9 source partitions" in " ".join(result.warnings)
+    assert {lane["trigger"] for lane in result.to_dict()["lanes"]} == {"microbatch"}
+    enough = plan(config(spark={"master": "local[9]"}), EU, US)
+    assert {lane["trigger"] for lane in enough.to_dict()["lanes"]} == {"realtime"}
+    assert "task slots" not in " ".join(enough.warnings)
 
 
 def test_running_lanes_are_kept() -> None:

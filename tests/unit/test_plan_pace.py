@@ -2,31 +2,151 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
 from aggregator.model import Lane, Route, SourcePartition
-from aggregator.plan.pace import lane_trigger, offsets_per_batch, pace_warnings, partitions_of
+from aggregator.plan.pace import (
+    Pace,
+    is_held_back,
+    offsets_per_batch,
+    pace_warnings,
+    partitions_of,
+    plan_pace,
+    steady_sizes,
+    weighed,
+)
 
 EU, US = SourcePartition("eu", "t", 0), SourcePartition("us", "t", 0)
 OWN, SHARED = Lane("eu", (EU,)), Lane("shared-1", (EU, US))
 
 
+def config(
+    eu: dict[str, Any] | None = None,
+    us: dict[str, Any] | None = None,
+    stream: dict[str, Any] | None = None,
+) -> Config:
+    common = {"bootstrap_servers": "a:1", "topics": {"include": "t"}}
+    tree = {
+        "hub": {"bootstrap_servers": "h:1"},
+        "sources": {"eu": {**common, **(eu or {})}, "us": {**common, **(us or {})}},
+        "stream": stream or {},
+    }
+    return load_text(yaml.safe_dump(tree))
+
+
+def limits(made: Config, **arguments: Any) -> dict[str, int]:
+    return dict(plan_pace(made, "realtime", **arguments).limits)
+
+
 def test_only_a_lane_with_a_limited_source_leaves_real_time_mode() -> None:
-    assert lane_trigger(OWN, "realtime", {}) == "realtime"
-    assert lane_trigger(OWN, "realtime", {"us": 5}) == "realtime"
-    assert lane_trigger(OWN, "realtime", {"eu": 5}) == "microbatch"
-    assert lane_trigger(OWN, "available-now", {"eu": 5}) == "available-now"
+    assert Pace("realtime").trigger_of(OWN) == "realtime"
+    assert Pace("realtime", {"us": 5}).trigger_of(OWN) == "realtime"
+    assert Pace("realtime", {"eu": 5}).trigger_of(OWN) == "microbatch"
+    assert Pace("available-now", {"eu": 5}).trigger_of(OWN) == "available-now"
+
+
+def test_a_lane_is_only_concerned_by_its_own_sources() -> None:
+    both = Pace("realtime", {"eu": 5, "us": 6})
+    assert both.of(OWN) == Pace("microbatch", {"eu": 5})
+    assert both.of(OWN) == Pace("realtime", {"eu": 5, "us": 7}).of(OWN)
+    assert both.of(SHARED) != Pace("realtime", {"eu": 5, "us": 7}).of(SHARED)
+    assert Pace("realtime").of(OWN) != Pace("microbatch").of(OWN)
+
+
+def test_without_a_setting_there_is_no_limit() -> None:
+    assert limits(config()) == {}
+    assert limits(config(), behind={"eu"}) == {}
+
+
+def test_the_smallest_of_all_limits_holds() -> None:
+    eu = {"max_records_per_second": 500, "max_bytes_per_second": "100kB"}
+    assert limits(config(eu)) == {"eu": 100}
+    assert limits(config(eu), sizes={"eu": 100.0}) == {"eu": 500}
+    assert limits(config(eu), sizes={"eu": 1e9}) == {"eu": 1}
+    assert limits(config({**eu, "catch_up_records_per_second": 20})) == {"eu": 100}
+    assert limits(config({**eu, "catch_up_records_per_second": 20}), behind={"eu"}) == {"eu": 20}
+
+
+def test_what_all_may_read_is_shared_by_weight() -> None:
+    stream = {"max_records_per_second": 1000}
+    assert limits(config(stream=stream)) == {"eu": 500, "us": 500}
+    assert limits(config({"weight": 3}, stream=stream)) == {"eu": 750, "us": 250}
+    assert limits(config({"max_records_per_second": 9}, stream=stream)) == {"eu": 9, "us": 500}
+    in_bytes = {"max_bytes_per_second": "1MB"}
+    assert limits(config({"weight": 3}, stream=in_bytes), sizes={"eu": 100.0, "us": 50.0}) == {
+        "eu": 7_500,
+        "us": 5_000,
+    }
+
+
+@given(st.floats(0.001, 1000), st.floats(0.001, 1000), st.integers(2, 10**9), st.floats(1, 10**6))
+def test_shares_never_exceed_the_whole_but_by_the_one_record_that_each_may_read(
+    first: float, second: float, whole: int, size: float
+) -> None:
+    made = config(
+        {"weight": first},
+        {"weight": second},
+        {"max_records_per_second": whole, "max_bytes_per_second": whole},
+    )
+    found = limits(made, sizes={"eu": size, "us": size})
+    assert min(found.values()) >= 1
+    assert sum(found.values()) <= whole / size + 2
+
+
+def test_what_ends_by_itself_knows_no_limit_and_says_so() -> None:
+    made = config({"max_records_per_second": 5})
+    assert plan_pace(made, "available-now").limits == {}
+    (said,) = pace_warnings(made, [OWN], Pace("available-now"), {})
+    assert "eu (5 records/s): no limit is kept" in said
+    assert pace_warnings(config(), [OWN], Pace("available-now"), {}) == []
 
 
 def test_who_shares_a_lane_with_a_limited_source_is_told_so() -> None:
-    assert pace_warnings([OWN, SHARED], "realtime", {}) == []
-    assert pace_warnings([OWN], "realtime", {"eu": 5}) == []
-    (said,) = pace_warnings([OWN, SHARED], "realtime", {"eu": 5})
+    made, slow = config(), Pace("realtime", {"eu": 5})
+    assert pace_warnings(made, [OWN, SHARED], Pace("realtime"), {}) == []
+    assert pace_warnings(made, [OWN], slow, {}) == []
+    (said,) = pace_warnings(made, [OWN, SHARED], slow, {})
     assert "lane shared-1: us is read in batches of a second, as eu" in said
-    assert pace_warnings([SHARED], "microbatch", {"eu": 5}) == []
-    (said,) = pace_warnings([OWN], "available-now", {"eu": 5})
-    assert "not kept" in said
+    assert pace_warnings(made, [SHARED], Pace("microbatch", {"eu": 5}), {}) == []
+
+
+def test_a_size_that_is_not_known_is_told() -> None:
+    made = config({"max_bytes_per_second": "1MB"})
+    (said,) = pace_warnings(made, [], Pace("realtime"), {})
+    assert "eu: the size of its records is not known yet, 1000 bytes are assumed" in said
+    assert pace_warnings(made, [], Pace("realtime"), {"eu": 5.0}) == []
+
+
+def test_only_sources_with_a_limit_in_bytes_are_weighed() -> None:
+    assert weighed(config({"max_records_per_second": 5})) == []
+    assert weighed(config(us={"max_bytes_per_second": 5})) == ["us"]
+    assert weighed(config(stream={"max_bytes_per_second": 5})) == ["eu", "us"]
+
+
+def test_a_size_changes_only_when_it_differs_by_much() -> None:
+    assert steady_sizes({}, {"eu": 100.0}) == {"eu": 100.0}
+    assert steady_sizes({"eu": 100.0}, {"eu": 124.0, "us": 5.0}) == {"eu": 100.0, "us": 5.0}
+    assert steady_sizes({"eu": 100.0}, {"eu": 126.0}) == {"eu": 126.0}
+    assert steady_sizes({"eu": 100.0}, {}) == {"eu": 100.0}
+
+
+@pytest.mark.parametrize(
+    ("backlog", "held", "expected"),
+    [(1_000, False, False), (1_001, False, True), (501, True, True), (500, True, False)],
+)
+def test_who_is_behind_stays_so_until_half_of_that(
+    backlog: int, held: bool, expected: bool
+) -> None:
+    made = config({"catch_up_records_per_second": 100})
+    assert is_held_back(made, "eu", backlog, held=held) is expected
+    assert not is_held_back(made, "us", backlog, held=held)
 
 
 def test_partitions_are_counted_over_all_topics_of_a_source() -> None:

@@ -220,14 +220,13 @@ def test_a_batch_never_exceeds_what_any_hub_topic_takes() -> None:
     """A producer cannot split it: what is larger would be refused for ever (KAFKA-8350)."""
     cfg = config(sync_configs=False)
     result = plan(cfg, {"max_message_bytes": 20_000})
-    assert lane_settings(cfg, result, "realtime").sink_options["kafka.batch.size"] == "20000"
-    assert lane_settings(cfg, plan(cfg), "realtime").sink_options["kafka.batch.size"] == "131072"
+    assert lane_settings(cfg, result, result.pace).sink_options["kafka.batch.size"] == "20000"
+    assert lane_settings(cfg, plan(cfg), result.pace).sink_options["kafka.batch.size"] == "131072"
 
 
 def test_requests_have_room_for_what_a_source_takes() -> None:
-    options = lane_settings(
-        config(), plan(config(), max_message_bytes=100_000_000), "realtime"
-    ).sink_options
+    result = plan(config(), max_message_bytes=100_000_000)
+    options = lane_settings(config(), result, result.pace).sink_options
     assert int(options["kafka.max.request.size"]) >= 200_000_000
     assert int(options["kafka.buffer.memory"]) >= 400_000_000
 

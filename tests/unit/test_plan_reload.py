@@ -67,10 +67,15 @@ def test_only_a_new_connection_ends_the_lanes_of_a_source() -> None:
         "bootstrap_servers=b:1",
         "kafka.client.id=c",
         "consumer.fetch.min.bytes=2",
-        "max_records_per_second=5",
     ):
         found = plan_reload(config(), config(f"sources.us.{change}"))
         assert (found.changed, found.leaving(config())) == (("us",), frozenset({"us"}))
+
+
+def test_a_lane_is_compared_with_its_new_pace_and_need_not_leave() -> None:
+    for change in ("max_records_per_second=5", "weight=2", "catch_up_records_per_second=5"):
+        found = plan_reload(config(), config(f"sources.us.{change}"))
+        assert (found.changed, found.refused) == ((), ())
 
 
 def test_what_all_lanes_are_started_with_ends_all_of_them() -> None:
