@@ -25,6 +25,7 @@ from aggregator.engine.parts import Parts
 from aggregator.engine.prepare import Prepared, prepare
 from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.sources import SourcesWatch
+from aggregator.engine.warmup import rehearsed
 from aggregator.engine.writer import Writer
 from aggregator.errors import (
     EXIT_CLUSTER,
@@ -134,7 +135,8 @@ def _live(
         parts.observer.start()
         parts.sources.start()
         parts.lookout.start()
-        engine.supervise(until_done=until_done)
+        with rehearsed(board.config, look.plan, board.trigger, parts.spark, emit):
+            engine.supervise(until_done=until_done)
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
         raise
