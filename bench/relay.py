@@ -50,8 +50,9 @@ async def serve(port: int, target: int, delay: float) -> None:
             try:
                 await asyncio.gather(carry(reader, back, delay), carry(there, writer, delay))
             finally:
-                back.close()
-                writer.close()
+                for each in (back, writer):
+                    each.close()
+                    await each.wait_closed()
 
     server = await asyncio.start_server(connected, "127.0.0.1", port, limit=CHUNK)
     async with server:

@@ -135,7 +135,7 @@ def test_works_are_chosen_by_name_and_by_group_and_can_be_made_smaller() -> None
     assert [work.name for work in found] == ["copy-1k", "copy-100", "copy-json", "copy-far", "idle"]
     assert {work.records for work in found} == {10}
     assert {work.kind for work in chosen(["all"])} == set(Kind)
-    with pytest.raises(ValueError, match="'cpoy' is no work; there are all, copy, flow"):
+    with pytest.raises(ValueError, match="'cpoy' is no work; there are all, pairs, growth, copy"):
         chosen(["cpoy"])
 
 
@@ -165,6 +165,7 @@ def test_a_relay_delays_each_way_and_loses_nothing() -> None:
         async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(await reader.read())
             writer.close()
+            await writer.wait_closed()
 
         target = await asyncio.start_server(echo, "127.0.0.1", 0)
         (port,) = free_ports(1)
@@ -176,8 +177,11 @@ def test_a_relay_delays_each_way_and_loses_nothing() -> None:
         writer.write_eof()
         found = await reader.read()
         took = time.monotonic() - began
+        writer.close()
+        await writer.wait_closed()
         relay.cancel()
         target.close()
+        await asyncio.gather(relay, target.wait_closed(), return_exceptions=True)
         return found, took
 
     async def patiently(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
