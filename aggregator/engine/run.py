@@ -25,7 +25,6 @@ from aggregator.engine.parts import Parts
 from aggregator.engine.prepare import Prepared, prepare
 from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.sources import SourcesWatch
-from aggregator.engine.warmup import rehearsed
 from aggregator.engine.writer import Writer
 from aggregator.errors import (
     EXIT_CLUSTER,
@@ -135,8 +134,7 @@ def _live(
         parts.observer.start()
         parts.sources.start()
         parts.lookout.start()
-        with rehearsed(board.config, look.plan, board.trigger, parts.spark, emit):
-            engine.supervise(until_done=until_done)
+        engine.supervise(until_done=until_done)
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
         raise

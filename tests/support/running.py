@@ -38,7 +38,7 @@ def make_config(
         "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
         "topics": {"refresh_interval": "2s", **parts.pop("topics", {})},
-        "stream": {"checkpoint_interval": "2s", "rehearsal": 0, **parts.pop("stream", {})},
+        "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
         "checkpoint": {"path": str(state)},
         **parts,
     }
