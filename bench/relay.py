@@ -22,8 +22,10 @@ async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, dela
     line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(UNDERWAY // CHUNK)
 
     async def take() -> None:
-        while data := await reader.read(CHUNK):
-            await line.put((loop.time() + delay, data))
+        # Also when the connection is torn: the other side is to hear of it.
+        with contextlib.suppress(OSError):
+            while data := await reader.read(CHUNK):
+                await line.put((loop.time() + delay, data))
         await line.put((loop.time() + delay, b""))
 
     taking = asyncio.create_task(take())

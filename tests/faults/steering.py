@@ -44,14 +44,14 @@ def steer(world: World) -> None:
     _step(
         world,
         f"{TARGET} is started anew and refuses our login",
-        lambda: change_password(cluster, PASSWORD, "another"),
+        lambda: change_password(cluster, PASSWORD, "another", quietly=True),
         LOCKED_SECONDS,
     )
     back = time.monotonic()
     _step(
         world,
         f"{TARGET} is started anew and takes our login",
-        lambda: change_password(cluster, "another", PASSWORD),
+        lambda: change_password(cluster, "another", PASSWORD, quietly=True),
         LOCKED_SECONDS,
     )
     world.wait_for_records(back, f"{TARGET} takes our login", alias=TARGET)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from aggregator.embedded.cluster import EmbeddedCluster
@@ -18,10 +19,12 @@ CLIENT = {
 """For `kafka` of a source: logs in with the first password."""
 
 
-def change_password(cluster: EmbeddedCluster, before: str, after: str) -> None:
+def change_password(
+    cluster: EmbeddedCluster, before: str, after: str, *, quietly: bool = False
+) -> None:
     """Start the broker anew with another password for the user.
 
-    It has the lowest priority then: a cluster's start is not to take the cores from the others.
+    `quietly`: at the lowest priority, so that its start does not take the cores from the others.
     """
     (broker,) = cluster.brokers
     properties = broker.home / "server.properties"
@@ -30,7 +33,18 @@ def change_password(cluster: EmbeddedCluster, before: str, after: str) -> None:
     broker.kill()
     properties.write_text(text.replace(f'user_{USER}="{before}"', f'user_{USER}="{after}"'))
     broker.launch()
-    for thread in Path(f"/proc/{broker.pid}/task").iterdir():
-        # The threads to come inherit it.
-        os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST)
+    if quietly:
+        _lower(broker.pid)
     broker.wait_ready()
+
+
+def _lower(pid: int) -> None:
+    """Lower a process: its threads, whose children inherit it, and, where these count, its group.
+
+    A thread may end meanwhile, and a kernel have no groups.
+    """
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), LOWEST)
+    with suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(LOWEST), "utf-8")
