@@ -22,6 +22,8 @@ from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 
 RECORDS = 20
 """Records read of a partition: enough for a mean size, and cheap."""
+SIZED = 100
+"""Records read of a partition where a limit goes by their size."""
 PARTITIONS = 64
 """Partitions read of a source, those with the largest lag; the others take their topic's mean."""
 SAMPLE_SECONDS = 5.0
@@ -40,31 +42,41 @@ def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagRepo
 def mean_sizes(config: Config, logs: Mapping[SourcePartition, OffsetRange]) -> dict[str, float]:
     """Source -> mean bytes of its newest records; those without any, or an answer, are absent.
 
-    `logs` are the partitions to look at; of a source with many, some.
+    `logs` are the partitions to look at; of a source with many, those that hold the most. Each
+    counts as much as it holds.
     """
     groups: dict[str, dict[TopicPartition, int]] = {}
-    for sp, log in sorted(logs.items()):
+    for sp, log in sorted(logs.items(), key=lambda it: it[1].latest - it[1].earliest, reverse=True):
         wanted = groups.setdefault(sp.cluster, {})
         if log.earliest < log.latest and len(wanted) < PARTITIONS:
-            wanted[sp.topic_partition] = max(log.earliest, log.latest - RECORDS)
+            wanted[sp.topic_partition] = max(log.earliest, log.latest - SIZED)
 
     def ask(alias: str) -> Callable[[], dict[TopicPartition, Sample]]:
-        return lambda: sample_source(config.sources[alias], groups[alias], SAMPLE_SECONDS)
+        return lambda: sample_source(config.sources[alias], groups[alias], SAMPLE_SECONDS, SIZED)
 
     answers = ask_all({alias: ask(alias) for alias in groups}, SAMPLE_SECONDS + LATE_SECONDS)
     means = {}
     for alias, answer in answers.items():
         if not isinstance(answer, Exception):
-            sizes = [it.mean_bytes for it in answer.values() if it.mean_bytes is not None]
+            held = {tp: logs[SourcePartition(alias, *tp)] for tp in answer}
+            sizes = [
+                (it.mean_bytes, held[tp].latest - held[tp].earliest)
+                for tp, it in answer.items()
+                if it.mean_bytes is not None
+            ]
             if sizes:
-                means[alias] = sum(sizes) / len(sizes)
+                whole = sum(count for _, count in sizes)
+                means[alias] = sum(mean * count for mean, count in sizes) / whole
     return means
 
 
 def sample_source(
-    source: SourceConfig, positions: Mapping[TopicPartition, int], seconds: float
+    source: SourceConfig,
+    positions: Mapping[TopicPartition, int],
+    seconds: float,
+    records: int = RECORDS,
 ) -> dict[TopicPartition, Sample]:
-    """Read up to `RECORDS` of each partition from its position, for `seconds` at most.
+    """Read up to `records` of each partition from its position, for `seconds` at most.
 
     A partition of which nothing came is absent, unless its end was reached: then it is `empty`.
     Raises KafkaException when the source refuses.
@@ -84,16 +96,16 @@ def sample_source(
         end = time.monotonic() + seconds
         left = set(positions)
         while left and time.monotonic() < end:
-            for message in consumer.consume(RECORDS * 5, timeout=0.1):
+            for message in consumer.consume(records * 5, timeout=0.1):
                 tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     ended.add(tp)
                 elif error is not None:
                     raise KafkaException(error)
-                elif len(sizes[tp]) < RECORDS:
+                elif len(sizes[tp]) < records:
                     sizes[tp].append(size_of(message))
-            enough = {tp for tp in left if tp in ended or len(sizes[tp]) >= RECORDS}
+            enough = {tp for tp in left if tp in ended or len(sizes[tp]) >= records}
             if enough:
                 left -= enough
                 consumer.incremental_unassign(

@@ -31,7 +31,7 @@ Bytes = Annotated[
         {
             "anyOf": [
                 {"type": "integer"},
-                {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgG][iI]?)?[bB]?\s*$"},
+                {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*(([kKmMgG][iI]?)?[bB])?\s*$"},
             ]
         }
     ),

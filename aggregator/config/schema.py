@@ -91,9 +91,9 @@ class SourceConfig(ClusterConfig):
         description="at most so many while it is behind, in micro-batches, so that its history "
         "does not starve what is live; then as without",
     )
-    weight: float = Field(
-        default=1.0,
-        gt=0,
+    weight: int = Field(
+        default=1,
+        ge=1,
         le=1000,
         description="its share of stream.max_records_per_second and stream.max_bytes_per_second, "
         "beside the weights of the other sources",
@@ -135,13 +135,6 @@ class StreamConfig(Node):
     )
     max_bytes_per_second: Bytes | None = Field(
         default=None, ge=1, description="the same in bytes of keys, values and headers"
-    )
-    rehearsal: Seconds = Field(
-        default=60.0,
-        ge=0,
-        le=3600,
-        description="for so long after a start an empty query ends a batch each second, so that "
-        "Java has compiled what lanes do at the end of theirs (realtime); 0 = not at all",
     )
     max_offsets_per_trigger: int = Field(
         default=1_000_000, ge=1, description="offsets per source and micro-batch (not realtime)"

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from aggregator.config.keys import Shape, locate, nearest, node_at, suggest
 from aggregator.config.mask import hide_passwords, is_secret
-from aggregator.config.node import Seconds
+from aggregator.config.node import Bytes, Seconds
 from aggregator.config.values import UNITS
 from aggregator.errors import Problem
 
@@ -23,7 +23,7 @@ _EXAMPLES = {
     "topics": 'topics: {include: "orders|payments[.].*"}',
     "include": 'include: "orders|payments[.].*"',
 }
-_SECONDS = get_args(Seconds)[1]
+_SECONDS, _BYTES = get_args(Seconds)[1], get_args(Bytes)[1]
 _MANY_TO_SHOW = 60
 
 
@@ -139,6 +139,8 @@ def _words(annotation: Any, limits: list[Any]) -> str:
         return "a map of settings"
     if _SECONDS in limits:
         return f"a length of time{_bounds(limits, duration)}, such as 500ms, 10s or 5m"
+    if _BYTES in limits:
+        return f"a number of bytes{_bounds(limits, str)}, such as 500kB, 10MB or 8MiB"
     plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     return f"{plain.get(annotation, 'valid')}{_bounds(limits, str)}"
 

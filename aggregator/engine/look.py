@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.engine.identity import Identity
-from aggregator.engine.prepare import Prepared, merged, observe, offsets_by_time, plan_with
+from aggregator.engine.prepare import (
+    Prepared,
+    merged,
+    observe,
+    offsets_by_time,
+    plan_with,
+    record_sizes,
+)
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, SourcePartition
 from aggregator.plan.plan import Plan
@@ -147,7 +154,10 @@ class Lookout:
 
 def _look(config: Config, known: Mapping[str, ClusterFacts]) -> Look:
     found = discover(config)
-    plan = plan_with(config, merged(known, found), hub_facts(found), ())
+    whole, hub = merged(known, found), hub_facts(found)
+    plan = plan_with(config, whole, hub, ())
+    if sizes := record_sizes(config, plan):
+        plan = plan_with(config, whole, hub, (), sizes)
     began = time.monotonic()
     return Look(
         plan,

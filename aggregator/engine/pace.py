@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from aggregator.audit.document import SourceState
 from aggregator.config.schema import Config
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.model import Lane, Positions, SourcePartition
-from aggregator.plan.pace import Pace, is_held_back, pace_warnings, plan_pace, steady_sizes
+from aggregator.plan.pace import Pace, Sizes, is_held_back, pace_warnings, plan_pace
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import fitting_trigger, too_few_slots
 
@@ -22,7 +23,7 @@ class Paces:
         self._board = board
         self._emit = emit
         self._slots: int | None = None
-        self._sizes: Mapping[str, float] = {}
+        self._sizes = Sizes()
         self._behind: frozenset[str] = frozenset()
         self.now = Pace(trigger)
 
@@ -44,10 +45,10 @@ class Paces:
         if trigger != self._board.trigger:
             self._board.trigger = trigger
             if not first and self._slots is not None and trigger != self._asked:
-                master = self._config.spark.master
-                words = too_few_slots(master, self._slots, plan.slots.required)
-                self._emit(Event("warning", words))
-        self._sizes = steady_sizes(self._sizes, plan.sizes)
+                words = too_few_slots(self._config.spark.master, self._slots, plan.slots.required)
+                if words not in plan.warnings:
+                    self._emit(Event("warning", words))
+        self._sizes = self._sizes.sampled(plan.sizes)
         self._decide()
 
     def starting(
@@ -70,21 +71,41 @@ class Paces:
         self._hold_back(self._behind | late, backlogs)
 
     def follow(self, lanes: Collection[Lane]) -> bool:
-        """Compare how far the sources of the lanes that run are behind; True: a pace changes."""
+        """Compare how far the sources of the lanes that run are behind; True: a pace changes.
+
+        Positions of a real-time lane are told once in a batch, so a source that runs freely is
+        behind when it is said to be CATCHING_UP, which allows for that.
+        """
         before, lags = self.now, {}
-        reading = {alias for lane in lanes for alias in lane.clusters}
-        for alias in reading & self._config.sources.keys():
-            if self._config.sources[alias].catch_up_records_per_second is not None:
-                lag = self._board.lag(alias)
+        for alias in {alias for lane in lanes for alias in lane.clusters}:
+            source = self._config.sources.get(alias)
+            if source is not None and source.catch_up_records_per_second is not None:
+                lag = self._lag(alias, lanes)
                 if lag is not None:
                     lags[alias] = lag
-        held = {
+        late = {
             alias
             for alias, lag in lags.items()
-            if is_held_back(self._config, alias, lag, held=alias in self._behind)
+            if (alias in self._behind or self._catches_up(alias))
+            and is_held_back(self._config, alias, lag, held=alias in self._behind)
         }
-        self._hold_back((self._behind - lags.keys()) | held, lags)
+        self._hold_back((self._behind - lags.keys()) | late, lags)
         return self.now != before
+
+    def _lag(self, alias: str, lanes: Collection[Lane]) -> int | None:
+        """How far a source is behind; none before each of its lanes has ended a batch."""
+        board = self._board
+        for lane in lanes:
+            if alias in lane.clusters:
+                note, progress = board.lanes.get(lane.name), board.progress.get(lane.name)
+                fresh = note and progress and progress.generation == note.generation
+                if not fresh or any(sp not in board.log_ends for sp in lane.partitions):
+                    return None
+        return board.lag(alias)
+
+    def _catches_up(self, alias: str) -> bool:
+        note = self._board.sources.get(alias)
+        return note is not None and note.state is SourceState.CATCHING_UP
 
     def _hold_back(self, behind: Collection[str], lags: Mapping[str, int]) -> None:
         before, self._behind = self._behind, frozenset(behind)
@@ -98,7 +119,7 @@ class Paces:
         self._decide()
 
     def _decide(self) -> None:
-        self.now = plan_pace(self._config, self._board.trigger, self._sizes, self._behind)
+        self.now = plan_pace(self._config, self._board.trigger, self._sizes.used, self._behind)
 
     def _say(self, alias: str, words: str) -> None:
         self._emit(Event("source_pace", f"source {alias} {words}", {"source": alias}))

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 from aggregator.audit.sample import mean_sizes
@@ -54,19 +53,28 @@ def prepare(config: Config) -> Prepared:
         oldest_record_ms=oldest,
         now_ms=time.time_ns() // 1_000_000,
         cores=os.cpu_count(),
-        sizes=draft.sizes,
+        sizes=record_sizes(config, draft),
     )
     return Prepared(found, plan)
 
 
-def plan_with(config: Config, found: Discovery, hub: ClusterFacts, current: Sequence[Lane]) -> Plan:
+def plan_with(
+    config: Config,
+    found: Discovery,
+    hub: ClusterFacts,
+    current: Sequence[Lane],
+    sizes: Mapping[str, float] | None = None,
+) -> Plan:
     """The plan for clusters as found, keeping the lanes that run; without a look at history."""
-    plan = partial(make_plan, config, found, hub, current_lanes=current, cores=os.cpu_count())
-    draft = plan()
-    if aliases := weighed(config):
-        routes = [route for route in draft.routes if route.cluster in aliases]
-        return plan(sizes=mean_sizes(config, observe(config, draft, routes).offsets))
-    return draft
+    cores = os.cpu_count()
+    return make_plan(config, found, hub, current_lanes=current, cores=cores, sizes=sizes)
+
+
+def record_sizes(config: Config, plan: Plan) -> dict[str, float]:
+    """Mean bytes of the records of each source with a limit in bytes, as far as it tells them."""
+    aliases = weighed(config)
+    routes = [route for route in plan.routes if route.cluster in aliases]
+    return mean_sizes(config, observe(config, plan, routes).offsets) if routes else {}
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:

@@ -18,6 +18,8 @@ ASSUMED_BYTES = 1_000.0
 """The size of a record of a source of which none could be read yet."""
 STEADY = 0.25
 """A mean size that differs by less is taken for the same: a new limit restarts a lane."""
+NEW_SHARE = 0.2
+"""What a new sample counts in the running mean: some records are not all of them."""
 BEHIND_SECONDS, CAUGHT_UP_SECONDS = 10, 5
 """At its limit for catching up: who needs longer than the first is behind, until the second."""
 
@@ -92,14 +94,25 @@ def weighed(config: Config) -> list[str]:
     ]
 
 
-def steady_sizes(before: Mapping[str, float], found: Mapping[str, float]) -> dict[str, float]:
-    """The mean sizes to go by: those from before, but for new ones that differ by much."""
-    kept = {
-        alias: size
-        for alias, size in before.items()
-        if abs(found.get(alias, size) - size) <= STEADY * size
-    }
-    return {**before, **found, **kept}
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Mean bytes of a source's records: the running means, and those that are gone by."""
+
+    running: Mapping[str, float] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+
+    def sampled(self, found: Mapping[str, float]) -> Sizes:
+        """After one more sample: what is gone by changes when the running mean has left it."""
+        running = dict(self.running)
+        for alias, size in found.items():
+            before = running.get(alias, size)
+            running[alias] = before + NEW_SHARE * (size - before)
+        kept = {
+            alias: size
+            for alias, size in self.used.items()
+            if abs(running[alias] - size) <= STEADY * size
+        }
+        return Sizes(running, {**running, **kept})
 
 
 def is_held_back(config: Config, alias: str, backlog: int, *, held: bool) -> bool:
@@ -134,7 +147,7 @@ def pace_warnings(
 ) -> list[str]:
     """What is worth saying: sources that wait with a limited one, and a limit that is not kept."""
     if pace.trigger == "available-now":
-        limited = plan_pace(config, "microbatch").limits
+        limited = plan_pace(config, "microbatch", sizes, behind=config.sources).limits
         return [f"{_settings(limited)}: no limit is kept with available-now"] if limited else []
     said = [
         f"{alias}: the size of its records is not known yet, {ASSUMED_BYTES:.0f} bytes are assumed "

@@ -89,12 +89,14 @@ def too_few_slots(master: str, slots: int, partitions: int) -> str:
     """Why micro-batches are used, and what to do about it."""
     return (
         f"spark.master = {master} gives {slots} task slots for {partitions} source partitions; in "
-        "real-time mode the surplus would read nothing, so all is read in micro-batches, whose "
-        f"records arrive seconds later: {_fix(master, partitions)}"
+        "real-time mode the surplus would read nothing, so micro-batches are used in its place, "
+        f"whose records arrive seconds later: {_fix(master, partitions)}"
     )
 
 
 def _fix(master: str, partitions: int) -> str:
+    if master == "auto":
+        return "restart, to get a session with more"
     micro = "or say so with stream.trigger: microbatch"
     if master.startswith("local-cluster"):
         return f"raise its cores to {partitions} slots in all (slots are threads), {micro}"

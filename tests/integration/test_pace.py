@@ -12,12 +12,12 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.engine.prepare import prepare
 from support.reading import wait_until_topic_has
-from support.running import make_config, run_in_background, source
+from support.running import Run, make_config, run_in_background, source
 from support.verdict import assert_copied
 
 RECORDS = [NewRecord(b"%096d" % at, b"%04d" % at) for at in range(1_200)]
 BYTES = 100
-"""Of each, key and value."""
+"""Of each record, key and value."""
 
 
 def test_a_limited_source_is_read_in_small_batches_and_nobody_else_is(
@@ -106,22 +106,46 @@ def test_history_is_read_at_its_own_limit_and_what_is_live_without(
     produce(source_a.bootstrap_servers, unique, RECORDS)
     history = source(source_a, unique, catch_up_records_per_second=100)
     sources = {"eu": history, "us": source(source_b, unique)}
+
+    def paces() -> list[str]:
+        return [event.message for event in running.events if event.kind == "source_pace"]
+
     with run_in_background(make_config(hub, tmp_path, sources)) as running:
         # What is live arrives while there is history.
         produce(source_b.bootstrap_servers, unique, RECORDS[:10])
         wait_until_topic_has(hub.bootstrap_servers, unique, 10)
-        told = running.wait_for(
-            lambda: [it.message for it in running.events if it.kind == "source_pace"][1:],
-            "the history is read",
-        )
-        assert told == ["source eu has caught up"]
-        # Now more than its limit would let through in time.
-        produce(source_a.bootstrap_servers, unique, RECORDS[:900])
-        wait_until_topic_has(hub.bootstrap_servers, unique, 10 + len(RECORDS) + 900)
-        generations = {lane.name: lane.generation for lane in running.status.lanes}
-    assert generations["eu"] > generations["us"]
+        assert not is_real_time("eu")
+        running.wait_for(lambda: len(paces()) == 2, "the history is read")
+        assert paces() == [
+            "source eu is 1,200 records behind: it catches up at 100 a second",
+            "source eu has caught up",
+        ]
+        running.wait_for(lambda: is_real_time("eu"), "its lane runs freely")
+        # Far more than the limit, and told at once: what is live is no backlog.
+        for _ in range(3):
+            produce(source_a.bootstrap_servers, unique, RECORDS)
+        expected = 10 + 4 * len(RECORDS)
+        wait_until_topic_has(hub.bootstrap_servers, unique, expected)
+        wait_until_positions(running, expected)
+        assert is_real_time("eu") and is_real_time("us")
+        assert len(paces()) == 2
     where = {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=10 + len(RECORDS) + 900)
+    assert_copied(where, (hub.bootstrap_servers, unique), at_least=expected)
+
+
+def wait_until_positions(running: Run, records: int) -> None:
+    """Until batches have ended and told all of it."""
+    running.wait_for(
+        lambda: sum(it.position or 0 for it in running.status.partitions) == records,
+        "the positions are told",
+    )
+
+
+def is_real_time(lane: str) -> bool:
+    """Whether the query of a lane is in real-time mode; False while it does not run."""
+    streams = SparkSession.builder.getOrCreate().streams.active
+    found = [it for it in streams if str(it.name).startswith(f"{lane}-")]
+    return any("RealTime" in it._jsq.streamingQuery().trigger().toString() for it in found)
 
 
 def test_with_fewer_slots_than_partitions_all_is_read_in_micro_batches(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.config.values import parse_duration, parse_listen, patterns
+from aggregator.config.values import parse_duration, parse_listen, parse_size, patterns
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,25 @@ def test_listen() -> None:
     for wrong in ("8083", ":8083", "a:b", "a:70000"):
         with pytest.raises(ValueError, match="host:port"):
             parse_listen(wrong)
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        (5, 5),
+        ("5", 5),
+        ("500kB", 500_000),
+        ("10 MB", 10_000_000),
+        ("1.5GB", 1_500_000_000),
+        ("8MiB", 8 * 2**20),
+        ("64kib", 64 * 2**10),
+    ],
+)
+def test_sizes(value: object, size: int) -> None:
+    assert parse_size(value) == size
+
+
+@pytest.mark.parametrize("value", [None, True, "", "10k", "10Ki", "ten", "-5", "5 bytes", [5]])
+def test_what_is_no_size_is_told_how_to_write_one(value: object) -> None:
+    with pytest.raises(ValueError, match="bytes"):
+        parse_size(value)

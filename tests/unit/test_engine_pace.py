@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from aggregator.audit.document import LaneState, SourceState
 from aggregator.config.schema import Config
-from aggregator.engine.board import Board
+from aggregator.engine.board import Board, LaneNote, LaneProgress
 from aggregator.engine.events import Event
 from aggregator.engine.pace import Paces
 from aggregator.model import ClusterFacts, Lane, Positions, SourcePartition
@@ -40,9 +41,20 @@ class Scene:
         self.told: list[Event] = []
         self.board = Board(config(limit), trigger)
         self.paces = Paces(config(limit), trigger, self.board, self.told.append)
+        self.runs()
 
-    def lags(self, eu: int) -> bool:
+    def runs(self, generation: int = 1, told: int = 1) -> None:
+        """Lane eu runs in a generation; batches of another may be told."""
+        self.board.lanes["eu"] = LaneNote(LaneState.RUNNING, generation, (EU,))
+        self.board.lanes["us"] = LaneNote(LaneState.RUNNING, 1, (US,))
+        self.board.progress = {
+            "eu": LaneProgress(generation=told),
+            "us": LaneProgress(generation=1),
+        }
+
+    def lags(self, eu: int, state: SourceState = SourceState.CATCHING_UP) -> bool:
         self.board.positions, self.board.log_ends = {EU: 0, US: 0}, {EU: eu, US: 10**9}
+        self.board.source("eu", state)
         return self.paces.follow(LANES)
 
     def words(self) -> list[str]:
@@ -72,6 +84,24 @@ def test_a_source_that_falls_behind_while_it_runs_is_held_back_too() -> None:
     scene.paces.starting({EU}, Positions({EU: 0}), {EU: 600})
     assert scene.paces.now.limits == {"eu": 100}
     assert len(scene.told) == 1
+
+
+def test_positions_that_are_told_once_in_a_batch_are_no_backlog() -> None:
+    scene = Scene()
+    assert not scene.lags(10**6, SourceState.RUNNING)
+    assert scene.paces.now.limits == {}
+
+
+def test_a_lag_counts_when_the_lane_that_runs_now_has_told_a_batch_and_all_ends_are_known() -> None:
+    scene = Scene()
+    scene.paces.starting({EU}, Positions({EU: 0}), {EU: 5_000})
+    scene.runs(generation=2, told=1)
+    assert not scene.lags(0)
+    scene.runs(generation=2, told=2)
+    scene.board.positions, scene.board.log_ends = {EU: 0}, {}
+    assert not scene.paces.follow(LANES)
+    assert scene.lags(0)
+    assert scene.paces.now.limits == {}
 
 
 def test_without_the_setting_nothing_changes() -> None:

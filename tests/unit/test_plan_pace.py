@@ -13,13 +13,14 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.model import Lane, Route, SourcePartition
 from aggregator.plan.pace import (
+    STEADY,
     Pace,
+    Sizes,
     is_held_back,
     offsets_per_batch,
     pace_warnings,
     partitions_of,
     plan_pace,
-    steady_sizes,
     weighed,
 )
 
@@ -86,9 +87,9 @@ def test_what_all_may_read_is_shared_by_weight() -> None:
     }
 
 
-@given(st.floats(0.001, 1000), st.floats(0.001, 1000), st.integers(2, 10**9), st.floats(1, 10**6))
+@given(st.integers(1, 1000), st.integers(1, 1000), st.integers(2, 10**9), st.floats(1, 10**6))
 def test_shares_never_exceed_the_whole_but_by_the_one_record_that_each_may_read(
-    first: float, second: float, whole: int, size: float
+    first: int, second: int, whole: int, size: float
 ) -> None:
     made = config(
         {"weight": first},
@@ -106,6 +107,8 @@ def test_what_ends_by_itself_knows_no_limit_and_says_so() -> None:
     (said,) = pace_warnings(made, [OWN], Pace("available-now"), {})
     assert "eu (5 records/s): no limit is kept" in said
     assert pace_warnings(config(), [OWN], Pace("available-now"), {}) == []
+    behind = config({"catch_up_records_per_second": 7})
+    assert "eu (7 records/s)" in pace_warnings(behind, [OWN], Pace("available-now"), {})[0]
 
 
 def test_who_shares_a_lane_with_a_limited_source_is_told_so() -> None:
@@ -130,11 +133,22 @@ def test_only_sources_with_a_limit_in_bytes_are_weighed() -> None:
     assert weighed(config(stream={"max_bytes_per_second": 5})) == ["eu", "us"]
 
 
-def test_a_size_changes_only_when_it_differs_by_much() -> None:
-    assert steady_sizes({}, {"eu": 100.0}) == {"eu": 100.0}
-    assert steady_sizes({"eu": 100.0}, {"eu": 124.0, "us": 5.0}) == {"eu": 100.0, "us": 5.0}
-    assert steady_sizes({"eu": 100.0}, {"eu": 126.0}) == {"eu": 126.0}
-    assert steady_sizes({"eu": 100.0}, {}) == {"eu": 100.0}
+def test_a_size_is_a_running_mean_and_one_odd_sample_changes_no_limit() -> None:
+    sizes = Sizes().sampled({"eu": 100.0})
+    assert sizes.used == {"eu": 100.0}
+    odd = sizes.sampled({"eu": 200.0, "us": 5.0})
+    assert (odd.running["eu"], odd.used) == (120.0, {"eu": 100.0, "us": 5.0})
+    assert odd.sampled({}) == odd
+    again = odd.sampled({"eu": 200.0})
+    assert again.used["eu"] == again.running["eu"] == pytest.approx(136.0)
+
+
+@given(st.lists(st.floats(50.0, 150.0), max_size=50))
+def test_what_is_gone_by_is_never_far_from_the_running_mean(samples: list[float]) -> None:
+    sizes = Sizes()
+    for sample in samples:
+        sizes = sizes.sampled({"eu": sample})
+        assert abs(sizes.running["eu"] - sizes.used["eu"]) <= STEADY * sizes.used["eu"]
 
 
 @pytest.mark.parametrize(
