@@ -20,7 +20,7 @@ from aggregator.embedded.waiting import wait_until
 # Each test starts three brokers and an aggregator of its own.
 pytestmark = pytest.mark.timeout(900)
 
-START_SECONDS = 240.0
+START_SECONDS = 360.0
 
 
 class Running:
