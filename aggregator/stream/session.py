@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError
-from aggregator.stream.classes import archive_options
 from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
+from aggregator.stream.java import DRIVER, EXECUTOR, driver_options, executor_options
 from aggregator.stream.producers import CACHE_SETTINGS
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -31,8 +31,6 @@ ENFORCED = {
 FILE_MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
-
-RECORDER = "StartFlightRecording"
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -65,27 +63,19 @@ def session_conf(config: Config, master: str, driver: Driver, partitions: int) -
     `master` is a master URL (never `auto`), `partitions` how many source partitions are expected:
     idle consumers beyond the cache's capacity would be closed and opened at every batch.
     """
-    log4j = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
-    extra = config.spark.conf.get("spark.driver.extraJavaOptions", "")
+    conf = config.spark.conf
     return {
         **DEFAULTS,
         "spark.kafka.consumer.cache.capacity": str(max(256, 2 * partitions)),
-        **config.spark.conf,
+        **conf,
         **ENFORCED,
         "spark.app.name": f"aggregator-{config.name}",
         "spark.master": master,
-        "spark.jars": ",".join(
-            filter(None, [*map(str, driver.jars), config.spark.conf.get("spark.jars")])
-        ),
+        "spark.jars": ",".join(filter(None, [*map(str, driver.jars), conf.get("spark.jars")])),
         # As well: the class loader of `spark.jars` has no part in the archive.
         CLASS_PATH: os.pathsep.join(map(str, driver.class_path)),
-        # Java 17 ends itself when it is to record a flight and starts from such an archive.
-        "spark.driver.extraJavaOptions": " ".join(
-            filter(
-                None,
-                [log4j, "" if RECORDER in extra else archive_options(driver.archive), extra],
-            )
-        ),
+        DRIVER: driver_options(LOG4J_FILE.as_uri(), driver.archive, conf.get(DRIVER, "")),
+        EXECUTOR: executor_options(conf.get(EXECUTOR, "")),
     }
 
 

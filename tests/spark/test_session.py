@@ -60,6 +60,21 @@ def test_a_flight_recording_starts_without_the_archive() -> None:
     assert "SharedArchiveFile" not in options["spark.driver.extraJavaOptions"]
 
 
+@pytest.mark.parametrize("where", ["driver", "executor"])
+def test_a_collector_of_the_user_is_the_only_one(where: str) -> None:
+    # Java refuses to start with two.
+    name = f"spark.{where}.extraJavaOptions"
+    driver = Driver(Path("/java"), (), (), None)
+    ours = session_conf(plain_config(), "local[9]", driver, 9)[name]
+    mine = session_conf(with_conf(**{name: "-Xmn1g -XX:+UseG1GC"}), "local[9]", driver, 9)[name]
+    assert "-XX:+UseParallelGC" in ours
+    assert "ParallelGC" not in mine
+    assert mine.endswith("-Xmn1g -XX:+UseG1GC")
+    # The last of two counts: a user's compiler settings win.
+    assert "-XX:Tier4InvocationThreshold=" in ours
+    assert "-XX:Tier4InvocationThreshold=" in mine
+
+
 def test_the_interceptor_is_compiled_once(tmp_path: Path) -> None:
     clients = next(path for path in jars("spark") if path.name.startswith("kafka-clients-"))
     first = interceptor_jar(tmp_path, clients, java_command())
