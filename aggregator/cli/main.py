@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from collections.abc import Sequence
@@ -100,7 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     All that is to be closed is closed by then. What is left are threads that nobody waits for, in
     calls of the Kafka and Delta libraries to a cluster that hangs, say: Python's own way out stops
     them wherever they are, and that has ended runs that were done with a segmentation fault.
+    Should one come all the same, each thread's Python stack is on stderr.
     """
+    # There may be no stderr.
+    with suppress(OSError, RuntimeError, ValueError):
+        faulthandler.enable()
     try:
         app(None if arguments is None else list(arguments))
     except SystemExit as end:

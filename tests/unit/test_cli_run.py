@@ -108,6 +108,18 @@ def test_a_command_that_is_done_is_not_ended_otherwise_on_pythons_way_out(
     assert (done.stdout if code == 0 else done.stderr).strip()
 
 
+def test_a_fault_in_a_library_shows_what_each_thread_did() -> None:
+    program = (
+        "import os, signal, aggregator.cli.main as entry; "
+        "entry.app = lambda _: os.kill(os.getpid(), signal.SIGSEGV); entry.main()"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in done.stderr
+    assert " in main" in done.stderr
+
+
 def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     programs: list[subprocess.Popen[str]],
 ) -> None:
