@@ -36,8 +36,8 @@ def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
 def _warm_up(bed: Bed, tell: Tell) -> None:
     """Copy once without counting it.
 
-    The first run after the records were written is slower, by a quarter or more: the brokers have
-    served nobody yet, and gigabytes are on their way to the disk.
+    The first run after the records were written was slower by a quarter, both times that the same
+    settings ran twice: brokers that have served nobody yet, and gigabytes on their way to the disk.
     """
     tell(f"{bed.work.name}: {LOOP}, not counted, to warm the brokers up")
     _run(bed, TOOLS[LOOP], 0, tell)
