@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
+from aggregator.embedded.settings import HERE, Hosts
 from aggregator.embedded.topics import create_topic, delete_topic
+from aggregator.embedded.waiting import wait_until
 from aggregator.errors import AggregatorError
 from bench.load import Values, preload
 from bench.tools import BROKER_CONFIG, BROKER_JAVA, Job, Tool
@@ -22,6 +24,9 @@ from bench.works import Kind, Work
 HUB = "hub"
 POLL_SECONDS = 0.1
 START_SECONDS = 180.0
+LINE_SECONDS = 30.0
+FAR = Hosts("10.213.77.1", "10.213.77.2")
+"""Both ends of a long line, in a private network that this machine has no other device for."""
 STALL_SECONDS = 120.0
 """So long without one more record in the hub, after the first: the run has failed."""
 
@@ -45,13 +50,12 @@ class Bed:
         self.work = work
         self.values = Values(work.size, work.values)
         self._tell = tell
-        self._far = free_ports(1)[0] if work.delay_ms else None
         self._clusters = {
             name: EmbeddedCluster(
                 name,
                 java_options=BROKER_JAVA,
                 config=BROKER_CONFIG,
-                told=self._far if name == work.aliases[0] else None,
+                hosts=FAR if work.delay_ms and name == work.aliases[0] else HERE,
             )
             for name in (*work.aliases, HUB)
         }
@@ -61,11 +65,11 @@ class Bed:
     def __enter__(self) -> Bed:
         self._tell(f"starting {self.work.sources} sources and a hub")
         try:
+            if self.work.delay_ms:
+                self._draw_line()
             for cluster in self._clusters.values():
                 self._exit.callback(cluster.stop)
             start_clusters(list(self._clusters.values()))
-            if self._far is not None:
-                self._relay(self._far)
             if self.work.kind is Kind.COPY:
                 self._preload()
         except BaseException:
@@ -95,15 +99,23 @@ class Bed:
             undo.callback(shutil.rmtree, folder, ignore_errors=True)
             yield Job(f"run{self._number}", topic, servers, hub, folder, self.work)
 
-    def _relay(self, port: int) -> None:
-        """Put the first source at the end of a long line."""
+    def _draw_line(self) -> None:
+        """A long line, for the first source to listen at its end. RunFailedError if refused."""
         folder = Path(tempfile.mkdtemp(prefix="aggregator-bench-"))
         self._exit.callback(shutil.rmtree, folder, ignore_errors=True)
-        (broker,) = self._clusters[self.work.aliases[0]].brokers
-        asked = (port, broker.ports.client, self.work.delay_ms)
-        command = [sys.executable, "-m", "bench.relay", *map(str, asked)]
-        relay = GuardedProcess(command, folder / "relay.log", remove=folder)
-        self._exit.callback(relay.kill)
+        command = [sys.executable, "-m", "bench.line", FAR.own, str(self.work.delay_ms)]
+        line = GuardedProcess(command, folder / "line.log", remove=folder)
+        self._exit.callback(line.kill)
+
+        def drawn() -> bool:
+            if not line.alive:
+                raise RunFailedError(line.log_tail(1))
+            with socket.socket() as probe, suppress(OSError):
+                probe.bind((FAR.own, 0))
+                return True
+            return False
+
+        wait_until(drawn, seconds=LINE_SECONDS, what="the long line is there")
 
     def _preload(self) -> None:
         self._tell(f"writing {self.work.records:,} records into each source")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -24,13 +25,25 @@ def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
     """All rounds of all works, one run after the other; failed runs as well."""
     for work in works:
         tell(f"{work.name}: {work.says}")
-        with Bed(work, tell) as bed:
+        with ExitStack() as opened:
+            try:
+                bed = opened.enter_context(Bed(work, tell))
+            except AggregatorError as error:
+                yield from _without_bed(work, _first_line(error), tell)
+                continue
             if work.kind is Kind.COPY:
                 _warm_up(bed, tell)
             for number in range(1, work.rounds + 1):
                 for name in work.tools if number % 2 else work.tools[::-1]:
                     tell(f"{work.name}, round {number} of {work.rounds}: {name}")
                     yield _run(bed, TOOLS[name], number, tell)
+
+
+def _without_bed(work: Work, failure: str, tell: Tell) -> Iterator[Run]:
+    """A failed run of each tool, when there are no clusters to run on; other works go on."""
+    tell(f"FAILED: {failure}")
+    for name in work.tools:
+        yield Run(work.name, name, 1, round(os.getloadavg()[0], 1), failure=failure)
 
 
 def _warm_up(bed: Bed, tell: Tell) -> None:
@@ -50,7 +63,7 @@ def _run(bed: Bed, tool: Tool, number: int, tell: Tell) -> Run:
         try:
             outcome = _measured(tool, job, bed.values, tell)
         except (AggregatorError, KafkaException, ValueError) as error:
-            failure = (str(error).splitlines() or ["no reason"])[0]
+            failure = _first_line(error)
             tell(f"FAILED: {failure}; the end of the tool's log:\n{_tail(job.folder / 'tool.log')}")
             return Run(name, tool.name, number, busy, failure=failure)
     return Run(
@@ -75,6 +88,10 @@ def _measured(tool: Tool, job: Job, values: Values, tell: Tell) -> Outcome:
             return idle(tool, job, values, tell)
         case Kind.KILL:
             return kill(tool, job, values, tell)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or ["no reason"])[0]
 
 
 def _tail(log: Path) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aggregator.embedded.processes import GuardedProcess, log_tail
 from aggregator.embedded.settings import (
+    LOOPBACK,
     NodePorts,
 )
 from aggregator.embedded.topics import alive_nodes
@@ -26,8 +27,16 @@ class PortTakenError(ClusterError):
 class Broker:
     """One broker of a cluster: one java process, with a folder and ports that stay the same."""
 
-    def __init__(self, node: int, home: Path, ports: NodePorts, command: Sequence[str]) -> None:
+    def __init__(
+        self,
+        node: int,
+        home: Path,
+        ports: NodePorts,
+        command: Sequence[str],
+        host: str = LOOPBACK,
+    ) -> None:
         self.node = node
+        self._host = host
         self.home = home
         self.ports = ports
         self._command = command
@@ -37,7 +46,7 @@ class Broker:
     @property
     def address(self) -> str:
         """host:port for clients."""
-        return f"127.0.0.1:{self.ports.told or self.ports.client}"
+        return f"{self._host}:{self.ports.client}"
 
     @property
     def pid(self) -> int:
@@ -72,7 +81,7 @@ class Broker:
                 raise error(f"broker {self.node} ended with {self._exit_code}; its log:\n{tail}")
             if not _accepts(self.ports.internal) or not _accepts(self.ports.client):
                 return False
-            nodes = alive_nodes(f"127.0.0.1:{self.ports.internal}")
+            nodes = alive_nodes(f"{LOOPBACK}:{self.ports.internal}")
             return self.node in nodes and len(nodes) >= brokers
 
         wait_until(
@@ -118,7 +127,7 @@ class Broker:
 
 def _accepts(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1):
+        with socket.create_connection((LOOPBACK, port), timeout=1):
             return True
     except OSError:
         return False

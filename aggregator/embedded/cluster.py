@@ -8,14 +8,16 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
 from aggregator.embedded.broker import Broker, PortTakenError
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.settings import (
+    HERE,
     LOG4J,
+    LOOPBACK,
+    Hosts,
     NodePorts,
     Security,
     new_cluster_id,
@@ -43,8 +45,8 @@ class EmbeddedCluster:
     A context manager: `with EmbeddedCluster("eu") as eu: ... eu.bootstrap_servers`. `config` holds
     broker settings that win over ours. `folder` keeps the data for a next start; without one a
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
-    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. Clients of
-    a cluster of one broker are told to use the port `told`, when that is given.
+    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `hosts` are
+    other addresses than loopback for its clients.
     """
 
     def __init__(
@@ -58,7 +60,7 @@ class EmbeddedCluster:
         super_users: Sequence[str] = (),
         acls: bool = False,
         java_options: Sequence[str] = JAVA_OPTIONS,
-        told: int | None = None,
+        hosts: Hosts = HERE,
     ) -> None:
         self.name = name
         self.size = brokers
@@ -67,19 +69,19 @@ class EmbeddedCluster:
         self._config = dict(config or {})
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls)
         self._java_options = tuple(java_options)
-        self._told = told
+        self._hosts = hosts
         self._keep = folder
         self._folder: Path | None = None
 
     @property
     def bootstrap_servers(self) -> str:
-        """Where clients connect: 127.0.0.1:port, comma-separated."""
+        """Where clients connect: host:port, comma-separated."""
         return ",".join(broker.address for broker in self.brokers)
 
     @property
     def admin_servers(self) -> str:
         """The brokers' own listener: no login, and all rights. For setting up, not for the test."""
-        return ",".join(f"127.0.0.1:{broker.ports.internal}" for broker in self.brokers)
+        return ",".join(f"{LOOPBACK}:{broker.ports.internal}" for broker in self.brokers)
 
     def client_config(self, user: str | None = None) -> dict[str, str]:
         """Settings for a librdkafka client; with `user`, those that log it in by SASL/PLAIN."""
@@ -158,7 +160,7 @@ class EmbeddedCluster:
     def _start(self) -> None:
         folder = self._keep or Path(tempfile.mkdtemp(prefix=f"kafka-{self.name}-"))
         self._folder = folder
-        ports = [replace(NodePorts(*free_ports(3)), told=self._told) for _ in range(self.size)]
+        ports = [NodePorts(*free_ports(3)) for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
         self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
         java = self._java()
@@ -166,14 +168,19 @@ class EmbeddedCluster:
         for node, home in enumerate(homes, 1):
             home.mkdir(parents=True, exist_ok=True)
             settings = server_settings(
-                node, ports, str(home / "data"), security=self._security, overrides=self._config
+                node,
+                ports,
+                str(home / "data"),
+                security=self._security,
+                overrides=self._config,
+                hosts=self._hosts,
             )
             properties = home / "server.properties"
             properties.write_text(render_properties(settings), "utf-8")
             (home / "log4j2.properties").write_text(LOG4J, "utf-8")
             log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
             command = [*java, log4j, "kafka.Kafka", str(properties)]
-            brokers.append(Broker(node, home, ports[node - 1], command))
+            brokers.append(Broker(node, home, ports[node - 1], command, self._hosts.told))
         self._format([home for home in homes if not _stored_cluster_id(home)])
         self.brokers = tuple(brokers)
         remove = folder if self._keep is None else None

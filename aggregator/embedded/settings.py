@@ -17,6 +17,8 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d{HH:mm:ss.SSS} %p %m (%c{1})%n
 """
 
+LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True)
 class Security:
@@ -33,15 +35,22 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """The loopback ports of one node: for clients, for the other brokers, for the controllers.
-
-    `told` is the port that clients are told to use where it is another one, which leads there.
-    """
+    """The loopback ports of one node: for clients, for the other brokers, for the controllers."""
 
     client: int
     internal: int
     controller: int
-    told: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """Where brokers wait for clients, and what clients are told: an address that leads there."""
+
+    own: str = LOOPBACK
+    told: str = LOOPBACK
+
+
+HERE = Hosts()
 
 
 def new_cluster_id() -> str:
@@ -65,6 +74,7 @@ def server_settings(
     *,
     security: Security,
     overrides: Mapping[str, str],
+    hosts: Hosts = HERE,
 ) -> dict[str, str]:
     """The settings of node number `node` (from 1) of a cluster with these ports.
 
@@ -73,23 +83,19 @@ def server_settings(
     """
     own = ports[node - 1]
     copies = str(min(3, len(ports)))
-    host = "127.0.0.1"
-    listeners = {"CLIENT": own.client, "INTERNAL": own.internal}
-    told = {**listeners, "CLIENT": own.told or own.client}
+    internal = f"INTERNAL://{LOOPBACK}:{own.internal}"
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node),
         "log.dirs": data,
         "controller.quorum.voters": ",".join(
-            f"{number}@{host}:{each.controller}" for number, each in enumerate(ports, 1)
+            f"{number}@{LOOPBACK}:{each.controller}" for number, each in enumerate(ports, 1)
         ),
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INTERNAL",
-        "listeners": ",".join(
-            f"{name}://{host}:{port}"
-            for name, port in {**listeners, "CONTROLLER": own.controller}.items()
-        ),
-        "advertised.listeners": ",".join(f"{name}://{host}:{port}" for name, port in told.items()),
+        "listeners": f"CLIENT://{hosts.own}:{own.client},{internal},"
+        f"CONTROLLER://{LOOPBACK}:{own.controller}",
+        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},{internal}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
         + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT"),
         # A topic that is not created on purpose is a mistake we want to see.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.ports import free_ports
 from bench.__main__ import new_files, write
+from bench.bed import Bed, RunFailedError
+from bench.line import turned
 from bench.load import Values
 from bench.measure import (
     LOOP,
@@ -30,8 +29,8 @@ from bench.measure import (
     spread,
     throughput,
 )
-from bench.relay import serve
 from bench.report import Result, to_json, to_markdown
+from bench.rounds import run_works
 from bench.tools import described
 from bench.works import GROUPS, WORKS, Kind, chosen
 
@@ -158,46 +157,23 @@ def test_a_point_of_a_curve_belongs_to_no_group_of_pairs() -> None:
     assert set(GROUPS["pairs"]) | set(GROUPS["growth"]) == set(GROUPS["all"]) == set(WORKS)
 
 
-def test_a_relay_delays_each_way_and_loses_nothing() -> None:
-    sent = bytes(range(256)) * 20_000
+def test_a_packet_comes_back_from_where_it_was_sent_to() -> None:
+    left, own, there, text = bytes(10), bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), b"what it says"
+    head = bytes(range(12))
+    assert turned(left + head + own + there + text) == left + head + there + own + text
 
-    async def talk() -> tuple[bytes, float]:
-        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await reader.read())
-            writer.close()
-            await writer.wait_closed()
 
-        target = await asyncio.start_server(echo, "127.0.0.1", 0)
-        (port,) = free_ports(1)
-        to = target.sockets[0].getsockname()[1]
-        relay = asyncio.create_task(serve(port, to, 0.05))
-        reader, writer = await patiently(port)
-        began = time.monotonic()
-        writer.write(sent)
-        writer.write_eof()
-        found = await reader.read()
-        took = time.monotonic() - began
-        writer.close()
-        await writer.wait_closed()
-        relay.cancel()
-        target.close()
-        await asyncio.gather(relay, target.wait_closed(), return_exceptions=True)
-        return found, took
+def test_clusters_that_cannot_be_had_fail_a_run_of_each_tool(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_bed: object) -> None:
+        raise RunFailedError("no line\nand more")
 
-    async def patiently(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                return await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.01)
-
-    found, took = asyncio.run(talk())
-    assert found == sent
-    # Never less than the delay, however fast or slow the machine is.
-    assert took >= 0.1
+    monkeypatch.setattr(Bed, "__enter__", refuse)
+    runs = list(run_works([WORKS["copy-far"], WORKS["idle"]], lambda _text: None))
+    assert [(run.work, run.tool, run.failure) for run in runs] == [
+        (name, tool, "no line") for name in ("copy-far", "idle") for tool in WORKS[name].tools
+    ]
 
 
 def test_only_who_promises_less_may_double() -> None:
