@@ -72,6 +72,7 @@ PRODUCER: Mapping[str, str] = {
     "linger.ms": "5",
     "buffer.memory": "67108864",
     "max.request.size": "33554432",
+    "send.buffer.bytes": "-1",
 }
 """Producers of the others get what this project's producers have."""
 
@@ -81,6 +82,8 @@ CONSUMER: Mapping[str, str] = {
     "max.poll.records": "5000",
     "max.partition.fetch.bytes": "8388608",
     "fetch.max.bytes": "67108864",
+    # Not so small that a long line stands still.
+    "receive.buffer.bytes": "-1",
 }
 """Consumers of the others."""
 

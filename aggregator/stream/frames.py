@@ -21,11 +21,16 @@ from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.poison import to_quarantine, with_poison
 from aggregator.stream.transform import load_transform
 
+FETCH_OPTION = "kafka.max.partition.fetch.bytes"
+SMALLEST_FETCH, LARGEST_FETCH = 1 << 20, 8 << 20
+FETCHED_AT_ONCE = 128 << 20
+"""What all consumers may hold of one fetch each."""
+
 BULK_OPTIONS = {
     # Outside real-time mode Spark asks for the log's range at every poll, two round trips each:
     # few large polls instead of Kafka's 500 records.
     "kafka.max.poll.records": "50000",
-    "kafka.max.partition.fetch.bytes": "8388608",
+    FETCH_OPTION: str(LARGEST_FETCH),
 }
 """Options of a Kafka source that reads a known range, where the user set none."""
 
@@ -38,7 +43,8 @@ RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "
 
 
 def live_options(options: Mapping[str, str], partitions: int) -> dict[str, str]:
-    """Options of a Kafka source that reads what comes: those given, and how long a broker may wait.
+    """Options of a Kafka source that reads what comes: those given, how long a broker may wait, and
+    how much it may send at once.
 
     Each partition has a consumer, which asks again when the broker has waited so long in vain: with
     thousands that alone is more than some cores can do. So the more `partitions` are read in all,
@@ -46,10 +52,19 @@ def live_options(options: Mapping[str, str], partitions: int) -> dict[str, str]:
     it is Kafka's default, because a lane whose batch ends drops what it has fetched and not read,
     and asks anew only when the fetch under way is answered. It stays well below the time in which a
     request has to be answered.
+
+    A consumer asks for more of its partition when it has handed out what it had, so each fetch
+    costs a round trip in which nothing comes. The fewer partitions, the more memory there is for
+    each: Kafka's default of 1 MB is the least.
     """
     answered = int(options.get(REQUEST_OPTION, 2 * LONGEST_WAIT_MS))
     wait = max(SHORTEST_WAIT_MS, partitions * 1000 // IDLE_FETCHES_PER_SECOND)
-    return {WAIT_OPTION: str(min(wait, LONGEST_WAIT_MS, answered // 2)), **options}
+    fetch = min(max(FETCHED_AT_ONCE // max(partitions, 1), SMALLEST_FETCH), LARGEST_FETCH)
+    return {
+        WAIT_OPTION: str(min(wait, LONGEST_WAIT_MS, answered // 2)),
+        FETCH_OPTION: str(fetch),
+        **options,
+    }
 
 
 @dataclass(frozen=True, slots=True)

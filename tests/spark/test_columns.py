@@ -24,6 +24,7 @@ from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.transform import RECORD_SCHEMA
 
+MIB = 1 << 20
 Headers = Sequence[tuple[str, bytes | None]] | None
 
 ROW_SCHEMA = "id int, headers array<struct<key:string,value:binary>>"
@@ -221,14 +222,28 @@ def test_offsets_of_a_reading_become_positions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "wait"), [(0, 500), (200, 500), (1_000, 2_500), (100_000, 10_000)]
+    ("partitions", "wait", "fetch"),
+    [
+        (0, 500, 8 * MIB),
+        (16, 500, 8 * MIB),
+        (32, 500, 4 * MIB),
+        (200, 500, MIB),
+        (1_000, 2_500, MIB),
+        (100_000, 10_000, MIB),
+    ],
 )
-def test_the_more_partitions_the_longer_a_broker_may_wait(partitions: int, wait: int) -> None:
-    assert live_options({"a": "b"}, partitions) == {"a": "b", "kafka.fetch.max.wait.ms": str(wait)}
+def test_the_more_partitions_the_longer_a_broker_may_wait_and_the_less_it_sends_at_once(
+    partitions: int, wait: int, fetch: int
+) -> None:
+    assert live_options({"a": "b"}, partitions) == {
+        "a": "b",
+        "kafka.fetch.max.wait.ms": str(wait),
+        "kafka.max.partition.fetch.bytes": str(fetch),
+    }
 
 
 def test_a_fetch_does_not_wait_beyond_the_time_for_an_answer_nor_against_the_users_will() -> None:
     short = {"kafka.request.timeout.ms": "8000"}
     assert live_options(short, 100_000)["kafka.fetch.max.wait.ms"] == "4000"
-    given = {"kafka.fetch.max.wait.ms": "7"}
+    given = {"kafka.fetch.max.wait.ms": "7", "kafka.max.partition.fetch.bytes": "8"}
     assert live_options(given, 100_000) == given

@@ -84,11 +84,18 @@ def test_consumers_read_committed_and_create_nothing() -> None:
         "allow.auto.create.topics": "false",
         "bootstrap.servers": "127.0.0.1:1",
         "isolation.level": "read_committed",
+        "receive.buffer.bytes": "-1",
     }
 
 
 def test_admin_clients_have_no_settings_of_ours() -> None:
     assert jvm_settings(cluster(), "admin") == {"bootstrap.servers": "127.0.0.1:1"}
+
+
+def test_how_much_may_be_under_way_is_left_to_the_system_unless_a_user_says() -> None:
+    hub = HubConfig(bootstrap_servers="h:1", kafka={"receive.buffer.bytes": "7"})
+    assert jvm_settings(hub, "producer")["send.buffer.bytes"] == "-1"
+    assert jvm_settings(hub, "consumer")["receive.buffer.bytes"] == "7"
 
 
 def test_producers_are_safe_whatever_is_asked() -> None:
@@ -118,6 +125,7 @@ def test_the_nearer_map_wins_and_each_client_gets_its_own() -> None:
         "fetch.min.bytes": "2",
         "isolation.level": "read_committed",
         "my.plugin": "x",
+        "receive.buffer.bytes": "-1",
     }
     assert jvm_settings(source, "admin") == {"bootstrap.servers": "s:1", "my.plugin": "x"}
 
