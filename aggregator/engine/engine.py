@@ -31,7 +31,6 @@ from aggregator.engine.supervision import Supervision
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Positions, SourcePartition
 from aggregator.plan.apart import plan_lanes_apart
-from aggregator.plan.lanes import stagger
 from aggregator.plan.plan import Plan
 from aggregator.stream.lane import client_id
 
@@ -207,10 +206,8 @@ class Engine:
         # Where the observer knows a partition, it knows better: drained or recovered since.
         positions = positions.merged(self._parts.observer.positions)
         settings = lane_settings(self._config, plan, self._paces.now)
-        began = time.monotonic()
-        delays = stagger(lanes, self._config.stream.checkpoint_interval)
-        for lane, delay in zip(lanes, delays, strict=True):
-            if self._stop.wait(max(0.0, began + delay - time.monotonic())):
+        for lane in lanes:
+            if self._stop.is_set():
                 return
             try:
                 self._lanes.start(lane, positions, plan.routes, settings)

@@ -1,4 +1,4 @@
-"""Source partitions -> lanes: which partitions share a streaming query, and when each starts.
+"""Source partitions -> lanes: which of them share a streaming query, and how long its batches are.
 
 Sources stay apart while there are few, so that a hung one stalls nobody else. A lane holds at
 most `max_partitions`, because at the end of a batch all its tasks start anew and wait for each
@@ -16,12 +16,9 @@ from aggregator.model import Lane, SourcePartition
 
 MAX_LANES_APART = 16
 """With `auto`, more sources than this share lanes: a query costs threads and driver time."""
-STAGGER_ABOVE_PARTITIONS = 50
-"""Up to this many partitions in all, batch ends may coincide without being felt."""
 SPREAD = 0.2
 GOLDEN = (5**0.5 - 1) / 2
 SHORTEST_BATCH_SECONDS = 1.0
-STAGGER_SECONDS_PER_LANE = 3.0
 SHARED = "shared"
 
 
@@ -82,18 +79,6 @@ def plan_lanes(
 def required_slots(lanes: Iterable[Lane]) -> int:
     """Task slots that the lanes hold in real-time mode: one per source partition, all the time."""
     return sum(len(lane.partitions) for lane in lanes)
-
-
-def stagger(lanes: Sequence[Lane], interval_seconds: float) -> list[float]:
-    """Seconds to wait before each lane starts, so that batch ends do not coincide.
-
-    All zero for one lane or few partitions; else spread over the batch interval, at most
-    `STAGGER_SECONDS_PER_LANE` apart.
-    """
-    if len(lanes) < 2 or required_slots(lanes) <= STAGGER_ABOVE_PARTITIONS:
-        return [0.0] * len(lanes)
-    span = min(interval_seconds, STAGGER_SECONDS_PER_LANE * len(lanes))
-    return [round(span * index / len(lanes), 3) for index in range(len(lanes))]
 
 
 def batch_seconds(generation: int, interval_seconds: float) -> float:

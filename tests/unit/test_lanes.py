@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import LanePlan, batch_seconds, plan_lanes, required_slots, stagger
+from aggregator.plan.lanes import LanePlan, batch_seconds, plan_lanes, required_slots
 
 
 def parts(cluster: str, count: int, topic: str = "t", first: int = 0) -> list[SourcePartition]:
@@ -132,16 +132,6 @@ def test_nothing_to_do() -> None:
     assert plan_lanes([]) == LanePlan(())
     assert plan_lanes([], 3) == LanePlan(())
     assert plan_lanes([], current=plan_lanes(parts("eu", 1)).lanes) == LanePlan(())
-
-
-def test_stagger() -> None:
-    few = plan_lanes([*parts("eu", 25), *parts("us", 25)]).lanes
-    assert stagger(few, 60) == [0.0, 0.0]
-    many = plan_lanes([*parts("eu", 100), *parts("us", 100)]).lanes
-    assert stagger(many, 60) == [0.0, 3.0, 6.0, 9.0]
-    assert stagger(many, 10) == [0.0, 2.5, 5.0, 7.5]
-    assert stagger(many[:1], 60) == [0.0]
-    assert stagger((), 60) == []
 
 
 @given(st.integers(1, 10_000), st.floats(1, 3600))
