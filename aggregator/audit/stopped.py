@@ -18,6 +18,7 @@ from aggregator.checkpoint.rows import POSITION, to_moment
 from aggregator.checkpoint.state import Entry, State
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.model import SourcePartition
+from aggregator.plan.interval import interval_seconds
 
 STOPPED = "STOPPED"
 RATE_WINDOW_MS = 60_000
@@ -180,7 +181,8 @@ def stopped_lag(config: Config) -> LagReport:
     recent = [one for one in commits if one.committed_at_ms >= last_ms - RATE_WINDOW_MS]
     earlier = first_readings(place, recent[-1].seq)
     silent = (now_ms - last_ms) / 1000
-    patience = SILENT_INTERVALS * config.stream.checkpoint_interval + SILENT_GRACE_SECONDS
+    interval = interval_seconds(config, len(state.entries))
+    patience = SILENT_INTERVALS * interval + SILENT_GRACE_SECONDS
     running = not state.clean and silent <= patience
     said = to_moment(last_ms).isoformat(timespec="seconds")
     notes = [f"no running instance answers; positions are the checkpoint's of {said}"]

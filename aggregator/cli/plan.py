@@ -87,6 +87,7 @@ def report_of_plan(plan: Plan) -> Report:
             *(() if plan.actions else ("Nothing to do at the hub.",)),
             lanes,
             f"Slots: {slots.required} needed, {known} given by {slots.master}",
+            f"Positions: checkpointed every {plan.interval_seconds:g} s",
             _skipped(plan),
             *(f"warning: {warning}" for warning in plan.warnings),
             *(f"refused: {refusal}" for refusal in plan.refusals),

@@ -126,7 +126,11 @@ class StreamConfig(Node):
         default=50, ge=1, le=1000, description="upper bound that lanes: auto plans with"
     )
     checkpoint_interval: Seconds = Field(
-        default=30.0, ge=1, le=3600, description="how often positions are checkpointed, at least"
+        default=30.0,
+        ge=1,
+        le=3600,
+        description="how often positions are checkpointed, at least; if not given, 60s from 100"
+        " partitions on and 120s from 400 on",
     )
     max_records_per_second: int | None = Field(
         default=None,

@@ -28,6 +28,7 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
+from aggregator.plan.interval import keep_interval
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
 from aggregator.plan.rewind import Request
@@ -149,7 +150,7 @@ class Control:
                 ["this instance was not started from a config that can be read again"]
             )
         with self._reloading:
-            new = self._reread()
+            new = keep_interval(self._reread(), self.config)
             found = plan_reload(self.config, new)
             if found.refused:
                 why, fix = "cannot change while it runs", "restart, or take the change back"

@@ -35,6 +35,7 @@ from aggregator.errors import (
     ClusterError,
 )
 from aggregator.failpoint import failpoint
+from aggregator.plan.interval import with_interval
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
@@ -86,6 +87,10 @@ def run(
     prepared = prepare(config)
     _refuse(prepared, config)
     plan = prepared.plan
+    # The plan knows how many partitions there are, and how long a batch is to be with so many.
+    config = with_interval(config, plan.interval_seconds)
+    control.config = config
+    board.reconfigure(config)
     failpoint("after-plan")
     emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
     with (

@@ -13,6 +13,7 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
+from aggregator.plan.interval import interval_seconds, with_interval
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Pace, pace_warnings, plan_pace
 from aggregator.plan.poison import plan_poison
@@ -38,6 +39,7 @@ class Plan:
     refusals: tuple[str, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
     pace: Pace = field(default_factory=lambda: Pace("realtime"))
+    interval_seconds: float = 30.0
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""
@@ -69,6 +71,7 @@ class Plan:
                 "slots": self.slots.slots,
                 "required": self.slots.required,
             },
+            "checkpoint_interval_seconds": self.interval_seconds,
             "skipped": [
                 {"cluster": it.cluster, "topic": it.topic, "reason": it.reason}
                 for it in self.skipped
@@ -100,12 +103,14 @@ def make_plan(
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
     quarantine = plan_quarantine(config, matching.contributions, hub)
     actions = (*hub_plan.actions, *quarantine.actions)
+    routes = plan_routes(config, matching, hub_plan.topics)
+    partitions = [sp for route in routes for sp in route.source_partitions()]
+    config = with_interval(config, interval_seconds(config, len(partitions)))
     poison = plan_poison(config, matching.contributions, facts_after(hub, actions), quarantine.name)
     routes = tuple(
         replace(route, poison=poison.get((route.cluster, route.topic), route.poison))
-        for route in plan_routes(config, matching, hub_plan.topics)
+        for route in routes
     )
-    partitions = [sp for route in routes for sp in route.source_partitions()]
     stream = config.stream
     lanes = plan_lanes(partitions, stream.lanes, stream.max_partitions_per_lane, current_lanes)
     slots = plan_slots(
@@ -141,6 +146,7 @@ def make_plan(
         refusals=tuple(refusal for refusal in refusals if refusal),
         sizes=sizes or {},
         pace=pace,
+        interval_seconds=stream.checkpoint_interval,
     )
 
 
