@@ -164,7 +164,7 @@ WORKS: dict[str, Work] = {
             sources=1,
             compression="none",
             # A connection with Kafka's own buffers carries 1 or 2 MB a second so far.
-            records=200_000,
+            records=300_000,
             delay_ms=25.0,
         ),
         Work(

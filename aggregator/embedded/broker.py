@@ -79,7 +79,9 @@ class Broker:
                 taken = "Address already in use" in tail or "BindException" in tail
                 error = PortTakenError if taken else ClusterError
                 raise error(f"broker {self.node} ended with {self._exit_code}; its log:\n{tail}")
-            if not _accepts(self.ports.internal) or not _accepts(self.ports.client):
+            if not _accepts(LOOPBACK, self.ports.internal):
+                return False
+            if not _accepts(self._host, self.ports.client):
                 return False
             nodes = alive_nodes(f"{LOOPBACK}:{self.ports.internal}")
             return self.node in nodes and len(nodes) >= brokers
@@ -125,9 +127,9 @@ class Broker:
         return self._process
 
 
-def _accepts(port: int) -> bool:
+def _accepts(host: str, port: int) -> bool:
     try:
-        with socket.create_connection((LOOPBACK, port), timeout=1):
+        with socket.create_connection((host, port), timeout=1):
             return True
     except OSError:
         return False
