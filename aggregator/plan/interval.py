@@ -23,18 +23,16 @@ def interval_seconds(config: Config, partitions: int) -> float:
 
 
 def with_interval(config: Config, seconds: float) -> Config:
-    """The config with this interval in force; whether it names one itself stays as it was."""
+    """The config as if it named this interval, so that it stays however many partitions come."""
     stream = config.stream.model_copy(update={KEY: seconds})
-    if KEY not in config.stream.model_fields_set:
-        stream.model_fields_set.discard(KEY)
     return config.model_copy(update={"stream": stream})
 
 
 def keep_interval(config: Config, running: Config) -> Config:
-    """The config that was read again, with the interval of the one that runs if neither names one.
+    """The config that was read again; if it names no interval, with that of the one that runs.
 
     Another interval starts every lane anew: too much for some partitions more.
     """
-    if KEY in config.stream.model_fields_set | running.stream.model_fields_set:
+    if KEY in config.stream.model_fields_set:
         return config
     return with_interval(config, running.stream.checkpoint_interval)

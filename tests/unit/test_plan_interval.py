@@ -37,14 +37,14 @@ def test_micro_batches_end_by_themselves(trigger: str) -> None:
     assert interval_seconds(config(trigger=trigger), 1_000) == 30
 
 
-def test_an_interval_that_was_found_is_no_difference_to_a_config_that_names_none() -> None:
-    running = with_interval(config(), 120.0)
-    assert running.stream.checkpoint_interval == 120
+def test_an_interval_that_is_in_force_stays_when_partitions_come_or_the_config_is_read_again() -> (
+    None
+):
+    running = with_interval(config(), 60.0)
+    assert interval_seconds(running, 1_000) == 60
     again = keep_interval(config(), running)
-    assert again.stream.checkpoint_interval == 120
+    assert interval_seconds(again, 1_000) == 60
     assert plan_reload(running, again).keys == ()
-    # Found anew it would be by the partitions, as before.
-    assert interval_seconds(again, 1) == 30
 
 
 def test_an_interval_that_is_named_is_taken_over() -> None:
@@ -52,5 +52,3 @@ def test_an_interval_that_is_named_is_taken_over() -> None:
     named = keep_interval(config(checkpoint_interval="10s"), running)
     assert named.stream.checkpoint_interval == 10
     assert plan_reload(running, named).every_lane
-    no_longer = keep_interval(config(), with_interval(named, 10.0))
-    assert no_longer.stream.checkpoint_interval == 30
