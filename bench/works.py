@@ -129,7 +129,7 @@ WORKS: dict[str, Work] = {
             partitions=20,
             hub_partitions=20,
             rate=2_000.0,
-            warm_up=60.0,
+            warm_up=180.0,
         ),
         Work(
             "flow-1000-partitions",
