@@ -1,4 +1,4 @@
-"""Source partitions -> lanes: which of them share a streaming query, and how long its batches are.
+"""Source partitions -> lanes: which of them share a streaming query.
 
 Sources stay apart while there are few, so that a hung one stalls nobody else. A lane holds at
 most `max_partitions`, because at the end of a batch all its tasks start anew and wait for each
@@ -16,9 +16,6 @@ from aggregator.model import Lane, SourcePartition
 
 MAX_LANES_APART = 16
 """With `auto`, more sources than this share lanes: a query costs threads and driver time."""
-SPREAD = 0.2
-GOLDEN = (5**0.5 - 1) / 2
-SHORTEST_BATCH_SECONDS = 1.0
 SHARED = "shared"
 
 
@@ -79,15 +76,6 @@ def plan_lanes(
 def required_slots(lanes: Iterable[Lane]) -> int:
     """Task slots that the lanes hold in real-time mode: one per source partition, all the time."""
     return sum(len(lane.partitions) for lane in lanes)
-
-
-def batch_seconds(generation: int, interval_seconds: float) -> float:
-    """How long the batches of a lane's generation are: the interval, or up to a fifth less.
-
-    Lanes of one length that end a batch together do so for ever, and wait for each other's CPU each
-    time. Generations that follow each other differ the most, by multiples of the golden ratio.
-    """
-    return max(SHORTEST_BATCH_SECONDS, interval_seconds * (1 - SPREAD * (generation * GOLDEN % 1)))
 
 
 def deal(partitions: Sequence[SourcePartition], hands: int) -> list[list[SourcePartition]]:

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Positions
-from aggregator.plan.lanes import batch_seconds
+from aggregator.plan.interval import batch_seconds
 from aggregator.plan.pace import LIMITED_BATCH_SECONDS, Pace, offsets_per_batch
 from aggregator.stream.drain import (
     end_after_batch,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import LanePlan, batch_seconds, plan_lanes, required_slots
+from aggregator.plan.lanes import LanePlan, plan_lanes, required_slots
 
 
 def parts(cluster: str, count: int, topic: str = "t", first: int = 0) -> list[SourcePartition]:
@@ -132,15 +132,6 @@ def test_nothing_to_do() -> None:
     assert plan_lanes([]) == LanePlan(())
     assert plan_lanes([], 3) == LanePlan(())
     assert plan_lanes([], current=plan_lanes(parts("eu", 1)).lanes) == LanePlan(())
-
-
-@given(st.integers(1, 10_000), st.floats(1, 3600))
-def test_batches_are_no_longer_than_the_interval_and_neighbours_differ(
-    generation: int, interval: float
-) -> None:
-    one, other = batch_seconds(generation, interval), batch_seconds(generation + 1, interval)
-    assert interval * 0.8 <= one <= interval or one == 1.0
-    assert abs(one - other) > 0.07 * interval or 1.0 in (one, other)
 
 
 clusters = st.sampled_from([f"c{number}" for number in range(30)])

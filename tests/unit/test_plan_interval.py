@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aggregator.config.schema import Config
-from aggregator.plan.interval import interval_seconds, keep_interval, with_interval
+from aggregator.plan.interval import batch_seconds, interval_seconds, keep_interval, with_interval
 from aggregator.plan.reload import plan_reload
 
 
@@ -52,3 +54,12 @@ def test_an_interval_that_is_named_is_taken_over() -> None:
     named = keep_interval(config(checkpoint_interval="10s"), running)
     assert named.stream.checkpoint_interval == 10
     assert plan_reload(running, named).every_lane
+
+
+@given(st.integers(1, 10_000), st.floats(1, 3600))
+def test_batches_are_no_longer_than_the_interval_and_neighbours_differ(
+    generation: int, interval: float
+) -> None:
+    one, other = batch_seconds(generation, interval), batch_seconds(generation + 1, interval)
+    assert interval * 0.8 <= one <= interval or one == 1.0
+    assert abs(one - other) > 0.07 * interval or 1.0 in (one, other)
