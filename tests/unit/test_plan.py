@@ -183,6 +183,12 @@ def test_duration(ms: int, text: str) -> None:
     assert duration(ms) == text
 
 
+def test_the_interval_is_that_for_all_partitions_of_the_plan() -> None:
+    many = [cluster("eu", orders=60), cluster("us", orders=40)]
+    assert plan(config(), *many).interval_seconds == 60
+    assert plan(config(stream={"checkpoint_interval": "10s"}), *many).interval_seconds == 10
+
+
 def test_the_plan_is_json() -> None:
     hub = ClusterFacts("hub", "HUB", 1, {"orders": TopicFacts("orders", "h", 3, 1)})
     result = plan(config({"eu": ".*"}, topics={"grow": True}), EU, hub=hub)
