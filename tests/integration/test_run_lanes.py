@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.config.schema import StreamConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import ConfigError
@@ -109,6 +110,19 @@ def test_a_transform_that_breaks_a_record_is_refused_before_anything_is_written(
         catch_up(config)
     assert refused.value.exit_code == 2
     assert topic not in topics_of(hub.bootstrap_servers)
+
+
+def test_a_hundred_partitions_have_a_longer_interval_in_force(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=100)
+    produce(source_a.bootstrap_servers, unique, words(200))
+    named = make_config(hub, tmp_path, {"eu": source(source_a, unique)}, topics={"partitions": 2})
+    assert catch_up(named).status.checkpoint_interval_seconds == 2
+    left_open = named.model_copy(update={"stream": StreamConfig()})
+    assert catch_up(left_open).status.checkpoint_interval_seconds == 60
+    eu = {"eu": (source_a.bootstrap_servers, unique)}
+    assert_copied(eu, (hub.bootstrap_servers, unique), at_least=200)
 
 
 def test_records_do_not_come_back_to_a_hub_that_they_have_been_to(
