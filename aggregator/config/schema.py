@@ -129,8 +129,8 @@ class StreamConfig(Node):
         default=30.0,
         ge=1,
         le=3600,
-        description="how often positions are checkpointed, at least; if not given, 60s from 100"
-        " partitions on and 120s from 400 on",
+        description="how often positions are checkpointed, at least; if not given, 120s from"
+        " 100 partitions on",
     )
     max_records_per_second: int | None = Field(
         default=None,

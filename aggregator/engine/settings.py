@@ -35,6 +35,7 @@ def lane_settings(config: Config, plan: Plan, pace: Pace) -> LaneSettings:
         pace=pace,
         interval_seconds=config.stream.checkpoint_interval,
         partitions=partitions_of(plan.routes),
+        lanes=len(plan.lanes),
         max_offsets=config.stream.max_offsets_per_trigger,
         hub_names=(config.name, plan.hub.cluster_id, *config.hub.known_as),
         source_options=sources,

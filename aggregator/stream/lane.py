@@ -63,12 +63,13 @@ class BatchEnd:
 class LaneSettings:
     """All that a lane's query needs beside its readings.
 
-    `partitions` says how many of a source are read in all.
+    `partitions` says how many of a source are read in all, `lanes` how many lanes there are.
     """
 
     pace: Pace
     interval_seconds: float
     partitions: Mapping[str, int]
+    lanes: int
     max_offsets: int
     hub_names: tuple[str, ...]
     source_options: Mapping[str, Mapping[str, str]]
@@ -136,7 +137,7 @@ class LaneQuery:
         )
         if trigger == "realtime":
             writer = writer.outputMode("update").trigger(
-                **_realtime(batch_seconds(generation, settings.interval_seconds))
+                **_realtime(batch_seconds(generation, settings.interval_seconds, settings.lanes))
             )
         elif trigger == "available-now":
             writer = writer.trigger(availableNow=True)
