@@ -19,8 +19,9 @@ from aggregator import __version__
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.jars.lock import jars_of
+from bench.files import new_files, write
 from bench.measure import OURS, THEIRS, Run
-from bench.report import Result, to_json, to_markdown
+from bench.report import Result
 from bench.rounds import run_works
 from bench.tools import described
 from bench.works import GROUPS, WORKS, Work, chosen
@@ -64,22 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path in paths:
         tell(f"written: {path}")
     return int(any(run.failure for run in runs))
-
-
-def new_files(folder: Path, date: str) -> list[Path]:
-    """Names for both files; a second result of a day gets a number, and none is overwritten."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name, number = f"bench-{date}", 1
-    while (folder / f"{name}.md").exists() or (folder / f"{name}.json").exists():
-        number += 1
-        name = f"bench-{date}-{number}"
-    return [folder / f"{name}.md", folder / f"{name}.json"]
-
-
-def write(result: Result, paths: Sequence[Path]) -> None:
-    """Write both files."""
-    for path, text in zip(paths, (to_markdown(result), to_json(result)), strict=True):
-        path.write_text(text, "utf-8")
 
 
 def _parser() -> argparse.ArgumentParser:

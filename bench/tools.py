@@ -15,16 +15,17 @@ from pathlib import Path
 
 import yaml
 
+from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
+from aggregator.plan.interval import interval_seconds
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
 HEAP = "2g"
-POSITIONS_SECONDS = 30
-STOP_SECONDS = 120.0
+STOP_SECONDS = 300.0
 MOST_TASKS = 8
 """MirrorMaker 2 gets a task per source partition, but for each source no more than these."""
 
@@ -133,18 +134,24 @@ def ours_settings(job: Job) -> dict[str, object]:
             "replication_factor": 1,
             "partition_by": "key",
         },
-        "stream": {"trigger": "realtime", "checkpoint_interval": f"{POSITIONS_SECONDS}s"},
+        "stream": {"trigger": "realtime"},
         "checkpoint": {"path": str(job.folder / "state")},
         "spark": {"conf": {"spark.driver.memory": HEAP}},
         "api": {"listen": "off"},
     }
 
 
+def positions_seconds(job: Job) -> float:
+    """How often this project stores positions by itself, with so many partitions."""
+    partitions = job.work.sources * job.work.partitions
+    return interval_seconds(Config.model_validate(ours_settings(job)), partitions)
+
+
 def mirror_settings(job: Job, extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """The properties of MirrorMaker 2, tuned."""
     settings = default_settings(job)
     settings["tasks.max"] = str(min(job.work.partitions, MOST_TASKS))
-    settings["hub.offset.flush.interval.ms"] = str(POSITIONS_SECONDS * 1000)
+    settings["hub.offset.flush.interval.ms"] = f"{positions_seconds(job) * 1000:.0f}"
     settings |= {f"hub.producer.{name}": value for name, value in _producer(job).items()}
     for alias in _mirror_aliases(job):
         settings |= {f"{alias}.consumer.{name}": value for name, value in CONSUMER.items()}
@@ -277,8 +284,8 @@ def stop(tool: Tool, child: GuardedProcess) -> None:
 
 def described(work: Work) -> dict[str, Mapping[str, object]]:
     """Every setting of a work's tools and brokers, with words in place of addresses and folders."""
-    sources = {alias: alias.upper() for alias in work.aliases}
-    job = Job("RUN", "TOPIC", sources, "HUB", Path("FOLDER"), work)
+    sources = {alias: f"{alias.upper()}:9092" for alias in work.aliases}
+    job = Job("RUN", "TOPIC", sources, "HUB:9092", Path("FOLDER"), work)
     described: dict[str, Mapping[str, object]] = {
         name: TOOLS[name].settings(job) for name in work.tools
     }

@@ -118,7 +118,7 @@ WORKS: dict[str, Work] = {
             partitions=100,
             hub_partitions=100,
             rate=2_000.0,
-            warm_up=60.0,
+            warm_up=180.0,
         ),
         Work(
             "flow-10-sources",

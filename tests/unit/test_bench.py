@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import new_files, write
 from bench.bed import Bed, RunFailedError
+from bench.files import new_files, write
 from bench.line import turned
 from bench.load import Values
 from bench.measure import (
@@ -117,10 +117,19 @@ def test_both_result_files_say_the_figures_and_the_failures(tmp_path: Path) -> N
     assert len(tree["runs"]) == len(RUNS)
     assert tree["settings"][THEIRS]["hub.producer.acks"] == "all"
     assert tree["settings"][THEIRS]["hub.producer.compression.type"] == "none"
+    assert "checkpoint_interval" not in tree["settings"][OURS]["stream"]
     paths = new_files(tmp_path, "2026-01-31")
     write(RESULT, paths)
     assert [path.name for path in paths] == ["bench-2026-01-31.md", "bench-2026-01-31.json"]
     assert new_files(tmp_path, "2026-01-31")[0].name == "bench-2026-01-31-2.md"
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("flow-1k", 30), ("flow-200-partitions", 120)])
+def test_the_other_tool_stores_positions_as_often_as_ours_does_by_itself(
+    name: str, seconds: int
+) -> None:
+    settings = described(WORKS[name])[THEIRS]
+    assert settings["hub.offset.flush.interval.ms"] == str(seconds * 1000)
 
 
 def test_a_goal_is_reached_from_its_own_side() -> None:

@@ -185,7 +185,7 @@ def test_duration(ms: int, text: str) -> None:
 
 def test_the_interval_is_that_for_all_partitions_of_the_plan() -> None:
     many = [cluster("eu", orders=60), cluster("us", orders=40)]
-    assert plan(config(), *many).interval_seconds == 60
+    assert plan(config(), *many).interval_seconds == 120
     assert plan(config(stream={"checkpoint_interval": "10s"}), *many).interval_seconds == 10
 
 
