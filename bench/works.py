@@ -41,6 +41,7 @@ class Work:
     rate: float = 1_000.0
     seconds: float = 180.0
     warm_up: float = 30.0
+    """Seconds before what counts; of an idle tool twice, once with records and once without."""
     rounds: int = 3
     delay_ms: float = 0.0
     """One way, between the first source and the tool; a network device of its own."""
@@ -102,6 +103,7 @@ WORKS: dict[str, Work] = {
             Kind.FLOW,
             (_p99(1 / 3), CPU, Goal("startup_seconds", THEIRS, 1.0)),
             (OURS, THEIRS, THEIRS_DEFAULTS),
+            warm_up=180.0,
         ),
         Work(
             "flow-10k",
@@ -109,6 +111,7 @@ WORKS: dict[str, Work] = {
             Kind.FLOW,
             (_p99(1 / 3), CPU),
             rate=10_000.0,
+            warm_up=180.0,
         ),
         Work(
             "flow-200-partitions",
@@ -150,7 +153,8 @@ WORKS: dict[str, Work] = {
             (Goal("cpu_percent", THEIRS, 1.0), Goal("memory_mib", THEIRS, 1.0)),
             partitions=100,
             hub_partitions=100,
-            seconds=60.0,
+            warm_up=90.0,
+            seconds=120.0,
         ),
         Work(
             "copy-far",
