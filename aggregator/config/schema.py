@@ -126,7 +126,7 @@ class StreamConfig(Node):
         default=50, ge=1, le=1000, description="upper bound that lanes: auto plans with"
     )
     checkpoint_interval: Seconds = Field(
-        default=30.0,
+        default=60.0,
         ge=1,
         le=3600,
         description="how often positions are checkpointed, at least; if not given, 120s from"

@@ -39,7 +39,7 @@ class Plan:
     refusals: tuple[str, ...] = ()
     sizes: Mapping[str, float] = field(default_factory=dict)
     pace: Pace = field(default_factory=lambda: Pace("realtime"))
-    interval_seconds: float = 30.0
+    interval_seconds: float = 60.0
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""

@@ -18,7 +18,7 @@ from faults.world import ALIASES, SECONDS, World
 
 QUIET = {
     "log_append_time": True,
-    # The interval that a user has who sets none.
+    # Half of what a user has who sets none, so that batches end in each step.
     "checkpoint_seconds": 30.0,
     # All clusters share two cores with the application. A silence is to tell of its supervision,
     # not of a machine that has too little of them: one broker for the hub, and less load.

@@ -38,7 +38,7 @@ def test_the_minimum_takes_every_default() -> None:
     assert config.sources["eu"].topics.include == "orders"
     assert config.sources["eu"].start == "earliest"
     assert config.topics.rename == "${topic}"
-    assert config.stream.checkpoint_interval == 30.0
+    assert config.stream.checkpoint_interval == 60.0
 
 
 def test_every_problem_is_told_at_once() -> None:

@@ -202,6 +202,6 @@ def test_the_plan_is_json() -> None:
     assert data["routes"][0]["hub_partitions"] == 6
     assert data["lanes"][0]["partitions"][0] == "eu/orders-0"
     assert data["slots"] == {"master": "local[1024]", "slots": 1024, "required": 8}
-    assert data["checkpoint_interval_seconds"] == 30.0
+    assert data["checkpoint_interval_seconds"] == 60.0
     assert data["sources"]["eu"] == {"cluster_id": "EU", "brokers": 1, "topics": 3}
     assert data["refusals"] == []

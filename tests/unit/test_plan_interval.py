@@ -23,7 +23,7 @@ def config(**stream: object) -> Config:
 
 @pytest.mark.parametrize(
     ("partitions", "seconds"),
-    [(0, 30), (99, 30), (100, 120), (10_000, 120)],
+    [(0, 60), (99, 60), (100, 120), (10_000, 120)],
 )
 def test_the_more_partitions_the_longer_a_batch(partitions: int, seconds: float) -> None:
     assert interval_seconds(config(), partitions) == seconds
@@ -36,7 +36,7 @@ def test_what_a_config_names_is_what_holds() -> None:
 
 @pytest.mark.parametrize("trigger", ["microbatch", "available-now"])
 def test_micro_batches_end_by_themselves(trigger: str) -> None:
-    assert interval_seconds(config(trigger=trigger), 1_000) == 30
+    assert interval_seconds(config(trigger=trigger), 1_000) == 60
 
 
 def test_an_interval_that_is_in_force_stays_when_partitions_come_or_the_config_is_read_again() -> (

@@ -109,8 +109,8 @@ def test_a_bound_ahead_counts_where_the_source_allows_more(
 def test_a_bound_behind_counts_always_because_records_age() -> None:
     hub = {**ROOM, "timestamp_before_max_ms": HOUR}
     found = rule(config(sync_configs=False), hub, timestamp_before_max_ms=HOUR)
-    assert found.limits == Limits(behind_ms=HOUR - 65_000)
-    assert found.careful.behind_ms == HOUR - 665_000
+    assert found.limits == Limits(behind_ms=HOUR - 125_000)
+    assert found.careful.behind_ms == HOUR - 725_000
     tiny = rule(config(sync_configs=False), {**ROOM, "timestamp_before_max_ms": 1_000})
     assert tiny.limits == Limits(behind_ms=500)
 
