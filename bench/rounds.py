@@ -21,6 +21,8 @@ from bench.works import Kind, Work
 
 LOG_LINES = 30
 WARM_UP_SECONDS = 60.0
+CURVE_WARM_UP_SECONDS = 20.0
+"""Enough where only the tool's own CPU counts."""
 
 
 def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
@@ -56,7 +58,8 @@ def _warm_up(bed: Bed, tell: Tell) -> None:
     """
     work = bed.work
     if work.kind is not Kind.COPY:
-        work = replace(work, kind=Kind.FLOW, warm_up=WARM_UP_SECONDS, seconds=1.0)
+        warm_up = CURVE_WARM_UP_SECONDS if work.curve else WARM_UP_SECONDS
+        work = replace(work, kind=Kind.FLOW, warm_up=warm_up, seconds=1.0)
     tell(f"{work.name}: {LOOP}, not counted, to warm the brokers up")
     _run(bed, TOOLS[LOOP], 0, tell, work)
 
