@@ -21,7 +21,9 @@ from aggregator.model import SourcePartition
 from aggregator.plan.interval import interval_seconds
 
 STOPPED = "STOPPED"
-RATE_WINDOW_MS = 60_000
+RATE_WINDOW_SECONDS = 60.0
+RATE_INTERVALS = 3
+"""Positions are committed once in an interval, so a rate needs a window of some."""
 RATE_COMMITS = 200
 SILENT_INTERVALS = 3
 SILENT_GRACE_SECONDS = 30.0
@@ -166,7 +168,7 @@ def position_changes(
 
 
 def stopped_lag(config: Config) -> LagReport:
-    """The lag as far as the checkpoint tells: positions, and rates of the last minute of commits.
+    """The lag as far as the checkpoint tells: positions, and rates of its last commits.
 
     Log ends are those of the checkpoint; `aggregator.audit.lag.measured` puts live ones in.
     """
@@ -178,10 +180,11 @@ def stopped_lag(config: Config) -> LagReport:
         return make_report(config.name, (), running=False, at=to_moment(now_ms), notes=(note,))
     last_ms = commits[0].committed_at_ms
     state = state_at(place.path, place.storage_options)
-    recent = [one for one in commits if one.committed_at_ms >= last_ms - RATE_WINDOW_MS]
+    interval = interval_seconds(config, len(state.entries))
+    window_ms = max(RATE_WINDOW_SECONDS, RATE_INTERVALS * interval) * 1000
+    recent = [one for one in commits if one.committed_at_ms >= last_ms - window_ms]
     earlier = first_readings(place, recent[-1].seq)
     silent = (now_ms - last_ms) / 1000
-    interval = interval_seconds(config, len(state.entries))
     patience = SILENT_INTERVALS * interval + SILENT_GRACE_SECONDS
     running = not state.clean and silent <= patience
     said = to_moment(last_ms).isoformat(timespec="seconds")

@@ -196,6 +196,21 @@ def test_lag_of_a_stopped_instance(config: Config) -> None:
     assert any("no such source: gone" in note for note in report.notes)
 
 
+@pytest.mark.parametrize(("interval", "rate"), [("60s", 10.0), ("30s", None)])
+def test_rates_look_back_three_intervals(
+    tmp_path: Path, clock: Clock, interval: str, rate: float | None
+) -> None:
+    path = f"checkpoint.path={tmp_path / 'state'}"
+    config = load_text("", [*SETS, path, f"stream.checkpoint_interval={interval}"])
+    made = CheckpointTable.create(config.checkpoint.path)
+    made._clock_ms = clock
+    made.claim_epoch("me")
+    made.append(checkpoint(clock.now_ms, {sp(0): 100}))
+    clock.now_ms += 110_000
+    made.append(checkpoint(clock.now_ms, {sp(0): 1200}))
+    assert [it.consumed_per_second for it in stopped_lag(config).rows] == [rate]
+
+
 def test_an_unclean_checkpoint_of_now_is_a_running_instance_without_api(config: Config) -> None:
     made = CheckpointTable.create(config.checkpoint.path)
     made.claim_epoch("me")
