@@ -30,6 +30,8 @@ PRODUCER = {
     "partitioner": "murmur2_random",
     "queue.buffering.max.messages": 200_000,
     "queue.buffering.max.kbytes": 262_144,
+    # librdkafka's own bound leaves no room for the key beside a value of 1 MB.
+    "message.max.bytes": 2_000_000,
     "log_level": 0,
 }
 

@@ -32,7 +32,7 @@ def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
         with ExitStack() as opened:
             try:
                 bed = opened.enter_context(Bed(work, tell))
-            except AggregatorError as error:
+            except (AggregatorError, KafkaException) as error:
                 yield from _without_bed(work, _first_line(error), tell)
                 continue
             _warm_up(bed, tell)
