@@ -217,10 +217,14 @@ class SupervisionConfig(Node):
     stuck_after: Seconds = Field(
         default=60.0,
         gt=0,
-        description="a partition whose log moved and whose position did not for so long is stuck",
+        description="a partition whose log moved and whose position did not for so long is stuck; "
+        "never less than two and a half checkpoint intervals",
     )
     stop_timeout: Seconds = Field(
-        default=60.0, gt=0, description="how long a clean stop may take before it is forced"
+        default=60.0,
+        gt=0,
+        description="how long a clean stop may take before it is forced; never less than two "
+        "checkpoint intervals",
     )
 
 

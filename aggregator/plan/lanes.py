@@ -47,7 +47,7 @@ def plan_lanes(
     """Put every partition into exactly one lane.
 
     `auto`: no lane above `max_partitions`; a lane per source (several for a large one) up to
-    `MAX_LANES_APART` lanes, beyond that small sources share. A number: that many lanes (fewer
+    `MAX_LANES_APART` sources, beyond that small sources share. A number: that many lanes (fewer
     when there are fewer partitions), each source's partitions together as far as they go.
 
     `current` are the lanes that run now: partitions stay where they are, vanished ones are taken
