@@ -15,6 +15,7 @@ from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.interval import interval_seconds, with_interval
 from aggregator.plan.lanes import plan_lanes
+from aggregator.plan.memory import memory_warnings
 from aggregator.plan.pace import Pace, pace_warnings, plan_pace
 from aggregator.plan.poison import plan_poison
 from aggregator.plan.quarantine import plan_quarantine
@@ -128,6 +129,7 @@ def make_plan(
         *history,
         *lanes.warnings,
         *pace_warnings(config, lanes.lanes, pace, sizes or {}),
+        *memory_warnings(config, len(partitions)),
         slots.warning,
     )
     return Plan(

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError
+from aggregator.plan.memory import DEFAULT_HEAP, HEAP
 from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
 from aggregator.stream.java import DRIVER, EXECUTOR, driver_options, executor_options
 from aggregator.stream.producers import CACHE_SETTINGS
@@ -35,7 +36,7 @@ FILE_MANAGER = (
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.memory": "2g",
+    HEAP: DEFAULT_HEAP,
     # Work beside the lanes (recovery, SQL) is small: 200 shuffle tasks would only cost.
     "spark.sql.shuffle.partitions": "8",
     "spark.default.parallelism": "8",
