@@ -24,7 +24,8 @@ from aggregator.plan.interval import interval_seconds
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
-HEAP = "2g"
+HEAP, LARGE_HEAP = "2g", "5g"
+FITTING_PARTITIONS = 1_000
 STOP_SECONDS = 300.0
 MOST_TASKS = 8
 """MirrorMaker 2 gets a task per source partition, but for each source no more than these."""
@@ -136,9 +137,14 @@ def ours_settings(job: Job) -> dict[str, object]:
         },
         "stream": {"trigger": "realtime"},
         "checkpoint": {"path": str(job.folder / "state")},
-        "spark": {"conf": {"spark.driver.memory": HEAP}},
+        "spark": {"conf": {"spark.driver.memory": heap(job.work)}},
         "api": {"listen": "off"},
     }
+
+
+def heap(work: Work) -> str:
+    """The heap of each tool's JVM: with 2,000 partitions the smaller one was full."""
+    return HEAP if work.sources * work.partitions <= FITTING_PARTITIONS else LARGE_HEAP
 
 
 def positions_seconds(job: Job) -> float:
@@ -226,7 +232,7 @@ def _java(job: Job, files: list[Path]) -> list[str]:
     log4j = job.folder / "log4j2.properties"
     # MirrorMaker ends by its shutdown hook, and its last words are worth having.
     log4j.write_text(LOG4J, "utf-8")
-    options = [f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={log4j}"]
+    options = [f"-Xmx{heap(job.work)}", f"-Dlog4j2.configurationFile={log4j}"]
     return [java_command(), *options, "-cp", os.pathsep.join(map(str, files))]
 
 
@@ -289,6 +295,6 @@ def described(work: Work) -> dict[str, Mapping[str, object]]:
     described: dict[str, Mapping[str, object]] = {
         name: TOOLS[name].settings(job) for name in work.tools
     }
-    described["heap"] = {"of each tool's JVM": f"-Xmx{HEAP}"}
+    described["heap"] = {"of each tool's JVM": f"-Xmx{heap(work)}"}
     described["brokers"] = {"java": " ".join(BROKER_JAVA), **BROKER_CONFIG}
     return described
