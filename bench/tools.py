@@ -21,11 +21,10 @@ from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.plan.interval import interval_seconds
+from aggregator.plan.memory import DEFAULT_HEAP, good_heap, is_enough
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
-HEAP, LARGE_HEAP = "2g", "5g"
-FITTING_PARTITIONS = 1_000
 STOP_SECONDS = 300.0
 MOST_TASKS = 8
 """MirrorMaker 2 gets a task per source partition, but for each source no more than these."""
@@ -143,14 +142,14 @@ def ours_settings(job: Job) -> dict[str, object]:
 
 
 def heap(work: Work) -> str:
-    """The heap of each tool's JVM: with 2,000 partitions the smaller one was full."""
-    return HEAP if work.sources * work.partitions <= FITTING_PARTITIONS else LARGE_HEAP
+    """The heap of each tool's JVM: what this project has by itself, or the one that it advises."""
+    number = work.all_partitions
+    return DEFAULT_HEAP if is_enough(DEFAULT_HEAP, number) else good_heap(number)
 
 
 def positions_seconds(job: Job) -> float:
     """How often this project stores positions by itself, with so many partitions."""
-    partitions = job.work.sources * job.work.partitions
-    return interval_seconds(Config.model_validate(ours_settings(job)), partitions)
+    return interval_seconds(Config.model_validate(ours_settings(job)), job.work.all_partitions)
 
 
 def mirror_settings(job: Job, extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -55,6 +55,11 @@ class Work:
         """The sources' names."""
         return tuple(f"s{number:02d}" for number in range(1, self.sources + 1))
 
+    @property
+    def all_partitions(self) -> int:
+        """Those of all sources."""
+        return self.sources * self.partitions
+
 
 def _p99(share: float) -> Goal:
     return Goal("p99_ms", THEIRS, share)

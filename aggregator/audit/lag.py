@@ -25,6 +25,7 @@ GROWING = "growing"
 NOT_MOVING = "not moving"
 NOT_RUNNING = "not running"
 UNKNOWN = "unknown"
+WINDOW_SECONDS, WINDOW_INTERVALS = 60.0, 3
 
 
 class LagRow(Part):
@@ -119,6 +120,11 @@ def rates(first: Reading, second: Reading, shortest: float = 0.0) -> Rates:
         _rate(first.position, second.position, seconds),
         _rate(first.log_end, second.log_end, seconds),
     )
+
+
+def rate_window(interval: float) -> float:
+    """Seconds that rates look back, with positions that move once in `interval` seconds."""
+    return max(WINDOW_SECONDS, WINDOW_INTERVALS * interval)
 
 
 def eta(lag: int | None, consumed: float | None, produced: float | None) -> Eta:

@@ -10,7 +10,15 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from aggregator.audit.document import Part
-from aggregator.audit.lag import LagReport, LagRow, Rates, Reading, make_report, rates
+from aggregator.audit.lag import (
+    LagReport,
+    LagRow,
+    Rates,
+    Reading,
+    make_report,
+    rate_window,
+    rates,
+)
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.delta import open_delta, translated
 from aggregator.checkpoint.history import history, state_at
@@ -21,9 +29,6 @@ from aggregator.model import SourcePartition
 from aggregator.plan.interval import interval_seconds
 
 STOPPED = "STOPPED"
-RATE_WINDOW_SECONDS = 60.0
-RATE_INTERVALS = 3
-"""Positions are committed once in an interval, so a rate needs a window of some."""
 RATE_COMMITS = 200
 SILENT_INTERVALS = 3
 SILENT_GRACE_SECONDS = 30.0
@@ -181,8 +186,8 @@ def stopped_lag(config: Config) -> LagReport:
     last_ms = commits[0].committed_at_ms
     state = state_at(place.path, place.storage_options)
     interval = interval_seconds(config, len(state.entries))
-    window_ms = max(RATE_WINDOW_SECONDS, RATE_INTERVALS * interval) * 1000
-    recent = [one for one in commits if one.committed_at_ms >= last_ms - window_ms]
+    since_ms = last_ms - rate_window(interval) * 1000
+    recent = [one for one in commits if one.committed_at_ms >= since_ms]
     earlier = first_readings(place, recent[-1].seq)
     silent = (now_ms - last_ms) / 1000
     patience = SILENT_INTERVALS * interval + SILENT_GRACE_SECONDS

@@ -7,10 +7,8 @@ from collections import deque
 from datetime import timedelta
 
 from aggregator.audit.document import Status
+from aggregator.audit.lag import rate_window
 
-WINDOW_SECONDS = 60.0
-WINDOW_BATCHES = 3
-"""Positions move at batch ends only, so a rate needs a window of some batches."""
 KEPT = 12
 
 
@@ -24,8 +22,7 @@ class StatusHolder:
 
     def put(self, status: Status) -> None:
         """Take a new status; keeps few of the older ones, as far back as rates look."""
-        batches = WINDOW_BATCHES * status.checkpoint_interval_seconds
-        window = timedelta(seconds=max(WINDOW_SECONDS, batches))
+        window = timedelta(seconds=rate_window(status.checkpoint_interval_seconds))
         with self._lock:
             self._latest = status
             if not self._kept or status.at - self._kept[-1].at >= window / KEPT:

@@ -12,9 +12,10 @@ import pytest
 
 from aggregator import __version__
 from aggregator.audit.document import CheckpointStatus, PartitionStatus, Phase, Status
+from aggregator.audit.lag import WINDOW_SECONDS
 from aggregator.errors import ConfigError
 from aggregator.serve.app import health_of, make_app
-from aggregator.serve.holder import KEPT, WINDOW_SECONDS, StatusHolder
+from aggregator.serve.holder import KEPT, StatusHolder
 from aggregator.serve.server import ApiServer
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
