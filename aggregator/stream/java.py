@@ -16,8 +16,8 @@ DRIVER, EXECUTOR = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOpt
 COLLECTOR = "-XX:+UseParallelGC"
 """G1 cuts a heap of 2 GB into regions of 1 MB. A fetch from a full partition is as large, so each
 takes regions of its own, apart from the young ones; so do the pages that Spark sorts in. This one
-has no regions: copying 1 kB records cost a quarter less CPU with it, verifying 200,000 records 7.0
-in place of 11.3 s."""
+has no regions. What it gained when 1 kB records were copied is in
+docs/results/2026-11-22-tuning.md."""
 
 COMPILER = " ".join(
     (
