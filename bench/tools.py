@@ -15,6 +15,7 @@ from pathlib import Path
 
 import yaml
 
+from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.settings import LOG4J, render_properties
@@ -65,15 +66,10 @@ EXACTLY_ONCE: Mapping[str, str] = {
 """What its documentation asks for in addition, for exactly-once support."""
 
 PRODUCER: Mapping[str, str] = {
-    "acks": "all",
-    "enable.idempotence": "true",
+    **DEFAULTS["producer"],
+    **ENFORCED["producer"],
     # Connect's own default is 1; with idempotence 5 keep the order as well.
     "max.in.flight.requests.per.connection": "5",
-    "batch.size": "131072",
-    "linger.ms": "5",
-    "buffer.memory": "67108864",
-    "max.request.size": "33554432",
-    "send.buffer.bytes": "-1",
 }
 """Producers of the others get what this project's producers have."""
 

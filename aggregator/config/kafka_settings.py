@@ -32,8 +32,9 @@ DEFAULTS: Mapping[Role, Mapping[str, str]] = {
         "receive.buffer.bytes": "-1",
     },
     "producer": {
-        # The time a batch may wait for company: far below the latency of a task, enough to fill.
-        "linger.ms": "5",
+        # Under load batches fill by themselves while others are under way. Kafka's own 5 ms
+        # double the median latency and save at most a twentieth of the CPU.
+        "linger.ms": "1",
         # Many small batches cost more than the memory of larger ones.
         "batch.size": "131072",
         # Cheap on both sides, and it shrinks the repeated origin headers.
