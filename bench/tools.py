@@ -22,7 +22,7 @@ from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.plan.interval import interval_seconds
-from aggregator.plan.memory import DEFAULT_HEAP, good_heap, is_enough
+from aggregator.plan.memory import DEFAULT_HEAP, HEAP, good_heap, is_enough
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
@@ -132,7 +132,7 @@ def ours_settings(job: Job) -> dict[str, object]:
         },
         "stream": {"trigger": "realtime"},
         "checkpoint": {"path": str(job.folder / "state")},
-        "spark": {"conf": {"spark.driver.memory": heap(job.work)}},
+        "spark": {"conf": {HEAP: heap(job.work)}},
         "api": {"listen": "off"},
     }
 

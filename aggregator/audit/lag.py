@@ -123,7 +123,7 @@ def rates(first: Reading, second: Reading, shortest: float = 0.0) -> Rates:
 
 
 def rate_window(interval: float) -> float:
-    """Seconds that rates look back, with positions that move once in `interval` seconds."""
+    """Seconds that rates look back: positions move once in `interval` seconds, so some of them."""
     return max(WINDOW_SECONDS, WINDOW_INTERVALS * interval)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from bench.bed import Bed, RunFailedError
 from bench.files import new_files, write
 from bench.line import turned
@@ -190,3 +192,20 @@ def test_only_who_promises_less_may_double() -> None:
     assert Outcome({}, {}, twice).failure
     assert not Outcome({}, {}, twice, doubles_allowed=True).failure
     assert Outcome({}, {}, Check(4, 3, 1, 0, 0), doubles_allowed=True).failure
+
+
+@pytest.mark.parametrize(
+    ("work", "heap"), [("flow-1k", "2g"), ("flow-1000-partitions", "2g"), ("partitions-2000", "5g")]
+)
+def test_all_tools_get_the_same_heap_and_one_that_is_enough(work: str, heap: str) -> None:
+    settings = described(WORKS[work])
+    ours: Any = settings[OURS]
+    assert ours["spark"]["conf"]["spark.driver.memory"] == heap
+    assert settings["heap"] == {"of each tool's JVM": f"-Xmx{heap}"}
+
+
+def test_the_others_have_our_producers_but_for_compression() -> None:
+    theirs = described(WORKS["copy-1k"])[THEIRS]
+    for name, value in {**DEFAULTS["producer"], **ENFORCED["producer"]}.items():
+        expected = "none" if name == "compression.type" else value
+        assert theirs[f"hub.producer.{name}"] == expected
