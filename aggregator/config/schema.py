@@ -123,7 +123,7 @@ class StreamConfig(Node):
         default="auto", description="auto, or how many queries; 1 = one union of everything"
     )
     max_partitions_per_lane: int = Field(
-        default=50, ge=1, le=1000, description="upper bound that lanes: auto plans with"
+        default=100, ge=1, le=1000, description="upper bound that lanes: auto plans with"
     )
     checkpoint_interval: Seconds = Field(
         default=60.0,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal
 
 from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import LanePlan, by_cluster, deal, free_name, plan_lanes
+from aggregator.plan.lanes import MAX_PARTITIONS, LanePlan, by_cluster, deal, free_name, plan_lanes
 
 CATCH_UP = "catchup"
 
@@ -20,7 +20,7 @@ def plan_lanes_apart(
     partitions: Collection[SourcePartition],
     apart: Collection[str],
     lanes: Literal["auto"] | int = "auto",
-    max_partitions: int = 50,
+    max_partitions: int = MAX_PARTITIONS,
     current: Sequence[Lane] = (),
 ) -> LanePlan:
     """As `plan_lanes`, but sources (aliases) in `apart` share no lane with others.

@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from aggregator.config.schema import StreamConfig
 from aggregator.model import Lane, SourcePartition
 
+MAX_PARTITIONS = StreamConfig().max_partitions_per_lane
 MAX_LANES_APART = 16
 """With `auto`, more sources than this share lanes: a query costs threads and driver time."""
 SHARED = "shared"
@@ -40,7 +42,7 @@ class LanePlan:
 def plan_lanes(
     partitions: Collection[SourcePartition],
     lanes: Literal["auto"] | int = "auto",
-    max_partitions: int = 50,
+    max_partitions: int = MAX_PARTITIONS,
     current: Sequence[Lane] = (),
     taken: Collection[str] = (),
 ) -> LanePlan:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.config.schema import StreamConfig
 from aggregator.model import Lane, SourcePartition
 from aggregator.plan.lanes import LanePlan, plan_lanes, required_slots
 
@@ -23,15 +24,22 @@ def test_few_sources_stay_apart() -> None:
 
 
 def test_a_large_source_gets_balanced_lanes_with_each_topic_spread() -> None:
-    plan = plan_lanes([*parts("eu", 60, "a"), *parts("eu", 40, "b"), *parts("us", 101)])
+    all_of_them = [*parts("eu", 60, "a"), *parts("eu", 40, "b"), *parts("us", 101)]
+    plan = plan_lanes(all_of_them, "auto", 50)
     assert sizes(plan) == {"eu": 50, "eu-2": 50, "us": 34, "us-2": 34, "us-3": 33}
     topics = Counter(sp.topic for sp in plan.lanes[0].partitions)
     assert topics == {"a": 30, "b": 20}
 
 
+def test_what_is_not_given_is_what_the_config_has_by_itself() -> None:
+    most = StreamConfig().max_partitions_per_lane
+    assert sizes(plan_lanes(parts("eu", most))) == {"eu": most}
+    assert len(plan_lanes(parts("eu", most + 1)).lanes) == 2
+
+
 def test_more_than_sixteen_sources_share_but_large_ones_do_not() -> None:
     many = [sp for number in range(40) for sp in parts(f"s{number:02}", 5)]
-    plan = plan_lanes([*many, *parts("big", 80)])
+    plan = plan_lanes([*many, *parts("big", 80)], "auto", 50)
     assert sizes(plan) == {
         "big": 40,
         "big-2": 40,
@@ -82,7 +90,7 @@ def test_new_partitions_join_a_lane_of_their_source_and_nothing_else_changes() -
 
 def test_what_does_not_fit_gets_a_lane_of_its_own() -> None:
     before = plan_lanes(parts("eu", 40)).lanes
-    after = plan_lanes(parts("eu", 60), current=before)
+    after = plan_lanes(parts("eu", 60), "auto", 50, before)
     assert sizes(after) == {"eu": 40, "eu-2": 20}
     assert after.lanes[0] is not None and after.lanes[0] == before[0]
 
@@ -104,9 +112,9 @@ def test_a_new_source_among_many_joins_a_shared_lane() -> None:
     many = [sp for number in range(20) for sp in parts(f"s{number:02}", 2)]
     before = plan_lanes(many).lanes
     assert sizes(plan_lanes(many)) == {"shared-1": 40}
-    after = plan_lanes([*many, *parts("zz", 5)], current=before)
+    after = plan_lanes([*many, *parts("zz", 5)], "auto", 50, before)
     assert sizes(after) == {"shared-1": 45}
-    more = plan_lanes([*many, *parts("zz", 11)], current=before)
+    more = plan_lanes([*many, *parts("zz", 11)], "auto", 50, before)
     assert sizes(more) == {"shared-1": 40, "zz": 11}
 
 
@@ -122,7 +130,7 @@ def test_a_smaller_bound_moves_only_the_surplus() -> None:
 
 
 def test_names_do_not_clash_with_a_source_called_like_a_lane() -> None:
-    plan = plan_lanes([*parts("eu", 100), *parts("eu-2", 1)])
+    plan = plan_lanes([*parts("eu", 100), *parts("eu-2", 1)], "auto", 50)
     assert sizes(plan) == {"eu": 50, "eu-3": 50, "eu-2": 1}
     shared = plan_lanes([*parts("shared-1", 1), *parts("b", 1)], 1)
     assert sizes(shared) == {"shared-2": 2}
