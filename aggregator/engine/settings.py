@@ -8,6 +8,7 @@ from aggregator.plan.effective import facts_after
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.producer import hub_producer
+from aggregator.plan.tasks import live_conf
 from aggregator.stream.interceptor import CLASS_NAME
 from aggregator.stream.lane import LaneSettings
 
@@ -31,13 +32,15 @@ def lane_settings(config: Config, plan: Plan, pace: Pace) -> LaneSettings:
     )
     sink = {f"kafka.{name}": value for name, value in producer.items()}
     sink["kafka.interceptor.classes"] = CLASS_NAME
+    partitions = partitions_of(plan.routes)
     return LaneSettings(
         pace=pace,
         interval_seconds=config.stream.checkpoint_interval,
-        partitions=partitions_of(plan.routes),
+        partitions=partitions,
         lanes=len(plan.lanes),
         max_offsets=config.stream.max_offsets_per_trigger,
         hub_names=(config.name, plan.hub.cluster_id, *config.hub.known_as),
         source_options=sources,
         sink_options=sink,
+        live_conf=live_conf(config, sum(partitions.values())),
     )

@@ -40,6 +40,7 @@ from aggregator.stream.frames import (
     to_hub_rows,
 )
 from aggregator.stream.scratch import end_offsets, last_ended
+from aggregator.stream.session import session_with
 
 IDLE_PATIENCE_SECONDS = 1.0
 STOP_SECONDS = 30.0
@@ -63,7 +64,8 @@ class BatchEnd:
 class LaneSettings:
     """All that a lane's query needs beside its readings.
 
-    `partitions` says how many of a source are read in all, `lanes` how many lanes there are.
+    `partitions` says how many of a source are read in all, `lanes` how many lanes there are,
+    `live_conf` the SQL settings of real-time queries that differ from the session's.
     """
 
     pace: Pace
@@ -74,6 +76,7 @@ class LaneSettings:
     hub_names: tuple[str, ...]
     source_options: Mapping[str, Mapping[str, str]]
     sink_options: Mapping[str, str]
+    live_conf: Mapping[str, str]
 
 
 class LaneQuery:
@@ -116,11 +119,14 @@ class LaneQuery:
         trigger = settings.pace.trigger_of(lane)
         name = f"{lane.name}-{generation}"
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
+        own = spark
+        if trigger == "realtime" and settings.live_conf:
+            own = session_with(spark, settings.live_conf)
         rows = reduce(
             DataFrame.unionByName,
             (
                 to_hub_rows(
-                    read_stream(spark, reading, _reader_options(reading, settings, trigger)),
+                    read_stream(own, reading, _reader_options(reading, settings, trigger)),
                     reading,
                     settings.hub_names,
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -98,4 +99,15 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
             f"a Spark session is open already, without {', '.join(wrong)} as it has to be: "
             "stop it, or run in a process of its own"
         )
+    return session
+
+
+def session_with(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    """A session beside this one, on the same Spark, with these SQL settings changed.
+
+    What is started from it keeps them; the session that was given does not have them.
+    """
+    session = spark.newSession()
+    for name, value in conf.items():
+        session.conf.set(name, value)
     return session

@@ -10,6 +10,7 @@ from aggregator.config.schema import StreamConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import ConfigError
+from aggregator.plan import tasks
 from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
@@ -24,13 +25,18 @@ def words(count: int) -> list[NewRecord]:
     ]
 
 
+@pytest.mark.parametrize("many", [tasks.MANY_TASKS, 8], ids=["generated", "interpreted"])
 def test_one_lane_is_a_union_of_all_sources_and_a_transform_touches_its_own_route_only(
+    many: int,
+    monkeypatch: pytest.MonkeyPatch,
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
+    # With so many partitions on, tasks interpret their rows: 8 are read here.
+    monkeypatch.setattr(tasks, "MANY_TASKS", many)
     clusters = {"eu": source_a, "us": source_b}
     plain, changed = f"plain.{unique}", f"changed.{unique}"
     for cluster in clusters.values():

@@ -24,6 +24,8 @@ from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.transform import RECORD_SCHEMA
 
+EITHER_WAY = True
+
 MIB = 1 << 20
 Headers = Sequence[tuple[str, bytes | None]] | None
 

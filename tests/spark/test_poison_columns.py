@@ -18,6 +18,8 @@ from aggregator.stream.headers import with_origin_headers
 from aggregator.stream.poison import hub_bytes
 from aggregator.stream.transform import RECORD_SCHEMA
 
+EITHER_WAY = True
+
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 Headers = list[tuple[str, bytes | None]] | None

@@ -12,7 +12,7 @@ from aggregator.errors import JarsError
 from aggregator.jars import jars, java_command
 from aggregator.stream.driver import Driver
 from aggregator.stream.interceptor import interceptor_jar
-from aggregator.stream.session import ENFORCED, session_conf
+from aggregator.stream.session import ENFORCED, session_conf, session_with
 from support.sessions import plain_config
 
 
@@ -88,3 +88,29 @@ def test_an_interceptor_that_does_not_compile_says_why(tmp_path: Path) -> None:
     with pytest.raises(JarsError, match=r"does not compile: .*kafka"):
         interceptor_jar(tmp_path, tmp_path / "no-clients.jar", java_command())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_session_beside_another_interprets_rows_and_the_other_does_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def plan(session: SparkSession) -> str:
+        # A streaming query, because it takes its settings over from the session when it starts.
+        rows = session.readStream.format("rate").load().selectExpr("value + 1 AS v").where("v > 0")
+        query = (
+            rows.writeStream.format("noop")
+            .option("checkpointLocation", str(tmp_path / session._jsparkSession.sessionUUID()))
+            .start()
+        )
+        try:
+            query.processAllAvailable()
+            return str(query._jsq.streamingQuery().lastExecution().executedPlan().toString())
+        finally:
+            query.stop()
+
+    beside = session_with(spark, {"spark.sql.codegen.factoryMode": "NO_CODEGEN"})
+    assert "*(1)" not in plan(beside)
+    # Of generated code Spark says the stage's number.
+    assert "*(1)" in plan(spark)
+    # What a run gives its session by name holds in both.
+    assert beside.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert beside.conf.get("spark.sql.streaming.minBatchesToRetain") == "2"
