@@ -32,7 +32,10 @@ def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
             except (AggregatorError, KafkaException) as error:
                 yield from _without_bed(work, _first_line(error), tell)
                 continue
-            _warm_up(bed, tell)
+            warmed = _warm_up(bed, tell)
+            if warmed.failure:
+                # No round counts it, but who reads the figures has to know of it.
+                yield warmed
             for number in range(1, work.rounds + 1):
                 for name in work.tools if number % 2 else work.tools[::-1]:
                     tell(f"{work.name}, round {number} of {work.rounds}: {name}")
@@ -46,8 +49,8 @@ def _without_bed(work: Work, failure: str, tell: Tell) -> Iterator[Run]:
         yield Run(work.name, name, 1, round(os.getloadavg()[0], 1), failure=failure)
 
 
-def _warm_up(bed: Bed, tell: Tell) -> None:
-    """Let the plain loop copy for a while without counting it.
+def _warm_up(bed: Bed, tell: Tell) -> Run:
+    """Let the plain loop copy for a while without counting it, as round 0.
 
     Brokers that have just started compile what they do: eleven of them took three quarters of two
     cores in the first minute, from records that nobody read yet. Whoever runs first would pay that:
@@ -58,7 +61,7 @@ def _warm_up(bed: Bed, tell: Tell) -> None:
     if work.kind is not Kind.COPY:
         work = replace(work, kind=Kind.FLOW, warm_up=work.brokers_warm_up, seconds=1.0)
     tell(f"{work.name}: {LOOP}, not counted, to warm the brokers up")
-    _run(bed, TOOLS[LOOP], 0, tell, work)
+    return _run(bed, TOOLS[LOOP], 0, tell, work)
 
 
 def _run(bed: Bed, tool: Tool, number: int, tell: Tell, work: Work | None = None) -> Run:

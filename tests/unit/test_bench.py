@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,7 @@ from bench.measure import (
 )
 from bench.report import Result, to_json, to_markdown
 from bench.rounds import run_works
-from bench.tools import described
+from bench.tools import Job, described
 from bench.works import GROUPS, WORKS, Kind, chosen
 
 GOOD = Check(4, 4, 0, 0, 0)
@@ -185,6 +187,21 @@ def test_clusters_that_cannot_be_had_fail_a_run_of_each_tool(
     assert [(run.work, run.tool, run.failure) for run in runs] == [
         (name, tool, "no line") for name in ("copy-far", "idle") for tool in WORKS[name].tools
     ]
+
+
+def test_a_failed_warm_up_is_in_the_result_and_the_rounds_are_run_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(*_: object) -> None:
+        raise RunFailedError("no broker")
+
+    work = WORKS["copy-1k"]
+    monkeypatch.setattr(Bed, "__enter__", lambda bed: bed)
+    monkeypatch.setattr(Bed, "job", lambda *_: nullcontext(Job("run", "t", {}, "", tmp_path, work)))
+    monkeypatch.setattr("bench.rounds.copy", fail)
+    runs = list(run_works([replace(work, rounds=1)], lambda _text: None))
+    assert [(run.tool, run.round) for run in runs] == [(LOOP, 0), *((it, 1) for it in work.tools)]
+    assert "- copy-1k, round 0, plain loop: no broker" in to_markdown(replace(RESULT, runs=runs))
 
 
 def test_only_who_promises_less_may_double() -> None:
