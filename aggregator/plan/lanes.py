@@ -28,11 +28,6 @@ class LanePlan:
     lanes: tuple[Lane, ...]
     warnings: tuple[str, ...] = ()
 
-    def changed(self, current: Sequence[Lane]) -> tuple[Lane, ...]:
-        """Lanes of this plan that are new or differ from `current`; only these are (re)started."""
-        before = set(current)
-        return tuple(lane for lane in self.lanes if lane not in before)
-
     def ended(self, current: Sequence[Lane]) -> tuple[Lane, ...]:
         """Lanes of `current` whose name is no longer in this plan."""
         names = {lane.name for lane in self.lanes}
