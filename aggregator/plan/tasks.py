@@ -12,9 +12,9 @@ MANY_TASKS = 500
 """From so many partitions in all on, live tasks interpret their rows.
 
 A task starts anew with each batch and writes the source code of its projections again, though what
-is compiled of it is kept: two fifths of what the start of a task costs. With 1,000 partitions that
-is most of what a batch's end is. With 200 nothing is gained, and a record that is interpreted costs
-more (docs/results/2026-11-23-tuning.md).
+is compiled of it is kept: two fifths of what the start of a task costs in the first minutes. With
+1,000 partitions that is most of what a batch's end is then. With 200 nothing is gained, and a
+record that is interpreted costs more (docs/results/2026-11-23-tuning.md).
 """
 
 
