@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from pyspark.errors import PySparkException
-
 from aggregator.audit.document import Phase, Status
 from aggregator.config.schema import Config
+from aggregator.engine.arrangement import Arrangement
 from aggregator.engine.changes import Changes
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.gaps import Gaps
@@ -24,14 +23,11 @@ from aggregator.engine.orphans import orphans_of
 from aggregator.engine.pace import Paces
 from aggregator.engine.parts import Parts
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.settings import lane_settings
 from aggregator.engine.starts import Starts
 from aggregator.engine.steering import Steering
 from aggregator.engine.supervision import Supervision
 from aggregator.errors import AggregatorError
-from aggregator.model import Lane, Positions, SourcePartition
-from aggregator.plan.apart import plan_lanes_apart
-from aggregator.plan.plan import Plan
+from aggregator.model import Lane, SourcePartition
 from aggregator.stream.lane import client_id
 
 LOOP_SECONDS = 0.25
@@ -74,8 +70,9 @@ class Engine:
         self._steering = Steering(
             self, parts, self._starts, self._recovery, self._supervision, self._changes, emit
         )
-        self._look: Look | None = None
-        self._look_awaited, self._next_status = False, 0.0
+        deciders = (self._starts, self._supervision, self._paces)
+        self._arrangement = Arrangement(config, parts, self._lanes, *deciders, self._failed, stop)
+        self._until_done, self._look_awaited, self._next_status = False, False, 0.0
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -93,26 +90,16 @@ class Engine:
 
     def supervise(self, *, until_done: bool) -> None:
         """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
+        self._until_done = until_done
         while not self._stop.wait(LOOP_SECONDS):
-            if (conflict := self._parts.writer.error or self._parts.observer.conflict) is not None:
-                self._lanes.kill()
-                raise conflict
-            if (failure := self._parts.observer.failure) is not None:
-                raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
-            self._notice_ends(until_done)
+            self._raise_conflicts()
             newest = self._parts.lookout.latest()
             if isinstance(newest, Look):
                 self._follow(newest, first=False)
             elif newest is not None:
                 self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
-            self._notice_outages()
             self._parts.control.handle(self._steering)
-            news = self._recovery.ended() | self._gaps.watch.act(self._lanes.running)
-            if news := news or self._starts.outdated:
-                self._look_awaited = True
-            if news or self._starts.due():
-                self._parts.lookout.wake()
-            self.tell()
+            self._tend()
             if until_done and not self._lanes.running and not self._waiting():
                 return
 
@@ -120,24 +107,56 @@ class Engine:
         """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
         self._parts.control.close()
         self._board.phase = Phase.STOPPING
-        self.tell(now=True)
         self._recovery.cancel()
-        return self._lanes.drain(list(self._lanes.running), self._config.stop_seconds)
+        self._lanes.leave(list(self._lanes.running), self._config.stop_seconds)
+        self.tell(now=True)
+        problems: dict[str, str] = {}
+        over = False
+        while not over:
+            over = self._lanes.wait(LOOP_SECONDS)
+            # Each as it ends: whoever is killed before the last has less to recover.
+            problems |= {name: problem for name, problem in self._lanes.left().items() if problem}
+            self.tell()
+        return problems
 
     def leave(self, aliases: Collection[str]) -> None:
-        """Let the lanes of these sources end; what shares a lane with them goes on without."""
-        self._keep({sp for sp in self.running if sp.cluster not in aliases})
+        """Let the lanes of these sources end; what shares a lane with them goes on without.
 
-    def _keep(self, stay: set[SourcePartition]) -> None:
-        """Run no others than these, which run now, and these as things are now."""
-        if self._look is not None:
-            # Not by that look's offsets: they are older than the positions.
-            self._rearrange(stay, self._look.plan, Positions(), first=False)
+        Returns when they have ended, or when all are to stop. The others are looked after
+        meanwhile, but no new look is followed: it would be one by which these are to run.
+        """
+        self._arrangement.without(aliases)
+        while any(sp.cluster in aliases for sp in self.running):
+            if self._stop.wait(LOOP_SECONDS):
+                return
+            self._raise_conflicts()
+            self._tend()
+
+    def _raise_conflicts(self) -> None:
+        """Stop everything when another instance writes, or when nothing can be committed."""
+        if (conflict := self._parts.writer.error or self._parts.observer.conflict) is not None:
+            self._lanes.kill()
+            raise conflict
+        if (failure := self._parts.observer.failure) is not None:
+            raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
+
+    def _tend(self) -> None:
+        """What cannot wait: lanes that ended, sources that are sick, logs that are others now."""
+        self._notice_ends()
+        self._notice_left()
+        self._notice_outages()
+        news = self._recovery.ended() | self._gaps.watch.act(self._lanes.running)
+        if news := news or self._starts.outdated:
+            self._look_awaited = True
+        if news or self._starts.due():
+            self._parts.lookout.wake()
+        self.tell()
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
         self._config = config
         self._paces.reconfigure(config)
+        self._arrangement.reconfigure(config)
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -172,7 +191,7 @@ class Engine:
             return
         self._note_look(look)
         self._paces.planned(plan, first=first)
-        self._look, self._look_awaited = look, False
+        self._look_awaited = False
         recover = partial(self._recover, look, first)
         positions, wanted = self._starts.settle(look, self.running, recover, self._steering.out)
         self._board.held = self._starts.held
@@ -180,42 +199,19 @@ class Engine:
             self._recovery.doubt(wanted, positions, look)
         self._supervision.joined({sp.cluster for sp in wanted}, self._lanes.running)
         self._paces.starting(wanted - self.running, positions, look.ends)
-        self._rearrange(wanted, plan, positions, first)
+        self._arrangement.follow(wanted, plan, positions, first=first)
 
-    def _rearrange(
-        self, wanted: set[SourcePartition], plan: Plan, positions: Positions, first: bool
-    ) -> None:
-        """Run exactly the wanted partitions; lanes that need no change run on."""
-        current = [running.lane for running in self._lanes.running.values()]
-        stream = self._config.stream
-        lanes = plan_lanes_apart(
-            wanted, self._supervision.apart, stream.lanes, stream.max_partitions_per_lane, current
-        )
-        pace = self._paces.now
-        changed = [it for it in lanes.lanes if self._lanes.is_changed(it, plan.routes, pace)]
-        over = {lane.name for lane in [*lanes.ended(current), *changed]} & set(self._lanes.running)
-        for name, problem in self._lanes.drain(over, self._config.stop_seconds).items():
-            # Its partitions rest until they are recovered, in whatever lane they are to be.
-            lost = next(lane for lane in current if lane.name == name)
-            self._failed(lost, problem)
-        resting = self._starts.resting()
-        changed = [lane for lane in changed if not resting & set(lane.partitions)]
-        self._start(changed, plan, positions, first)
-
-    def _start(self, lanes: list[Lane], plan: Plan, positions: Positions, first: bool) -> None:
-        # Where the observer knows a partition, it knows better: drained or recovered since.
-        positions = positions.merged(self._parts.observer.positions)
-        settings = lane_settings(self._config, plan, self._paces.now)
-        for lane in lanes:
-            if self._stop.is_set():
-                return
-            try:
-                self._lanes.start(lane, positions, plan.routes, settings)
-            except (AggregatorError, PySparkException) as error:
-                if first:
-                    raise
-                self._failed(lane, str(error))
-        self._parts.sources.follow(self.running)
+    def _notice_left(self) -> None:
+        """Start what waited for lanes to end. How these got on may be judged by a new look."""
+        lanes = {name: running.lane for name, running in self._lanes.running.items()}
+        left = self._lanes.left()
+        for name, problem in left.items():
+            if problem:
+                # Its partitions rest until they are recovered, in whatever lane they are to be.
+                self._failed(lanes[name], problem)
+        if left:
+            self._arrangement.again()
+            self._parts.lookout.wake()
 
     def _notice_outages(self) -> None:
         """Take sick sources out of the lanes they share, at once; let others come back."""
@@ -223,16 +219,17 @@ class Engine:
         if back:
             self._parts.lookout.wake()
         if gone:
-            self.leave(self._supervision.out)
+            self._arrangement.without(self._supervision.out)
         if self._paces.follow([lane.lane for lane in self._lanes.running.values()]):
-            self._keep(self.running)
+            self._arrangement.again()
 
-    def _notice_ends(self, until_done: bool) -> None:
+    def _notice_ends(self) -> None:
         lanes = {name: running.lane for name, running in self._lanes.running.items()}
         for name, problem in self._lanes.ended().items():
             if problem:
                 self._failed(lanes[name], problem)
-                if not (until_done and self._starts.backoff.failures(name) >= FAILURES_ALLOWED):
+                failures = self._starts.backoff.failures(name)
+                if not self._until_done or failures < FAILURES_ALLOWED:
                     continue
             self._starts.ended(lanes[name], self._board.lanes[name].generation)
             self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))

@@ -1,10 +1,10 @@
-"""The lanes that run: start one, drain some, notice the ones that ended by themselves."""
+"""The lanes that run: start one, let some end, notice those that have ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -45,13 +45,19 @@ class Lanes:
         self._emit = emit
         self._generation = 0
         self._running: dict[str, RunningLane] = {}
+        self._ending: dict[str, Future[bool]] = {}
         self.read_until: dict[SourcePartition, float] = {}
         """When the last lane that read a partition had ended, by the monotonic clock."""
 
     @property
     def running(self) -> Mapping[str, RunningLane]:
-        """Lane name -> the lane that runs."""
+        """Lane name -> the lane that runs; one that ends does so until `left` has told of it."""
         return self._running
+
+    @property
+    def ending(self) -> Collection[str]:
+        """Names of the lanes that were told to end."""
+        return self._ending.keys()
 
     def start(
         self, lane: Lane, positions: Positions, routes: Sequence[Route], settings: LaneSettings
@@ -86,25 +92,41 @@ class Lanes:
             )
         )
 
-    def drain(self, names: Collection[str], timeout_seconds: float) -> dict[str, str]:
-        """Let the lanes end after their running batch and commit where they got to.
-
-        Returns lane name -> what went wrong, for those that did not end cleanly.
-        """
-        chosen = [self._running[name] for name in sorted(names)]
+    def leave(self, names: Collection[str], timeout_seconds: float) -> None:
+        """Let lanes end after their running batch, which may take minutes. Returns at once."""
+        chosen = [self._running[name] for name in sorted(names) if name not in self._ending]
         if not chosen:
-            return {}
+            return
         for lane in chosen:
             self._board.lanes[lane.lane.name].state = LaneState.DRAINING
         failpoint("before-drain")
-        with ThreadPoolExecutor(len(chosen), thread_name_prefix="drain") as pool:
-            clean = list(pool.map(lambda lane: lane.query.drain(timeout_seconds), chosen))
-        problems = {}
-        for lane, ok in zip(chosen, clean, strict=True):
-            problem = self._finish(lane, ok)
-            if problem:
-                problems[lane.lane.name] = problem
-        return problems
+        pool = ThreadPoolExecutor(len(chosen), thread_name_prefix="drain")
+        for lane in chosen:
+            self._ending[lane.lane.name] = pool.submit(lane.query.drain, timeout_seconds)
+        pool.shutdown(wait=False)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until no lane ends any more, at most so long; whether that is so."""
+        return not wait(self._ending.values(), seconds).not_done
+
+    def left(self) -> dict[str, str]:
+        """Lanes that have ended after `leave` since the last call: name -> what went wrong, or "".
+
+        Where they got to is committed, and they are no longer among `running`. Raises
+        AggregatorError for a lane that does not stop, when the others are committed.
+        """
+        left: dict[str, str] = {}
+        error: Exception | None = None
+        for name in [name for name, future in self._ending.items() if future.done()]:
+            try:
+                clean = self._ending.pop(name).result()
+            except Exception as its_own:  # raised below: first the others
+                error = error or its_own
+                continue
+            left[name] = self._finish(self._running[name], clean)
+        if error is not None:
+            raise error
+        return left
 
     def ended(self) -> dict[str, str]:
         """Lanes that ended by themselves since the last call: name -> why they failed, or "".
@@ -112,8 +134,9 @@ class Lanes:
         Their last positions are committed, and they are no longer among `running`.
         """
         ended = {}
-        for name in [name for name, lane in self._running.items() if not lane.query.active]:
-            lane = self._running[name]
+        for name, lane in list(self._running.items()):
+            if name in self._ending or lane.query.active:
+                continue
             clean = lane.query.drain(ENDED_TIMEOUT_SECONDS)
             ended[name] = self._finish(lane, clean)
         return ended
@@ -127,6 +150,7 @@ class Lanes:
 
     def kill(self) -> None:
         """End all lanes at once and commit nothing."""
+        self._ending.clear()
         for name in list(self._running):
             lane = self._running.pop(name)
             lane.query.kill()

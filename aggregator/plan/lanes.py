@@ -28,11 +28,6 @@ class LanePlan:
     lanes: tuple[Lane, ...]
     warnings: tuple[str, ...] = ()
 
-    def ended(self, current: Sequence[Lane]) -> tuple[Lane, ...]:
-        """Lanes of `current` whose name is no longer in this plan."""
-        names = {lane.name for lane in self.lanes}
-        return tuple(lane for lane in current if lane.name not in names)
-
 
 def plan_lanes(
     partitions: Collection[SourcePartition],

@@ -84,7 +84,6 @@ def test_new_partitions_join_a_lane_of_their_source_and_nothing_else_changes() -
     after = plan_lanes([*parts("eu", 8), *parts("us", 3)], current=before)
     assert sizes(after) == {"eu": 8, "us": 3}
     assert [lane for lane in after.lanes if lane not in before] == [after.lanes[0]]
-    assert after.ended(before) == ()
     assert plan_lanes([*parts("eu", 8), *parts("us", 3)], current=after.lanes) == after
 
 
@@ -105,7 +104,6 @@ def test_a_vanished_source_and_vanished_partitions() -> None:
     before = plan_lanes([*parts("eu", 4), *parts("us", 4)]).lanes
     after = plan_lanes(parts("eu", 3), current=before)
     assert after.lanes == (Lane("eu", tuple(parts("eu", 3))),)
-    assert after.ended(before) == (before[1],)
 
 
 def test_a_new_source_among_many_joins_a_shared_lane() -> None:

@@ -1,0 +1,126 @@
+"""Brings the lanes in step with what is to run, and waits for none of them.
+
+A lane ends after its running batch, up to `stream.checkpoint_interval` later. Until then it counts
+as running, and what takes its place is kept; everything else is looked after as ever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+
+from pyspark.errors import PySparkException
+
+from aggregator.config.schema import Config
+from aggregator.engine.lanes import Lanes
+from aggregator.engine.pace import Paces
+from aggregator.engine.parts import Parts
+from aggregator.engine.settings import lane_settings
+from aggregator.engine.starts import Starts
+from aggregator.engine.supervision import Supervision
+from aggregator.errors import AggregatorError
+from aggregator.model import Lane, Positions, SourcePartition
+from aggregator.plan.apart import plan_lanes_apart
+from aggregator.plan.plan import Plan
+from aggregator.plan.steps import lanes_to_be, plan_steps
+
+
+class Arrangement:
+    """What runs, what ends, and what is to start then. Used by the engine's thread alone.
+
+    `failed` is told of a lane that cannot be started, and why.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        parts: Parts,
+        lanes: Lanes,
+        starts: Starts,
+        supervision: Supervision,
+        paces: Paces,
+        failed: Callable[[Lane, str], None],
+        stop: threading.Event,
+    ) -> None:
+        self._config = config
+        self._parts = parts
+        self._lanes = lanes
+        self._starts = starts
+        self._supervision = supervision
+        self._paces = paces
+        self._failed = failed
+        self._stop = stop
+        self._plan: Plan | None = None
+        self._positions = Positions()
+        self._later: tuple[Lane, ...] = ()
+
+    def reconfigure(self, config: Config) -> None:
+        """Go by another config from now on."""
+        self._config = config
+
+    def follow(
+        self, wanted: Collection[SourcePartition], plan: Plan, positions: Positions, *, first: bool
+    ) -> None:
+        """Run exactly the wanted partitions, those that are new from `positions`.
+
+        Lanes that need no change run on. Raises what keeps a lane from starting if it is the
+        `first` time, else `failed` is told.
+        """
+        self._plan, self._positions = plan, positions
+        self._arrange(wanted, plan, first=first)
+
+    def without(self, aliases: Collection[str]) -> None:
+        """Run what runs, and what is to start, without these sources."""
+        self._keep({sp for sp in self._to_run() if sp.cluster not in aliases})
+
+    def again(self) -> None:
+        """Start what can be started by now, and what is to run otherwise than it does."""
+        self._keep(self._to_run())
+
+    def _keep(self, wanted: Collection[SourcePartition]) -> None:
+        if self._plan is not None:
+            self._arrange(wanted, self._plan, first=False)
+
+    def _to_be(self) -> tuple[Lane, ...]:
+        running = {name: it.lane for name, it in self._lanes.running.items()}
+        return lanes_to_be(running, self._lanes.ending, self._later)
+
+    def _to_run(self) -> set[SourcePartition]:
+        return {sp for lane in self._to_be() for sp in lane.partitions}
+
+    def _arrange(self, wanted: Collection[SourcePartition], plan: Plan, *, first: bool) -> None:
+        stream, pace = self._config.stream, self._paces.now
+        planned = plan_lanes_apart(
+            wanted,
+            self._supervision.apart,
+            stream.lanes,
+            stream.max_partitions_per_lane,
+            self._to_be(),
+        ).lanes
+        steps = plan_steps(
+            planned,
+            {it.name for it in planned if self._lanes.is_changed(it, plan.routes, pace)},
+            {name: it.lane for name, it in self._lanes.running.items()},
+            self._lanes.ending,
+            self._starts.resting(),
+        )
+        self._later = steps.later
+        self._lanes.leave(steps.leave, self._config.stop_seconds)
+        self._start(steps.start, plan, first=first)
+
+    def _start(self, lanes: Collection[Lane], plan: Plan, *, first: bool) -> None:
+        # Where the observer knows a partition, it knows better: drained or recovered since.
+        positions = self._positions.merged(self._parts.observer.positions)
+        settings = lane_settings(self._config, plan, self._paces.now)
+        for lane in lanes:
+            if self._stop.is_set():
+                return
+            try:
+                self._lanes.start(lane, positions, plan.routes, settings)
+            except (AggregatorError, PySparkException) as error:
+                if first:
+                    raise
+                self._failed(lane, str(error))
+        self._parts.sources.follow(
+            {sp for running in self._lanes.running.values() for sp in running.lane.partitions}
+        )

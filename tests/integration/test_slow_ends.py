@@ -1,0 +1,83 @@
+"""While a lane ends its batch, which takes minutes, all others are looked after as ever."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from aggregator.audit.document import LaneState, LaneStatus
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from support.reading import wait_until_topic_has
+from support.running import Run, catch_up, make_config, source
+from support.verdict import assert_copied
+
+
+def records(count: int) -> list[NewRecord]:
+    return [NewRecord(b"%d" % at, b"key-%d" % (at % 20)) for at in range(count)]
+
+
+def test_a_lane_that_fails_is_started_again_while_another_one_ends(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    eu, us, to = (each.bootstrap_servers for each in (source_a, source_b, hub))
+    old, new = f"old.{unique}", f"new.{unique}"
+    for servers in (eu, us):
+        create_topic(servers, old, partitions=2)
+        produce(servers, old, records(100))
+    config = make_config(
+        hub,
+        tmp_path,
+        {"eu": source(eu, f".*{unique}"), "us": source(us, f".*{unique}")},
+        # Longer than all that is to happen in one batch.
+        stream={"checkpoint_interval": "4m"},
+    )
+    running = Run(config)
+
+    def lane(alias: str) -> LaneStatus:
+        return next(each for each in running.status.lanes if each.name == alias)
+
+    try:
+        running.start()
+        wait_until_topic_has(to, old, 200)
+        before = {alias: lane(alias).generation for alias in ("eu", "us")}
+        # A topic that joins a lane: this has to end first.
+        create_topic(eu, new)
+        produce(eu, new, records(50))
+        running.wait_for(lambda: lane("eu").state is LaneState.DRAINING, "eu ends")
+        told = len(running.statuses)
+        stop_queries("us-")
+        running.wait_for(lambda: "lane_failed" in running.kinds(), "the failure is noticed")
+        running.wait_for(
+            lambda: lane("us").generation > before["us"] and lane("us").state is LaneState.RUNNING,
+            "us runs again",
+        )
+        produce(us, old, records(60))
+        wait_until_topic_has(to, old, 260)
+        assert (lane("eu").state, lane("eu").generation) == (LaneState.DRAINING, before["eu"])
+        assert len(running.statuses) > told
+        # It copies until its batch ends.
+        produce(eu, old, records(40))
+        wait_until_topic_has(to, old, 300)
+    finally:
+        # The batches would go on for minutes: this is no clean stop.
+        running._stop.set()
+        stop_queries("")
+        running.join()
+    assert catch_up(config).exit_code == 0
+    assert_copied({"eu": (eu, old), "us": (us, old)}, (to, old), at_least=300)
+    assert_copied({"eu": (eu, new)}, (to, new), at_least=50)
+
+
+def stop_queries(prefix: str) -> None:
+    """Stop the queries of lanes as Spark stops one, in the middle of a batch."""
+    spark = SparkSession.builder.getOrCreate()
+    stopped = [query for query in spark.streams.active if str(query.name).startswith(prefix)]
+    assert stopped
+    for query in stopped:
+        query.stop()
