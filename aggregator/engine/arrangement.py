@@ -12,13 +12,14 @@ from collections.abc import Callable, Collection
 from pyspark.errors import PySparkException
 
 from aggregator.config.schema import Config
+from aggregator.engine.events import Event, EventSink
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.pace import Paces
 from aggregator.engine.parts import Parts
 from aggregator.engine.settings import lane_settings
 from aggregator.engine.starts import Starts
 from aggregator.engine.supervision import Supervision
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.model import Lane, Positions, SourcePartition
 from aggregator.plan.apart import plan_lanes_apart
 from aggregator.plan.plan import Plan
@@ -40,6 +41,7 @@ class Arrangement:
         supervision: Supervision,
         paces: Paces,
         failed: Callable[[Lane, str], None],
+        emit: EventSink,
         stop: threading.Event,
     ) -> None:
         self._config = config
@@ -49,6 +51,7 @@ class Arrangement:
         self._supervision = supervision
         self._paces = paces
         self._failed = failed
+        self._emit = emit
         self._stop = stop
         self._plan: Plan | None = None
         self._positions = Positions()
@@ -68,14 +71,20 @@ class Arrangement:
         """
         self._plan, self._positions = plan, positions
         self._arrange(wanted, plan, first=first)
+        if not first:
+            self._note_new(wanted)
 
     def without(self, aliases: Collection[str]) -> None:
         """Run what runs, and what is to start, without these sources."""
-        self._keep({sp for sp in self._to_run() if sp.cluster not in aliases})
+        self._keep({sp for sp in self.to_run() if sp.cluster not in aliases})
 
-    def again(self) -> None:
-        """Start what can be started by now, and what is to run otherwise than it does."""
-        self._keep(self._to_run())
+    def again(self, but: Collection[SourcePartition] = ()) -> None:
+        """Start what can be started by now, and what is to run otherwise; without `but`."""
+        self._keep(self.to_run() - set(but))
+
+    def to_run(self) -> set[SourcePartition]:
+        """What is read when all lanes that end have ended, and what waits for them has started."""
+        return {sp for lane in self._to_be() for sp in lane.partitions}
 
     def _keep(self, wanted: Collection[SourcePartition]) -> None:
         if self._plan is not None:
@@ -84,9 +93,6 @@ class Arrangement:
     def _to_be(self) -> tuple[Lane, ...]:
         running = {name: it.lane for name, it in self._lanes.running.items()}
         return lanes_to_be(running, self._lanes.ending, self._later)
-
-    def _to_run(self) -> set[SourcePartition]:
-        return {sp for lane in self._to_be() for sp in lane.partitions}
 
     def _arrange(self, wanted: Collection[SourcePartition], plan: Plan, *, first: bool) -> None:
         stream, pace = self._config.stream, self._paces.now
@@ -107,6 +113,13 @@ class Arrangement:
         self._later = steps.later
         self._lanes.leave(steps.leave, self._config.stop_seconds)
         self._start(steps.start, plan, first=first)
+        running = {sp for it in self._lanes.running.values() for sp in it.lane.partitions}
+        self._parts.board.waiting = {
+            sp: f"starts in lane {lane.name} when a running batch has ended"
+            for lane in steps.later
+            for sp in lane.partitions
+            if sp not in running
+        }
 
     def _start(self, lanes: Collection[Lane], plan: Plan, *, first: bool) -> None:
         # Where the observer knows a partition, it knows better: drained or recovered since.
@@ -121,6 +134,29 @@ class Arrangement:
                 if first:
                     raise
                 self._failed(lane, str(error))
+        self._follow_sources()
+
+    def _note_new(self, wanted: Collection[SourcePartition]) -> None:
+        """Commit where partitions begin that are new and wait: a restart must not forget that.
+
+        To a restart they would be as any other that it does not know, and `start` may say `latest`.
+        """
+        known = self._parts.observer.positions
+        new = {
+            sp: self._positions[sp] for sp in wanted if sp not in known and sp in self._positions
+        }
+        if not new:
+            return
+        try:
+            self._parts.observer.moved(Positions(new), "new")
+        except CheckpointConflictError:
+            raise
+        except AggregatorError as error:
+            # The next look finds them new as well, and this is tried again.
+            words = f"where {len(new)} new partitions begin is not committed yet: {error}"
+            self._emit(Event("checkpoint_error", words))
+
+    def _follow_sources(self) -> None:
         self._parts.sources.follow(
             {sp for running in self._lanes.running.values() for sp in running.lane.partitions}
         )

@@ -83,6 +83,8 @@ class Board:
     paused: Mapping[str, datetime] = field(default_factory=dict)
     held: Mapping[SourcePartition, str] = field(default_factory=dict)
     stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
+    waiting: Mapping[SourcePartition, str] = field(default_factory=dict)
+    """What is to start when a lane has ended its batch: the reason in words."""
     seq: int | None = None
     epoch: int | None = None
     committed_ms: int | None = None
@@ -215,6 +217,8 @@ class Board:
                 state, reason = PartitionState.HELD, self.held[sp]
             elif sp in self.stuck:
                 state, reason = PartitionState.STUCK, self.stuck[sp]
+            elif sp in self.waiting:
+                reason = self.waiting[sp]
             found.append(
                 PartitionStatus(
                     cluster=sp.cluster,

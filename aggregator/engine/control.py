@@ -22,6 +22,7 @@ from aggregator.engine.moves import Proposal, propose
 from aggregator.engine.prepare import plan_with
 from aggregator.errors import (
     AggregatorError,
+    CheckpointConflictError,
     CheckpointError,
     ClusterError,
     ConfigError,
@@ -200,6 +201,10 @@ class Control:
                 # Whoever is answered, and asks for the status then, has to find it done.
                 engine.tell()
                 future.set_result(answer)
+            except CheckpointConflictError as error:
+                # Another instance writes: nothing may be done after it.
+                future.set_exception(error)
+                raise
             except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
                 future.set_exception(error)
             except BaseException as error:

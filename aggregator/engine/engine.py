@@ -26,7 +26,7 @@ from aggregator.engine.recovery import Recovery
 from aggregator.engine.starts import Starts
 from aggregator.engine.steering import Steering
 from aggregator.engine.supervision import Supervision
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, RefusedError
 from aggregator.model import Lane, SourcePartition
 from aggregator.stream.lane import client_id
 
@@ -71,8 +71,11 @@ class Engine:
             self, parts, self._starts, self._recovery, self._supervision, self._changes, emit
         )
         deciders = (self._starts, self._supervision, self._paces)
-        self._arrangement = Arrangement(config, parts, self._lanes, *deciders, self._failed, stop)
+        self._arrangement = Arrangement(
+            config, parts, self._lanes, *deciders, self._failed, emit, stop
+        )
         self._until_done, self._look_awaited, self._next_status = False, False, 0.0
+        self._leaving: frozenset[str] = frozenset()
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -92,14 +95,8 @@ class Engine:
         """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
         self._until_done = until_done
         while not self._stop.wait(LOOP_SECONDS):
-            self._raise_conflicts()
-            newest = self._parts.lookout.latest()
-            if isinstance(newest, Look):
-                self._follow(newest, first=False)
-            elif newest is not None:
-                self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
+            self._turn()
             self._parts.control.handle(self._steering)
-            self._tend()
             if until_done and not self._lanes.running and not self._waiting():
                 return
 
@@ -107,41 +104,38 @@ class Engine:
         """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
         self._parts.control.close()
         self._board.phase = Phase.STOPPING
-        self._recovery.cancel()
-        self._lanes.leave(list(self._lanes.running), self._config.stop_seconds)
         self.tell(now=True)
-        problems: dict[str, str] = {}
-        over = False
-        while not over:
-            over = self._lanes.wait(LOOP_SECONDS)
-            # Each as it ends: whoever is killed before the last has less to recover.
-            problems |= {name: problem for name, problem in self._lanes.left().items() if problem}
-            self.tell()
-        return problems
+        self._recovery.cancel()
+        return self._lanes.end(self._config.stop_seconds, self.tell)
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without.
 
-        Returns when they have ended, or when all are to stop. The others are looked after
-        meanwhile, but no new look is followed: it would be one by which these are to run.
+        Returns when they have ended; the others are looked after meanwhile. RefusedError when all
+        are to stop before that.
         """
-        self._arrangement.without(aliases)
-        while any(sp.cluster in aliases for sp in self.running):
-            if self._stop.wait(LOOP_SECONDS):
-                return
-            self._raise_conflicts()
-            self._tend()
+        self._leaving = frozenset(aliases)
+        try:
+            self._arrangement.without(aliases)
+            while any(sp.cluster in aliases for sp in self.running):
+                if self._stop.wait(LOOP_SECONDS):
+                    raise RefusedError(["it is stopping: try again when it runs"])
+                self._turn()
+        finally:
+            self._leaving = frozenset()
 
-    def _raise_conflicts(self) -> None:
-        """Stop everything when another instance writes, or when nothing can be committed."""
+    def _turn(self) -> None:
+        """Follow what was found, and look after all that runs; raise what ends everything."""
         if (conflict := self._parts.writer.error or self._parts.observer.conflict) is not None:
             self._lanes.kill()
             raise conflict
         if (failure := self._parts.observer.failure) is not None:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
-
-    def _tend(self) -> None:
-        """What cannot wait: lanes that ended, sources that are sick, logs that are others now."""
+        newest = self._parts.lookout.latest()
+        if isinstance(newest, Look):
+            self._follow(newest, first=False)
+        elif newest is not None:
+            self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
         self._notice_ends()
         self._notice_left()
         self._notice_outages()
@@ -193,24 +187,29 @@ class Engine:
         self._paces.planned(plan, first=first)
         self._look_awaited = False
         recover = partial(self._recover, look, first)
-        positions, wanted = self._starts.settle(look, self.running, recover, self._steering.out)
+        out = {**self._steering.out, **dict.fromkeys(self._leaving, "its lanes are to end")}
+        positions, wanted = self._starts.settle(look, self.running, recover, out)
         self._board.held = self._starts.held
         if first and not self._fresh:
             self._recovery.doubt(wanted, positions, look)
-        self._supervision.joined({sp.cluster for sp in wanted}, self._lanes.running)
+        self._supervision.joined(wanted, self._arrangement.to_run(), self._lanes.running)
         self._paces.starting(wanted - self.running, positions, look.ends)
         self._arrangement.follow(wanted, plan, positions, first=first)
 
     def _notice_left(self) -> None:
-        """Start what waited for lanes to end. How these got on may be judged by a new look."""
-        lanes = {name: running.lane for name, running in self._lanes.running.items()}
+        """Start what waited for lanes to end; what did not get on well waits for a new look."""
+        lanes, unwell = dict(self._lanes.running), set[SourcePartition]()
         left = self._lanes.left()
         for name, problem in left.items():
+            lane = lanes[name].lane
             if problem:
                 # Its partitions rest until they are recovered, in whatever lane they are to be.
-                self._failed(lanes[name], problem)
+                self._failed(lane, problem)
+            if problem or self._gaps.watch.stopped(name, lanes[name].query.generation):
+                unwell |= set(lane.partitions)
         if left:
-            self._arrangement.again()
+            self._look_awaited = self._look_awaited or bool(unwell)
+            self._arrangement.again(but=unwell)
             self._parts.lookout.wake()
 
     def _notice_outages(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
@@ -21,6 +21,7 @@ from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery, LaneSettings
 
 ENDED_TIMEOUT_SECONDS = 10.0
+TICK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,6 @@ class Lanes:
             self._ending[lane.lane.name] = pool.submit(lane.query.drain, timeout_seconds)
         pool.shutdown(wait=False)
 
-    def wait(self, seconds: float) -> bool:
-        """Wait until no lane ends any more, at most so long; whether that is so."""
-        return not wait(self._ending.values(), seconds).not_done
-
     def left(self) -> dict[str, str]:
         """Lanes that have ended after `leave` since the last call: name -> what went wrong, or "".
 
@@ -127,6 +124,26 @@ class Lanes:
         if error is not None:
             raise error
         return left
+
+    def end(self, timeout_seconds: float, tick: Callable[[], None]) -> dict[str, str]:
+        """Let all lanes end, and wait for it. Returns lane name -> what went wrong, if anything.
+
+        Each is committed as it ends: whoever is killed before the last has less to recover. `tick`
+        is called now and then. Raises AggregatorError for a lane that does not stop.
+        """
+        self.leave(list(self._running), timeout_seconds)
+        problems: dict[str, str] = {}
+        error: Exception | None = None
+        while self._ending:
+            wait(self._ending.values(), TICK_SECONDS, return_when=FIRST_COMPLETED)
+            try:
+                problems |= {name: problem for name, problem in self.left().items() if problem}
+            except Exception as its_own:  # raised below: first the others
+                error = error or its_own
+            tick()
+        if error is not None:
+            raise error
+        return problems
 
     def ended(self) -> dict[str, str]:
         """Lanes that ended by themselves since the last call: name -> why they failed, or "".

@@ -130,15 +130,15 @@ class Observer:
             groups = by_identity(positions, self.state.entries, self._identity)
             self._commit_clean("recovery", groups)
 
-    def moved(self, positions: Positions) -> None:
-        """Commit positions that were decided on, under the ids of the last look.
+    def moved(self, positions: Positions, why: str = "gaps") -> None:
+        """Commit positions that were decided on, under the ids of the last look; lane is `why`.
 
         The hub's ends of now bound them: what it holds of older records by these names, of a topic
         that is gone, is never taken for them. Raises as `begin` does.
         """
         with self._lock:
             self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
-            self._commit_clean("gaps", [(positions, self._identity)])
+            self._commit_clean(why, [(positions, self._identity)])
 
     def put(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Commit positions that were set by hand, all at once; raises as `begin` does."""

@@ -98,6 +98,8 @@ class Starts:
         Raises CheckpointConflictError when another instance writes this checkpoint.
         """
         selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
+        now = time.monotonic()
+        self.backoff.tried(now, self.orphans.partitions(now))
         resting, state = self.resting(), self._observer.state
         unclean = state.unclean - set(running)
         known = replace(
@@ -174,15 +176,24 @@ class Starts:
         return 0 < len(self._unread_looks) < LOOKS_ALLOWED
 
     def _appeared_in(self, look: Look) -> frozenset[TopicKey]:
-        """Topics that the look before did not show, of sources that it showed."""
+        """Selected topics that came while we ran: an earlier look showed their source without them.
+
+        For good, because several looks may follow before they are read from their beginning: they
+        join a lane that ends first, or their source is paused.
+        """
         if look is not self._look:
             self._look = look
-            self._appeared = frozenset(
+            new = {
                 (alias, topic)
                 for alias, facts in look.plan.sources.items()
                 if alias in self._topics
                 for topic in facts.topics
                 if topic not in self._topics[alias]
+            }
+            self._appeared = frozenset(
+                key
+                for key in new | self._appeared
+                if key[0] in self._topics and self._is_selected(key)
             )
             for alias, facts in look.plan.sources.items():
                 self._topics[alias] = frozenset(facts.topics)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from aggregator.audit.document import LaneState, SourceState
 from aggregator.config.schema import Config
@@ -11,7 +11,7 @@ from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.lanes import RunningLane
 from aggregator.engine.sources import SourcesWatch
-from aggregator.model import Lane
+from aggregator.model import Lane, SourcePartition
 from aggregator.plan.outages import Outages
 
 
@@ -61,12 +61,21 @@ class Supervision:
         """A lane has failed: if several sources share it, each gets a lane of its own."""
         self._outages.separate(lane.clusters)
 
-    def joined(self, aliases: set[str], running: Mapping[str, RunningLane]) -> None:
-        """Sources that are new while lanes run: with their backlog they share none yet."""
+    def joined(
+        self,
+        wanted: Iterable[SourcePartition],
+        to_run: Iterable[SourcePartition],
+        running: Mapping[str, RunningLane],
+    ) -> None:
+        """Sources that are new while lanes run: with their backlog they share none yet.
+
+        One of which something is to run as soon as a lane has ended is not new.
+        """
         shared = any(len(lane.lane.clusters) > 1 for lane in running.values())
         known = {alias for lane in running.values() for alias in lane.lane.clusters}
-        if shared and aliases - known:
-            self._outages.apart = self._outages.apart | (aliases - known)
+        new = {sp.cluster for sp in wanted} - {sp.cluster for sp in to_run} - known
+        if shared and new:
+            self._outages.apart = self._outages.apart | new
 
     def _well(self, lanes: list[Lane]) -> set[str]:
         """Sources that run, are not behind, and whose lanes have ended a batch."""

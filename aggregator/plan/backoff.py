@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from aggregator.model import SourcePartition
@@ -40,14 +41,15 @@ class BackOff:
         return self._failed[name].count if name in self._failed else 0
 
     def resting(self, now: float) -> set[SourcePartition]:
-        """Partitions whose time has not come. Those whose time has come wait no longer."""
-        resting: set[SourcePartition] = set()
+        """Partitions whose time has not come."""
+        failed = self._failed.values()
+        return {sp for lane in failed if now < lane.retry_at for sp in lane.partitions}
+
+    def tried(self, now: float, held: Collection[SourcePartition] = ()) -> None:
+        """Those whose time has come are tried now, and wait no longer; but for what is `held`."""
         for lane in self._failed.values():
-            if now < lane.retry_at:
-                resting |= lane.partitions
-            else:
+            if now >= lane.retry_at and lane.partitions.isdisjoint(held):
                 lane.waiting = False
-        return resting
 
     def due(self, now: float) -> bool:
         """Whether a lane waits whose time has come."""

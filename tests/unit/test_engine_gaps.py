@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,10 +90,16 @@ class World:
         return [event.message for event in self.events if event.kind == "gap"]
 
 
-def look(began: float, ends: int, read: Collection[SourcePartition] = (SP, OTHER)) -> Look:
+def look(
+    began: float,
+    ends: int,
+    read: Collection[SourcePartition] = (SP, OTHER),
+    routes: Sequence[Route] = ROUTES,
+) -> Look:
     """What a look that began then has found: the logs that it could read end there."""
-    facts = ClusterFacts("eu", "E", 1, {"orders": TopicFacts("orders", "T", 2, 1)})
-    plan = Plan(facts, {"eu": facts}, {}, tuple(ROUTES), {}, (), (), SlotPlan("local[4]", 4, 2))
+    topics = {route.topic: TopicFacts(route.topic, "T", route.partitions, 1) for route in routes}
+    facts = ClusterFacts("eu", "E", 1, topics)
+    plan = Plan(facts, {"eu": facts}, {}, tuple(routes), {}, (), (), SlotPlan("local[4]", 4, 2))
     logs = {sp: OffsetRange(0, ends) for sp in read}
     return Look(plan, Observed({"eu": "E"}, {KEY: "T"}, logs), {}, began)
 
@@ -210,6 +216,41 @@ def test_offsets_that_could_not_be_read_are_asked_for_again_at_once_a_few_times(
     assert not starts.outdated
     starts.plan(look(105.0, 20, read=[SP]), ())
     assert starts.outdated
+
+
+def test_a_topic_that_came_while_we_ran_is_new_until_it_is_read(world: World) -> None:
+    eu = world.config.sources["eu"]
+    topics = eu.topics.model_copy(update={"include": ["orders.*"]})
+    changed = eu.model_copy(update={"start": "latest", "topics": topics})
+    config = world.config.model_copy(update={"sources": {"eu": changed}})
+    starts = Starts(config, world.observer, Orphans(None, 1.0), world.gaps, lambda _: None, {})
+    new = SourcePartition("eu", "orders-new", 0)
+    routes = [*ROUTES, Route("eu", "orders-new", "orders-new", 1, 1)]
+    starts.plan(look(100.0, 20), (SP, OTHER))
+    # It joins a lane that ends first, so several looks find it before it is read.
+    for began in (101.0, 102.0, 103.0):
+        positions, _ = starts.plan(look(began, 20, (SP, OTHER, new), routes), (SP, OTHER))
+        assert positions[new] == 0
+    # Of a source that is known only now nothing has come while we ran.
+    starts.reconfigure(config.model_copy(update={"sources": {}}))
+    starts.reconfigure(config)
+    assert starts.plan(look(104.0, 20, (SP, OTHER, new), routes), (SP, OTHER))[0][new] == 20
+
+
+def test_a_lane_that_failed_is_not_forgotten_while_its_producer_is_open(world: World) -> None:
+    opened = {"aggregator-eu-1"}
+    orphans = Orphans(lambda client_id: client_id in opened, 1.0)
+    starts = Starts(world.config, world.observer, orphans, world.gaps, lambda _: None, {})
+    long_ago = time.monotonic() - 60
+    starts.backoff.failed("eu", frozenset({OTHER}), long_ago)
+    orphans.add("aggregator-eu-1", frozenset({OTHER}), long_ago)
+    assert starts.plan(look(100.0, 20), ())[1] == {SP}
+    assert (starts.resting(), starts.due(), starts.backoff.waiting()) == ({OTHER}, False, True)
+    opened.clear()
+    # To ask changes nothing: only a look that lets it start does.
+    assert (starts.resting(), starts.due(), starts.due()) == (set(), True, True)
+    assert starts.plan(look(101.0, 20), ())[1] == {SP, OTHER}
+    assert (starts.due(), starts.backoff.waiting()) == (False, False)
 
 
 def test_what_becomes_due_during_a_recovery_does_not_start_without_one(world: World) -> None:

@@ -26,6 +26,12 @@ def test_partitions_rest_until_their_time_has_come() -> None:
     assert backoff.due(2.0)
     assert backoff.waiting()
     assert backoff.resting(2.0) == set()
+    # To look changes nothing; that they are tried does, when nothing holds them any more.
+    assert backoff.waiting()
+    backoff.tried(1.9)
+    backoff.tried(2.0, held={EU0})
+    assert backoff.due(2.0)
+    backoff.tried(2.0, held={US0})
     assert not backoff.waiting()
     assert not backoff.due(2.0)
 
