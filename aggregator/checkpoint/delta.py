@@ -166,13 +166,19 @@ def make_durable(path: str, version: int, table: str = TABLE) -> None:
 def translated(path: str, doing: str, table: str = TABLE) -> Iterator[None]:
     """Turn whatever delta-rs and the OS raise into CheckpointError; `doing` is read or written.
 
-    A commit that lost against another one is a CheckpointConflictError.
+    A commit to the checkpoint table that lost against another one is a CheckpointConflictError. In
+    the other tables commands of other processes may write as well.
     """
     try:
         yield
     except AggregatorError:
         raise
     except CommitFailedError as error:
+        if table != TABLE:
+            raise CheckpointError(
+                f"checkpoint.path {path}: {_called(table)} was written by another process at the "
+                f"same moment: try again ({first_line(error)})"
+            ) from error
         raise CheckpointConflictError(
             f"checkpoint.path {path}: the commit was refused ({error}); hypothesis: another "
             "aggregator runs on this checkpoint"

@@ -72,7 +72,7 @@ class Arrangement:
         self._plan, self._positions = plan, positions
         self._arrange(wanted, plan, first=first)
         if not first:
-            self._note_new(wanted)
+            self._note_new(wanted, positions)
 
     def without(self, aliases: Collection[str]) -> None:
         """Run what runs, and what is to start, without these sources."""
@@ -136,14 +136,17 @@ class Arrangement:
                 self._failed(lane, str(error))
         self._follow_sources()
 
-    def _note_new(self, wanted: Collection[SourcePartition]) -> None:
+    def _note_new(self, wanted: Collection[SourcePartition], positions: Positions) -> None:
         """Commit where partitions begin that are new and wait: a restart must not forget that.
 
         To a restart they would be as any other that it does not know, and `start` may say `latest`.
+        So also those of topics that came while we ran, of a source that is paused or away.
         """
-        known = self._parts.observer.positions
+        known, came = self._parts.observer.positions, self._starts.appeared
         new = {
-            sp: self._positions[sp] for sp in wanted if sp not in known and sp in self._positions
+            sp: at
+            for sp, at in positions.items()
+            if sp not in known and (sp in wanted or (sp.cluster, sp.topic) in came)
         }
         if not new:
             return

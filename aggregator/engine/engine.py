@@ -104,6 +104,7 @@ class Engine:
         """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
         self._parts.control.close()
         self._board.phase = Phase.STOPPING
+        self._board.waiting = {}
         self.tell(now=True)
         self._recovery.cancel()
         return self._lanes.end(self._config.stop_seconds, self.tell)
@@ -119,7 +120,7 @@ class Engine:
             self._arrangement.without(aliases)
             while any(sp.cluster in aliases for sp in self.running):
                 if self._stop.wait(LOOP_SECONDS):
-                    raise RefusedError(["it is stopping: try again when it runs"])
+                    raise RefusedError(["it is stopping: what was asked for holds when it starts"])
                 self._turn()
         finally:
             self._leaving = frozenset()
@@ -140,11 +141,16 @@ class Engine:
         self._notice_left()
         self._notice_outages()
         news = self._recovery.ended() | self._gaps.watch.act(self._lanes.running)
-        if news := news or self._starts.outdated:
-            self._look_awaited = True
-        if news or self._starts.due():
+        if news or self._starts.outdated:
+            self.look_again()
+        if self._starts.due():
             self._parts.lookout.wake()
         self.tell()
+
+    def look_again(self) -> None:
+        """Have a look at the clusters soon; nothing is done before it has been followed."""
+        self._look_awaited = True
+        self._parts.lookout.wake()
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
@@ -187,7 +193,7 @@ class Engine:
         self._paces.planned(plan, first=first)
         self._look_awaited = False
         recover = partial(self._recover, look, first)
-        out = {**self._steering.out, **dict.fromkeys(self._leaving, "its lanes are to end")}
+        out = {**dict.fromkeys(self._leaving, "its lanes are to end"), **self._steering.out}
         positions, wanted = self._starts.settle(look, self.running, recover, out)
         self._board.held = self._starts.held
         if first and not self._fresh:
@@ -208,9 +214,10 @@ class Engine:
             if problem or self._gaps.watch.stopped(name, lanes[name].query.generation):
                 unwell |= set(lane.partitions)
         if left:
-            self._look_awaited = self._look_awaited or bool(unwell)
             self._arrangement.again(but=unwell)
             self._parts.lookout.wake()
+        if unwell:
+            self.look_again()
 
     def _notice_outages(self) -> None:
         """Take sick sources out of the lanes they share, at once; let others come back."""
@@ -230,7 +237,10 @@ class Engine:
                 failures = self._starts.backoff.failures(name)
                 if not self._until_done or failures < FAILURES_ALLOWED:
                     continue
-            self._starts.ended(lanes[name], self._board.lanes[name].generation)
+            generation = self._board.lanes[name].generation
+            self._starts.ended(lanes[name], generation)
+            if self._gaps.watch.stopped(name, generation):
+                self.look_again()
             self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
 
     def _failed(self, lane: Lane, reason: str) -> None:
@@ -251,11 +261,8 @@ class Engine:
 
     def _waiting(self) -> bool:
         """Whether something that does not run now, of a run that is to end, is still to run."""
-        return (
-            self._recovery.under_way
-            or self._look_awaited
-            or self._starts.backoff.waiting(FAILURES_ALLOWED)
-        )
+        waiting = self._starts.backoff.waiting(FAILURES_ALLOWED)
+        return self._recovery.under_way or self._look_awaited or waiting
 
     @property
     def running(self) -> set[SourcePartition]:

@@ -42,7 +42,8 @@ class Starts:
         self._read_until = read_until
         self._look: Look | None = None
         self._topics: dict[str, frozenset[str]] = {}
-        self._appeared: frozenset[TopicKey] = frozenset()
+        self.appeared: frozenset[TopicKey] = frozenset()
+        """Topics that came while we ran, and are new as a whole."""
         self._told: dict[SourcePartition, str] = {}
         self.reconfigure(config)
         self.orphans = orphans
@@ -182,6 +183,15 @@ class Starts:
         join a lane that ends first, or their source is paused.
         """
         if look is not self._look:
+            before = self._look.plan.sources if self._look is not None else {}
+            # Behind an alias that leads to another cluster now nothing came while we ran.
+            self._topics = {
+                alias: names
+                for alias, names in self._topics.items()
+                if alias not in before
+                or alias not in look.plan.sources
+                or before[alias].cluster_id == look.plan.sources[alias].cluster_id
+            }
             self._look = look
             new = {
                 (alias, topic)
@@ -190,14 +200,14 @@ class Starts:
                 for topic in facts.topics
                 if topic not in self._topics[alias]
             }
-            self._appeared = frozenset(
+            self.appeared = frozenset(
                 key
-                for key in new | self._appeared
+                for key in new | self.appeared
                 if key[0] in self._topics and self._is_selected(key)
             )
             for alias, facts in look.plan.sources.items():
                 self._topics[alias] = frozenset(facts.topics)
-        return self._appeared
+        return self.appeared
 
     def _is_selected(self, key: TopicKey) -> bool:
         alias, topic = key

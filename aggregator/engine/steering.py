@@ -33,6 +33,9 @@ class Lanes(Protocol):
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
 
+    def look_again(self) -> None:
+        """Have a look at the clusters soon; nothing is done before it has been followed."""
+
     def tell(self, *, now: bool = False) -> None:
         """Bring the status up to date, and hand it out."""
 
@@ -71,7 +74,7 @@ class Steering:
     def look_again(self) -> None:
         """Have a look at the clusters soon, and run what is then wanted."""
         self._parts.board.paused = self._parts.control.paused
-        self._parts.lookout.wake()
+        self._lanes.look_again()
 
     def put(self, proposal: Proposal) -> int:
         """Commit positions that were set by hand; returns the commit's number.

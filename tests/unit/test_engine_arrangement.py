@@ -85,7 +85,7 @@ class World:
         self.board, sources = Board(config, "realtime"), SourcesWatch(config)
         self.supervision = Supervision(config, sources, self.board, self.events.append)
         parts: Any = SimpleNamespace(observer=self.observer, sources=sources, board=self.board)
-        starts: Any = SimpleNamespace(resting=lambda: self.resting)
+        starts: Any = SimpleNamespace(resting=lambda: self.resting, appeared={("us", "new")})
         paces: Any = SimpleNamespace(now=Pace("realtime"))
         lanes: Any = self.lanes
         self.arrangement = Arrangement(
@@ -143,6 +143,15 @@ def test_where_a_partition_begins_that_has_to_wait_is_committed_at_once(world: W
     seq = world.observer.state.seq
     world.follow(*EU[:3], US[0])
     assert world.observer.state.seq == seq
+
+
+def test_so_is_that_of_a_topic_that_came_while_its_source_was_paused(world: World) -> None:
+    came, other = (SourcePartition("us", topic, 0) for topic in ("new", "chosen-now"))
+    positions = BEGIN.merged({came: 0, other: 9})
+    world.arrangement.follow({*EU[:2], US[0]}, PLAN, positions, first=False)
+    assert world.observer.state.positions[came] == 0
+    # What was there before, and is selected only now, begins where `start` says, when it begins.
+    assert other not in world.observer.state.positions
 
 
 def test_a_beginning_that_cannot_be_committed_is_tried_again(

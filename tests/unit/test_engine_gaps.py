@@ -95,13 +95,14 @@ def look(
     ends: int,
     read: Collection[SourcePartition] = (SP, OTHER),
     routes: Sequence[Route] = ROUTES,
+    cluster: str = "E",
 ) -> Look:
     """What a look that began then has found: the logs that it could read end there."""
     topics = {route.topic: TopicFacts(route.topic, "T", route.partitions, 1) for route in routes}
-    facts = ClusterFacts("eu", "E", 1, topics)
+    facts = ClusterFacts("eu", cluster, 1, topics)
     plan = Plan(facts, {"eu": facts}, {}, tuple(routes), {}, (), (), SlotPlan("local[4]", 4, 2))
     logs = {sp: OffsetRange(0, ends) for sp in read}
-    return Look(plan, Observed({"eu": "E"}, {KEY: "T"}, logs), {}, began)
+    return Look(plan, Observed({"eu": cluster}, {KEY: "T"}, logs), {}, began)
 
 
 @pytest.fixture
@@ -231,6 +232,10 @@ def test_a_topic_that_came_while_we_ran_is_new_until_it_is_read(world: World) ->
     for began in (101.0, 102.0, 103.0):
         positions, _ = starts.plan(look(began, 20, (SP, OTHER, new), routes), (SP, OTHER))
         assert positions[new] == 0
+    assert starts.appeared == {("eu", "orders-new")}
+    # What another cluster behind the same name holds did not come while we ran.
+    starts.plan(look(103.5, 20, (SP, OTHER, new), routes, cluster="F"), ())
+    assert starts.appeared == set()
     # Of a source that is known only now nothing has come while we ran.
     starts.reconfigure(config.model_copy(update={"sources": {}}))
     starts.reconfigure(config)

@@ -18,7 +18,13 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.engine.control import Control
 from aggregator.engine.moves import Proposal
-from aggregator.errors import AggregatorError, ConfigError, Problem
+from aggregator.errors import (
+    AggregatorError,
+    CheckpointConflictError,
+    ConfigError,
+    Problem,
+    RefusedError,
+)
 from aggregator.plan.plan import Plan
 from aggregator.serve.app import make_app
 from aggregator.serve.control import CallerError, check_caller
@@ -190,12 +196,33 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     assert Controls(config.checkpoint.path, {}).paused() == {}
 
 
-def test_an_error_that_is_no_refusal_is_the_engines_too(url: str, engine: Engine) -> None:
-    engine.failure = AggregatorError("supervision.failure is abort")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        AggregatorError("supervision.failure is abort"),
+        CheckpointConflictError("another instance writes this checkpoint"),
+    ],
+)
+def test_an_error_that_is_no_refusal_is_the_engines_too(
+    url: str, engine: Engine, failure: AggregatorError
+) -> None:
+    engine.failure = failure
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
-    assert (code, body["message"]) == (500, "supervision.failure is abort")
+    assert code >= 400
+    assert body["message"] == str(failure)
     engine.stop()
-    assert engine.ended is engine.failure
+    assert engine.ended is failure
+
+
+def test_a_refusal_is_the_callers_and_the_engine_goes_on(url: str, engine: Engine) -> None:
+    engine.failure = RefusedError(["it is stopping"])
+    code, body = ask("PUT", f"{url}/api/sources/eu/pause")
+    assert code == 409
+    assert "it is stopping" in body["message"]
+    engine.failure = None
+    assert ask("PUT", f"{url}/api/sources/eu/pause")[0] == 200
+    engine.stop()
+    assert engine.ended is None
 
 
 @pytest.mark.usefixtures("engine")
