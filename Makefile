@@ -15,9 +15,9 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
-# Processes that test side by side, each with clusters of its own: most of a test is waiting. 0 is
-# one after the other; more need more than two cores to be reliable.
-PYTEST_JOBS ?= 0
+# Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
+# take 25 minutes on two cores and 0, one after the other, 43; more than two need more cores.
+PYTEST_JOBS ?= 2
 
 UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
 COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal --no-header \
