@@ -90,9 +90,11 @@ class Arrangement:
         if self._plan is not None:
             self._arrange(wanted, self._plan, first=False)
 
+    def _running(self) -> dict[str, Lane]:
+        return {name: it.lane for name, it in self._lanes.running.items()}
+
     def _to_be(self) -> tuple[Lane, ...]:
-        running = {name: it.lane for name, it in self._lanes.running.items()}
-        return lanes_to_be(running, self._lanes.ending, self._later)
+        return lanes_to_be(self._running(), self._lanes.ending, self._later)
 
     def _arrange(self, wanted: Collection[SourcePartition], plan: Plan, *, first: bool) -> None:
         stream, pace = self._config.stream, self._paces.now
@@ -106,14 +108,14 @@ class Arrangement:
         steps = plan_steps(
             planned,
             {it.name for it in planned if self._lanes.is_changed(it, plan.routes, pace)},
-            {name: it.lane for name, it in self._lanes.running.items()},
+            self._running(),
             self._lanes.ending,
             self._starts.resting(),
         )
         self._later = steps.later
         self._lanes.leave(steps.leave, self._config.stop_seconds)
         self._start(steps.start, plan, first=first)
-        running = {sp for it in self._lanes.running.values() for sp in it.lane.partitions}
+        running = self._lanes.partitions
         self._parts.board.waiting = {
             sp: f"starts in lane {lane.name} when a running batch has ended"
             for lane in steps.later
@@ -134,7 +136,7 @@ class Arrangement:
                 if first:
                     raise
                 self._failed(lane, str(error))
-        self._follow_sources()
+        self._parts.sources.follow(self._lanes.partitions)
 
     def _note_new(self, wanted: Collection[SourcePartition], positions: Positions) -> None:
         """Commit where partitions begin that are new and wait: a restart must not forget that.
@@ -158,8 +160,3 @@ class Arrangement:
             # The next look finds them new as well, and this is tried again.
             words = f"where {len(new)} new partitions begin is not committed yet: {error}"
             self._emit(Event("checkpoint_error", words))
-
-    def _follow_sources(self) -> None:
-        self._parts.sources.follow(
-            {sp for running in self._lanes.running.values() for sp in running.lane.partitions}
-        )

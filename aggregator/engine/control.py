@@ -201,12 +201,11 @@ class Control:
                 # Whoever is answered, and asks for the status then, has to find it done.
                 engine.tell()
                 future.set_result(answer)
-            except CheckpointConflictError as error:
-                # Another instance writes: nothing may be done after it.
-                future.set_exception(error)
-                raise
             except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
                 future.set_exception(error)
+                if isinstance(error, CheckpointConflictError):
+                    # Another instance writes: nothing may be done after it.
+                    raise
             except BaseException as error:
                 future.set_exception(error)
                 raise

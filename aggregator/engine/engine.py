@@ -267,7 +267,7 @@ class Engine:
     @property
     def running(self) -> set[SourcePartition]:
         """Partitions that are read now."""
-        return {sp for lane in self._lanes.running.values() for sp in lane.lane.partitions}
+        return self._lanes.partitions
 
     def _recover(
         self, look: Look, first: bool, wanted: Collection[SourcePartition]

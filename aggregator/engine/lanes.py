@@ -56,6 +56,11 @@ class Lanes:
         return self._running
 
     @property
+    def partitions(self) -> set[SourcePartition]:
+        """What the lanes read that run."""
+        return {sp for lane in self._running.values() for sp in lane.lane.partitions}
+
+    @property
     def ending(self) -> Collection[str]:
         """Names of the lanes that were told to end."""
         return self._ending.keys()

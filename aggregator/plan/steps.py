@@ -37,9 +37,7 @@ def plan_steps(
     running ones that were told to end. A planned lane with partitions that are `resting` is left
     out: it is planned again when these are well.
     """
-    leave = {name for name in running if name in changed} | (
-        running.keys() - {lane.name for lane in planned}
-    )
+    leave = running.keys() - ({lane.name for lane in planned} - set(changed))
     ends = leave | set(ending)
     held = {sp for name in ends for sp in running[name].partitions}
     start: list[Lane] = []

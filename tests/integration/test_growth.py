@@ -5,14 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, grow_topic, produce
+from aggregator.embedded.topics import create_topic, grow_topic, produce
+from support.load import records
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import make_config, run_in_background, source
 from support.verdict import assert_copied
-
-
-def records(count: int, partition: int = -1) -> list[NewRecord]:
-    return [NewRecord(b"%d" % at, b"key-%d" % (at % 20), partition) for at in range(count)]
 
 
 def test_new_topics_and_partitions_are_found_while_it_runs(

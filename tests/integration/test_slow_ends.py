@@ -8,14 +8,11 @@ from pyspark.sql import SparkSession
 
 from aggregator.audit.document import LaneState, LaneStatus
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.embedded.topics import create_topic, produce
+from support.load import records
 from support.reading import wait_until_topic_has
 from support.running import Run, catch_up, make_config, source
 from support.verdict import assert_copied
-
-
-def records(count: int) -> list[NewRecord]:
-    return [NewRecord(b"%d" % at, b"key-%d" % (at % 20)) for at in range(count)]
 
 
 def test_a_lane_that_fails_is_started_again_while_another_one_ends(

@@ -1,4 +1,4 @@
-"""A steady load of records into clusters, while a block runs."""
+"""Records to write: a number at once, or a steady load while a block runs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord
 
 TURN_SECONDS = 0.02
+
+
+def records(count: int, partition: int = -1) -> list[NewRecord]:
+    """Numbered records with twenty keys, to be produced at once."""
+    return [NewRecord(b"%d" % at, b"key-%d" % (at % 20), partition) for at in range(count)]
 
 
 @contextmanager

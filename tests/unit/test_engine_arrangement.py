@@ -58,6 +58,10 @@ class FakeLanes:
         self.running[lane.name] = SimpleNamespace(lane=lane)
         self.starts.append((lane.name, len(lane.partitions)))
 
+    @property
+    def partitions(self) -> set[SourcePartition]:
+        return {sp for it in self.running.values() for sp in it.lane.partitions}
+
     def has_ended(self, name: str) -> None:
         self.ending.remove(name)
         del self.running[name]
