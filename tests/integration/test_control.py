@@ -28,7 +28,6 @@ from support.running import make_config, source
 from support.silence import Arrivals, listening
 from support.verdict import assert_copied
 
-SECONDS = 240.0
 MORE = 1_500
 FLOWS = 500
 """So many more records, of a source that writes 250 in a second, say that it flows."""
@@ -68,15 +67,11 @@ class World:
         self.ask.write_text(to_yaml(config))
         with application(config, self.file.parent) as running:
             self.app = running
-            self.wait("it runs", lambda: running.has_logged("running"))
+            running.until_logged("running")
             yield running
             running.terminate()
-            assert running.wait(SECONDS), running.log.read_text()
-            assert running.exit_code == 0, running.log.read_text()
-
-    def wait(self, what: str, check: Any) -> None:
-        wait_for(lambda: check() or not self.app.alive, what, SECONDS)
-        assert self.app.alive, self.app.log.read_text()
+            running.until(lambda: not running.alive, "it has ended")
+            assert running.exit_code == 0, running.text
 
     def cli(self, *args: str, exit_code: int = 0) -> Any:
         """The JSON that a command prints; its stderr when it is to end with another code."""
@@ -162,9 +157,9 @@ def test_pause_and_resume_under_load_while_the_other_source_flows(world: World) 
                 lag = world.cli("lag", "--no-bytes")
                 assert {it["state"] for it in lag["rows"] if it["cluster"] == "us"} == {"PAUSED"}
                 world.cli("resume", "us")
-                world.wait("us flows again", lambda: not rests(arrivals, "us"))
+                world.app.until(lambda: not rests(arrivals, "us"), "us flows again")
                 flows(arrivals, "eu")
-            world.wait("us is not paused", lambda: world.state("us") != SourceState.PAUSED)
+            world.app.until(lambda: world.state("us") != SourceState.PAUSED, "us is not paused")
             assert "there is no source nix" in world.cli("pause", "nix", exit_code=EXIT_CONFIG)
             world.cli("pause", "us")
         # Over a restart it stays so, and a stopped instance can be told, too.
@@ -172,13 +167,13 @@ def test_pause_and_resume_under_load_while_the_other_source_flows(world: World) 
         assert world.cli("pause", "eu")["paused"]
         assert world.cli("resume", "eu")["paused"] is False
         with world.running("eu", "us"):
-            world.wait("it is told", lambda: world.state("us") is SourceState.PAUSED)
+            world.app.until(lambda: world.state("us") is SourceState.PAUSED, "it is told")
             assert world.lanes_of("us") == set()
             world.cli("resume", "us")
-            world.wait("us runs", lambda: world.lanes_of("us") == {"us"})
+            world.app.until(lambda: world.lanes_of("us") == {"us"}, "us runs")
             wait_until_topic_has(servers, topic, wait_until_topic_has(servers, topic, 1) + MORE)
     with world.running("eu", "us"):
-        world.wait("it has caught up", world.has_caught_up)
+        world.app.until(world.has_caught_up, "it has caught up")
     world.assert_copied(at_least=2 * MORE)
 
 
@@ -193,7 +188,7 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             wait_for(lambda: "eu" in arrivals.last, "eu is heard")
             world.file.write_text(to_yaml(world.config("eu", "us")))
             assert world.cli("reload")["added"] == ["us"]
-            world.wait("us flows", lambda: "us" in arrivals.last)
+            world.app.until(lambda: "us" in arrivals.last, "us flows")
             flows(arrivals, "eu")
             assert world.lanes_of("us") == {"us"}
             # Bad in two ways; and then with what cannot change.
@@ -218,10 +213,10 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             # By a signal as well; its positions were kept.
             world.file.write_text(to_yaml(world.config("eu", "us")))
             running.hang_up()
-            world.wait("us is back", lambda: not rests(arrivals, "us"))
+            world.app.until(lambda: not rests(arrivals, "us"), "us is back")
             assert running.has_logged("reloaded")
     with world.running("eu", "us"):
-        world.wait("it has caught up", world.has_caught_up)
+        world.app.until(world.has_caught_up, "it has caught up")
     world.assert_copied(at_least=2 * MORE)
 
 
@@ -239,27 +234,27 @@ def test_in_a_shared_lane_the_other_goes_on_and_positions_are_set_of_the_paused_
         wait_until_topic_has(servers, topic, MORE)
         assert world.lanes_of("eu") == world.lanes_of("us") == {"shared-1"}
         # Else there is nothing to go back from.
-        world.wait("batches have ended", lambda: 0 not in world.positions_of("us"))
+        world.app.until(lambda: 0 not in world.positions_of("us"), "batches have ended")
         back = ("positions", "rewind", "--source", "us", "--to", "earliest")
         told = world.cli(*back, "--yes", exit_code=EXIT_CONFIG)
         assert "source us is not paused: aggregator pause us" in told
         world.cli("pause", "us")
         assert world.lanes_of("us") == set()
-        world.wait("eu runs", lambda: world.lanes_of("eu") == {"shared-1"})
+        world.app.until(lambda: world.lanes_of("eu") == {"shared-1"}, "eu runs")
         shown = world.cli(*back)
         assert (shown["dry_run"], shown["running"], shown["commit"]) == (True, True, None)
         done = world.cli(*back, "--yes")
         assert done["commit"] is not None
         assert {it["kind"] for it in done["moves"]} == {"REPLAY"}
-        world.wait("it is told", lambda: world.positions_of("us") == {0})
+        world.app.until(lambda: world.positions_of("us") == {0}, "it is told")
         world.cli("resume", "us")
-        world.wait("us runs", lambda: world.lanes_of("us") != set())
+        world.app.until(lambda: world.lanes_of("us") != set(), "us runs")
         assert world.app.has_logged("recovered")
         # The first may be that of a hub that other tests have quarantined records in.
         *_, recovered = [it for it in world.app.events() if it["event"] == "recovered"]
         assert (recovered["found"] > 0, recovered["replayed"]) == (True, 0)
     with world.running("eu", "us"):
-        world.wait("it has caught up", world.has_caught_up)
+        world.app.until(world.has_caught_up, "it has caught up")
         assert "another aggregator" not in world.cli("status")["reason"]
     world.assert_copied(at_least=MORE)
 

@@ -20,7 +20,7 @@ from aggregator.plan.murmur2 import partition_for_key
 from support.application import KILLED, QUICK_START, Application, application
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load
-from support.reading import Record, read_topic, wait_for
+from support.reading import Record, read_topic
 from support.running import make_config, source
 from support.verdict import assert_copied
 
@@ -29,7 +29,6 @@ SOURCES = {"eu": 3, "us": 2}
 HUB_PARTITIONS = 4
 HISTORY = 8_000
 """Records of each source that a crash has left in the hub in part."""
-SECONDS = 240.0
 WRITTEN = 1_000
 
 RECOVERY = (
@@ -88,10 +87,10 @@ class World:
         ) as running:
             self.lives.append(running)
             if name in STOPPING:
-                wait_for(lambda: running.has_logged("running"), "it runs", SECONDS)
+                running.until_logged("running")
                 running.terminate()
-            assert running.wait(SECONDS), f"it does not die at {failpoint}: {running.events()}"
-            assert running.exit_code == KILLED, running.events()
+            running.until(lambda: not running.alive, f"it dies at {failpoint}")
+            assert running.exit_code == KILLED, running.text
             assert running.failpoints() == [failpoint if ":" in failpoint else f"{failpoint}:1"]
             # Its JVM has no other reason to end than that Python is gone.
             assert running.wait_gone(), running.members()
@@ -102,10 +101,8 @@ class World:
         servers = self.config.hub.bootstrap_servers
         before = sum(end_offsets(servers, TOPIC).values())
         with application(self.config, self.folder / "runs") as running:
-            wait_for(
-                lambda: sum(end_offsets(servers, TOPIC).values()) > before + WRITTEN,
-                "it writes",
-                SECONDS,
+            running.until(
+                lambda: sum(end_offsets(servers, TOPIC).values()) > before + WRITTEN, "it writes"
             )
             running.kill()
             assert running.wait_gone(), running.members()
@@ -172,8 +169,8 @@ def test_nothing_is_lost_or_twice_or_out_of_order_after_all_of_it(
     with application(
         world.config, world.folder / "last", arguments=["--until-caught-up"]
     ) as running:
-        assert running.wait(SECONDS)
-        assert running.exit_code == 0, running.log.read_text()
+        running.until(lambda: not running.alive, "it has caught up")
+        assert running.exit_code == 0, running.text
     assert_copied(
         {"eu": (source_a.bootstrap_servers, TOPIC), "us": (source_b.bootstrap_servers, TOPIC)},
         (hub.bootstrap_servers, TOPIC),

@@ -222,8 +222,8 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     with application(
         config, tmp_path, failpoint="after-gap", arguments=["--until-caught-up"]
     ) as crashed:
-        assert crashed.wait(120), crashed.log.read_text()
-        assert crashed.exit_code == KILLED, crashed.log.read_text()
+        crashed.until(lambda: not crashed.alive, "it dies")
+        assert crashed.exit_code == KILLED, crashed.text
     assert rows(config) == sorted(first, key=str)
     result = catch_up(config)
     assert result.exit_code == EXIT_DATA

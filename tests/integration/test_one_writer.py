@@ -93,23 +93,17 @@ def config_of(world: World, folder: Path, **parts: Any) -> Config:
     )
 
 
-def starting(running: Application, kind: str = "running") -> None:
-    """Wait until an instance has said so; AssertionError with its log when it ends before."""
-    wait_for(lambda: running.has_logged(kind) or not running.alive, f"it logs {kind}", SECONDS)
-    assert running.has_logged(kind), running.log.read_text()
-
-
 def ended(running: Application) -> tuple[int | None, str]:
     """Exit code and log of an instance that is to end by itself."""
-    assert running.wait(SECONDS), running.log.read_text()
-    return running.exit_code, running.log.read_text()
+    running.until(lambda: not running.alive, "it has ended")
+    return running.exit_code, running.text
 
 
 def first_of(instances: list[Application]) -> tuple[Application, Application]:
     """Of two that start at once: the one that runs, and the one that has ended."""
     wait_for(lambda: any(not each.alive for each in instances), "one is refused", SECONDS)
     loser, winner = sorted(instances, key=lambda each: each.alive)
-    starting(winner)
+    winner.until_logged("running")
     return winner, loser
 
 
@@ -136,7 +130,7 @@ def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
         world.wait_for_more()
         # Taken over while it writes: it is asked to stop, and does.
         with application(config, tmp_path / "c", arguments=TAKE_OVER) as second:
-            starting(second)
+            second.until_logged("running")
             assert ended(first)[0] == EXIT_DONE
             assert second.has_logged("taking_over")
             assert not second.has_logged("recovered")
@@ -149,10 +143,10 @@ def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
                 assert f"pid {second.pid}" in log
             with application(config, tmp_path / "e", arguments=TAKE_OVER) as fourth:
                 assert ended(second)[0] == KILLED
-                starting(fourth)
+                fourth.until_logged("running")
                 assert second.members() == {}
                 assert fourth.has_logged("recovered")
-                starting(fourth, "api")
+                fourth.until_logged("api")
                 verdict = world.end_with(fourth)
     assert not verdict.problems, verdict.problems
     assert verdict.copied >= 2 * MORE
@@ -162,7 +156,7 @@ def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
 def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_path: Path) -> None:
     config = config_of(world, tmp_path, checkpoint={"lease": "3s"})
     with application(config, tmp_path / "a") as running:
-        starting(running)
+        running.until_logged("running")
         world.wait_for_more()
         # Python alone: the JVM sends to the end of the lease, and waits there.
         jvm = jvm_of(config)
@@ -170,8 +164,8 @@ def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_pat
         os.kill(jvm, signal.SIGCONT)
         wait_for(lambda: world.is_still(2.0), "the JVM waits for the lease", 60)
         running.signal_all(signal.SIGCONT)
-        starting(running, "lease_over")
-        starting(running, "lease_renewed")
+        running.until_logged("lease_over")
+        running.until_logged("lease_renewed")
         world.wait_for_more()
         # Both: the same, from the moment at which they wake.
         running.signal_all(signal.SIGSTOP)
@@ -185,7 +179,7 @@ def test_frozen_past_its_lease_and_not_replaced_it_goes_on(world: World, tmp_pat
         running.kill()
         assert jvm in running.members()
         with application(config, tmp_path / "a") as after:
-            starting(after)
+            after.until_logged("running")
             assert jvm not in running.members()
             assert [after.has_logged(kind) for kind in ("killing", "recovered")] == [True, True]
             verdict = world.end_with(after)
@@ -204,7 +198,7 @@ def test_without_a_lock_the_lease_in_the_table_decides(world: World, tmp_path: P
     )
     program = elsewhere.PROGRAM
     with application(config, tmp_path / "a", program=program) as first:
-        starting(first)
+        first.until_logged("running")
         world.wait_for_more()
         with application(config, tmp_path / "b", program=program) as second:
             code, log = ended(second)
@@ -213,7 +207,7 @@ def test_without_a_lock_the_lease_in_the_table_decides(world: World, tmp_path: P
         first.signal_all(signal.SIGSTOP)
         frozen = time.time()
         with application(config, tmp_path / "c", program=program) as third:
-            starting(third)
+            third.until_logged("running")
             assert third.has_logged("waiting")
             world.wait_for_more()
             first.signal_all(signal.SIGCONT)
@@ -227,7 +221,7 @@ def test_without_a_lock_the_lease_in_the_table_decides(world: World, tmp_path: P
             ) as fourth:
                 code, log = ended(third)
                 assert (code, "fenced: " in log) == (EXIT_DATA, True), log
-                starting(fourth)
+                fourth.until_logged("running")
                 verdict = world.end_with(fourth)
     # What the frozen one had handed to its producer before it froze is delivered when it wakes.
     LOG.warning("written twice by the frozen one: %d", len(verdict.duplicated))

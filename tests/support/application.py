@@ -9,18 +9,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.failpoint import VARIABLE
+from support.reading import SECONDS
 
+T = TypeVar("T")
 KILLED = 128 + signal.SIGKILL
 GONE_SECONDS = 60.0
+STACKS_SECONDS = 10.0
+END_OF_STACKS = "class space"
+"""Java says how full its heap is after the stacks of its threads; this comes last."""
 PROGRAM = ("-m", "aggregator")
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
@@ -51,7 +56,8 @@ class Application:
         self.started = time.monotonic()
         command = [sys.executable, *program, "run", "-c", str(file), *arguments]
         # `env` becomes the command, so the pid is the application's.
-        self._process = GuardedProcess(["env", f"{VARIABLE}={failpoint}", *command], self.log)
+        env = ["env", f"{VARIABLE}={failpoint}", "PYTHONFAULTHANDLER=1"]
+        self._process = GuardedProcess([*env, *command], self.log)
 
     @property
     def pid(self) -> int:
@@ -88,6 +94,45 @@ class Application:
     def wait(self, seconds: float) -> bool:
         """Wait for the end of Python; False when it is still there after `seconds`."""
         return self._process.wait(seconds)
+
+    def until(self, check: Callable[[], T], what: str, seconds: float = SECONDS) -> T:
+        """Call `check` until it returns something true, and return that.
+
+        AssertionError with the log when the application ends before; when it is late, with the
+        stacks of all its threads as well, and then it is dead.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            # Looked at first: what it did last, before its end, counts.
+            over = not self.alive
+            if found := check():
+                return found
+            assert not over, f"exit code {self.exit_code}, before: {what}\n{self.text}"
+            late = time.monotonic() > deadline
+            assert not late, f"not within {seconds:g} s: {what}\n{self.die_with_stacks()}"
+            time.sleep(0.1)
+
+    def until_logged(self, kind: str, seconds: float = SECONDS) -> None:
+        """Wait for an event of this kind, as `until` does."""
+        self.until(lambda: self.has_logged(kind), f"it logs {kind}", seconds)
+
+    def die_with_stacks(self) -> str:
+        """End it; returns its log, which ends with where the threads of Java and Python were."""
+        java = [pid for pid, command in self.members().items() if "/java " in command]
+        for pid in java:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGQUIT)
+        deadline = time.monotonic() + STACKS_SECONDS
+        while java and END_OF_STACKS not in self.text and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._process.signal(signal.SIGABRT)
+        self.wait(STACKS_SECONDS)
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """All that it and its JVM wrote so far."""
+        return self.log.read_text("utf-8", errors="replace")
 
     def members(self) -> dict[int, str]:
         """Processes of its group that are there, dead Python or not: pid -> command line."""
