@@ -32,8 +32,10 @@ class Ends:
         """How many records the topic holds, if none was deleted; ClusterError without an answer."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = dict.fromkeys(self._partitions, latest)
-        answers = self._admin.list_offsets(asked, request_timeout=ASK_SECONDS)
         try:
+            # librdkafka must know the leaders already: `aggregator.discover.offsets` says why.
+            self._admin.list_topics(self._partitions[0].topic, timeout=ASK_SECONDS)
+            answers = self._admin.list_offsets(asked, request_timeout=ASK_SECONDS)
             return sum(answer.result(ASK_SECONDS).offset for answer in answers.values())
         except KafkaException as error:
             raise ClusterError(f"hub: {error.args[0]}") from error

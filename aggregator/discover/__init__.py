@@ -3,9 +3,9 @@
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.apply import Applied, apply
 from aggregator.discover.check import CheckResult, check_cluster
-from aggregator.discover.describe import PartitionOffsets
 from aggregator.discover.discover import HUB, discover, hub_facts, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.offsets import PartitionOffsets
 
 __all__ = [
     "HUB",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -22,7 +22,7 @@ from aggregator.discover.client import ClientHandle
 from aggregator.discover.client_log import ClientLog
 from aggregator.discover.describe import (
     Described,
-    PartitionOffsets,
+    cluster_facts,
     configs_of,
     counts_of,
     facts_of,
@@ -34,9 +34,18 @@ from aggregator.discover.errors import (
     code_of,
     explain,
     is_local,
-    text_of,
 )
-from aggregator.model import ClusterFacts, OffsetRange, TopicFacts, TopicPartition
+from aggregator.discover.offsets import (
+    CLIENT_SETTINGS,
+    Answers,
+    PartitionOffsets,
+    first_offsets_of,
+    leaders_of,
+    oldest_of,
+    ranges_of,
+    without_leader,
+)
+from aggregator.model import ClusterFacts, TopicPartition
 
 GRACE_SECONDS = 3.0
 """All brokers down for so long ends a call early: a name may stand for several addresses of which
@@ -75,6 +84,7 @@ class ClusterAdmin:
         self._settings: dict[str, Any] = {
             "client.id": f"aggregator-admin-{alias.strip('()')}",
             **librdkafka_settings(config),
+            **CLIENT_SETTINGS,
             "error_cb": self._on_error,
             "logger": self._lines,
         }
@@ -105,18 +115,8 @@ class ClusterAdmin:
         """The cluster's id, brokers and all topics; those that `selected` names in full."""
         end = time.monotonic() + timeout
         cluster = self.metadata(timeout)
-        counts = counts_of(cluster)
-        described = self.describe_topics([name for name in counts if selected(name)], _left(end))
-        topics = {
-            name: described.topics.get(name, TopicFacts(name, "", count, 0))
-            for name, count in counts.items()
-            if name not in described.failed
-        }
-        # Selected, but not to be described: the plan names it as such.
-        topics |= {name: TopicFacts(name, "", 0, 0) for name in described.failed if name in counts}
-        return ClusterFacts(
-            self.alias, str(cluster.cluster_id), len(cluster.brokers), topics, described.notes
-        )
+        names = [name for name in counts_of(cluster) if selected(name)]
+        return cluster_facts(self.alias, cluster, self.describe_topics(names, _left(end)))
 
     def metadata(self, timeout: float) -> ClusterMetadata:
         """The cluster's id, its brokers, and every topic that we may see."""
@@ -159,17 +159,8 @@ class ClusterAdmin:
 
         Latest is the last stable offset, unless the source is read uncommitted.
         """
-        wanted = list(partitions)
         end = time.monotonic() + timeout
-        first, last = self._list_offsets(wanted, (_EARLIEST, _LATEST), end, timeout)
-        ranges, failed = {}, {}
-        for tp in wanted:
-            low, high = first[tp], last[tp]
-            if isinstance(low, Exception) or isinstance(high, Exception):
-                failed[tp] = text_of(low if isinstance(low, Exception) else high)
-            else:
-                ranges[tp] = OffsetRange(low.offset, high.offset)
-        return PartitionOffsets(ranges, failed)
+        return ranges_of(*self._list_offsets(partitions, (_EARLIEST, _LATEST), end, timeout))
 
     def offsets_at(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition], timeout: float
@@ -178,16 +169,9 @@ class ClusterAdmin:
 
         A partition whose offsets cannot be read is left out.
         """
-        wanted = list(partitions)
         end = time.monotonic() + timeout
         specs = (OffsetSpec.for_timestamp(timestamp_ms), _LATEST)
-        times, ends = self._list_offsets(wanted, specs, end, timeout)
-        found = {}
-        for tp in wanted:
-            at, last = times[tp], ends[tp]
-            if not isinstance(at, Exception) and not isinstance(last, Exception):
-                found[tp] = at.offset if at.offset >= 0 else last.offset
-        return found
+        return first_offsets_of(*self._list_offsets(partitions, specs, end, timeout))
 
     def oldest_record_ms(
         self, partitions: Iterable[TopicPartition], timeout: float
@@ -195,31 +179,54 @@ class ClusterAdmin:
         """Topic -> timestamp of the oldest record at the start of its logs; empty ones left out."""
         end = time.monotonic() + timeout
         specs = (OffsetSpec.for_timestamp(0),)
-        (first,) = self._list_offsets(list(partitions), specs, end, timeout)
-        oldest: dict[str, int] = {}
-        for tp, at in first.items():
-            if not isinstance(at, Exception) and at.offset >= 0 and at.timestamp >= 0:
-                oldest[tp.topic] = min(at.timestamp, oldest.get(tp.topic, at.timestamp))
-        return oldest
+        return oldest_of(*self._list_offsets(partitions, specs, end, timeout))
 
     def _list_offsets(
-        self, wanted: list[TopicPartition], specs: Sequence[OffsetSpec], end: float, timeout: float
-    ) -> list[dict[Any, Any | Exception]]:
+        self,
+        partitions: Iterable[TopicPartition],
+        specs: Sequence[OffsetSpec],
+        end: float,
+        timeout: float,
+    ) -> list[Answers]:
         """For each spec the answer of each partition, or its error."""
-        if not wanted:
-            return [{} for _ in specs]
-        found = self._ask_offsets(wanted, specs, end, timeout)
-        stale = [tp for tp in wanted if any(code_of(it[tp]) in OLD_LEADER for it in found)]
+        wanted = list(partitions)
+        absent = self._without_leader(wanted, end)
+        asked = [tp for tp in wanted if tp not in absent]
+        if wanted and not asked:
+            none = KafkaError(KafkaError._NOENT, "no partition has a leader")
+            raise self._failed(KafkaException(none), timeout)
+        found = self._ask_offsets(asked, specs, end, timeout)
+        stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
-            self.partition_counts(_left(end))
-            again = self._ask_offsets(stale, specs, end, timeout)
+            self.client.forget_leaders()
+            absent |= self._without_leader(stale, end)
+            led = [tp for tp in stale if tp not in absent]
+            again = self._ask_offsets(led, specs, end, timeout)
             found = [{**before, **now} for before, now in zip(found, again, strict=True)]
-        return found
+        return [{**answers, **absent} for answers in found]
+
+    def _without_leader(
+        self, wanted: Collection[TopicPartition], end: float
+    ) -> dict[TopicPartition, KafkaException]:
+        """What must not be asked about, because the client knows no leader of it."""
+        if not wanted:
+            return {}
+        leaders = self.client.leaders()
+        if leaders is None or without_leader(leaders, wanted):
+            # There may be one by now.
+            leaders = leaders_of(self.metadata(_left(end)))
+        return without_leader(leaders, wanted)
 
     def _ask_offsets(
-        self, wanted: list[TopicPartition], specs: Sequence[OffsetSpec], end: float, timeout: float
-    ) -> list[dict[Any, Any | Exception]]:
+        self,
+        wanted: Collection[TopicPartition],
+        specs: Sequence[OffsetSpec],
+        end: float,
+        timeout: float,
+    ) -> list[Answers]:
+        if not wanted:
+            return [{} for _ in specs]
         asked = []
         for spec in specs:
             request = {ClientPartition(tp.topic, tp.partition): spec for tp in wanted}

@@ -17,6 +17,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
 from aggregator.discover.errors import is_local
+from aggregator.discover.offsets import KNOWN_SECONDS, Leaders, leaders_of
 
 RETRY_SECONDS = 0.1
 
@@ -27,6 +28,15 @@ class _Held:
     def __init__(self, client: AdminClient) -> None:
         self.client = client
         self.open: set[Future[Any]] = set()
+        self.leaders: Leaders | None = None
+        self.read_at = 0.0
+
+    def learn(self, timeout: float) -> ClusterMetadata:
+        """Read the cluster's metadata, which the client then knows, too."""
+        began = time.monotonic()
+        found = self.client.list_topics(timeout=timeout)
+        self.leaders, self.read_at = leaders_of(found), began
+        return found
 
     def add(self, future: Future[Any]) -> None:
         self.open.add(future)
@@ -70,8 +80,8 @@ class ClientHandle:
 
     def poll(self, seconds: float) -> None:
         """Let the client's callbacks come, for so long."""
-        with self._using() as client:
-            client.poll(seconds)
+        with self._using() as held:
+            held.client.poll(seconds)
 
     def metadata(self, timeout: float) -> Future[ClusterMetadata]:
         """The cluster's metadata, or the KafkaException that came instead until the timeout."""
@@ -81,8 +91,8 @@ class ClientHandle:
         def ask() -> None:
             while not answer.done():
                 try:
-                    with self._using() as client:
-                        answer.set_result(client.list_topics(timeout=timeout))
+                    with self._using() as held:
+                        answer.set_result(held.learn(timeout))
                 except Exception as error:
                     # A connection that failed is made again, as for every other request.
                     if not is_local(error) or time.monotonic() >= end:
@@ -92,6 +102,17 @@ class ClientHandle:
 
         threading.Thread(target=ask, daemon=True, name="kafka-admin-metadata").start()
         return answer
+
+    def leaders(self) -> Leaders | None:
+        """The leaders that the present client knows; None when it is to read them (again)."""
+        with self._lock:
+            held = self._present()
+            return held.leaders if time.monotonic() - held.read_at < KNOWN_SECONDS else None
+
+    def forget_leaders(self) -> None:
+        """What the client knows of leaders is no longer so."""
+        with self._lock:
+            self._present().leaders = None
 
     def renew(self) -> None:
         """Go on with a new client, unless it is closed."""
@@ -111,16 +132,14 @@ class ClientHandle:
             old.let_go()
 
     @contextmanager
-    def _using(self) -> Iterator[AdminClient]:
+    def _using(self) -> Iterator[_Held]:
         used: Future[None] = Future()
         with self._lock:
             held = self._present()
             held.add(used)
-            client = held.client
         try:
-            yield client
+            yield held
         finally:
-            del client
             used.set_result(None)
 
     def _present(self) -> _Held:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from aggregator.discover.errors import text_of
-from aggregator.model import OffsetRange, TopicFacts, TopicPartition
+from aggregator.model import ClusterFacts, TopicFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,6 @@ class Described:
     operations: Mapping[str, frozenset[str]] = field(default_factory=dict)
     effective: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionOffsets:
-    """Log ranges by partition, and why some are not known; one missing topic spoils no other."""
-
-    ranges: Mapping[TopicPartition, OffsetRange]
-    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 def configs_of(names: Iterable[str]) -> list[ConfigResource]:
@@ -120,6 +112,21 @@ def _notes(unknown: Mapping[str, str]) -> tuple[str, ...]:
     return (
         f"the configs of {names} cannot be read ({reason}), so Kafka's defaults are taken for "
         "them; allow DescribeConfigs",
+    )
+
+
+def cluster_facts(alias: str, cluster: ClusterMetadata, described: Described) -> ClusterFacts:
+    """A cluster with all its topics: in full those that were described."""
+    counts = counts_of(cluster)
+    topics = {
+        name: described.topics.get(name, TopicFacts(name, "", count, 0))
+        for name, count in counts.items()
+        if name not in described.failed
+    }
+    # Selected, but not to be described: the plan names it as such.
+    topics |= {name: TopicFacts(name, "", 0, 0) for name in described.failed if name in counts}
+    return ClusterFacts(
+        alias, str(cluster.cluster_id), len(cluster.brokers), topics, described.notes
     )
 
 

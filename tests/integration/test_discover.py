@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
+    OffsetSpec,
     ResourcePatternType,
     ResourceType,
 )
@@ -301,6 +303,42 @@ def test_offsets_per_partition(hub_admin: ClusterAdmin, hub: EmbeddedCluster, un
     assert hub_admin.offsets_at(4000, everything, 10) == {first: 3, second: 0}
     assert hub_admin.oldest_record_ms(everything, 10) == {unique: 1000}
     assert hub_admin.offsets([], 10).ranges == {}
+
+
+def test_offsets_are_asked_only_of_a_client_that_knows_the_leaders(
+    hub_admin: ClusterAdmin,
+    hub: EmbeddedCluster,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Otherwise librdkafka looks for them itself, which has ended the process now and then."""
+
+    def looked() -> int:
+        hub_admin.client.poll(0.2)
+        return sum("query partition leaders" in line for line in caplog.messages)
+
+    caplog.set_level("DEBUG", "aggregator.kafka")
+    monkeypatch.setitem(hub_admin._settings, "debug", "metadata")
+    topics.create_topic(hub.bootstrap_servers, unique, partitions=2)
+    new = TopicPartition(f"new-{unique}", 0)
+    wanted = [TopicPartition(unique, 0), TopicPartition(unique, 1), new]
+    hub_admin.client.renew()
+    for _ in range(2):
+        assert hub_admin.offsets(wanted, 10).failed.keys() == {new}
+    with pytest.raises(ClusterCallError, match="no partition has a leader"):
+        hub_admin.offsets([new], 10)
+    # One that has come since is found; so are all by a client that has just been made.
+    topics.create_topic(hub.bootstrap_servers, new.topic)
+    assert hub_admin.offsets(wanted, 10).failed == {}
+    hub_admin.client.renew()
+    assert hub_admin.offsets(wanted, 10).failed == {}
+    assert looked() == 0
+    # The line is the one that librdkafka writes when it looks for them.
+    hub_admin.client.renew()
+    asked = {ClientPartition(new.topic, 0): OffsetSpec.latest()}  # type: ignore[no-untyped-call]
+    hub_admin.wait(hub_admin.client.list_offsets(asked), 10)
+    assert looked() > 0
 
 
 def test_the_client_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:

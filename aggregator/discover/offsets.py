@@ -1,0 +1,107 @@
+"""Answers to ListOffsets as our values, and which partitions must not be asked about at all.
+
+librdkafka (2.16.0) may end the whole process when it is asked for offsets of a partition whose
+leader it does not know. It then waits for news of the cluster, and when these come while the call
+is still under way its own thread answers, and frees what the call works on
+(rd_kafka_topic_partition_list_query_leaders_async_worker; docs/results/2026-11-23-list-offsets.md).
+So the cluster's metadata are read first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ClusterMetadata
+
+from aggregator.discover.errors import text_of
+from aggregator.model import OffsetRange, TopicPartition
+
+KNOWN_SECONDS = 300.0
+"""Metadata that are older are read again. librdkafka forgets them after `CLIENT_SETTINGS`."""
+CLIENT_SETTINGS = {"metadata.max.age.ms": "900000"}
+
+Answers = Mapping[TopicPartition, Any | Exception]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """Log ranges by partition, and why some are not known; one missing topic spoils no other."""
+
+    ranges: Mapping[TopicPartition, OffsetRange]
+    failed: Mapping[TopicPartition, str] = field(default_factory=dict)
+
+
+class TopicLeaders(NamedTuple):
+    """How many partitions a topic has, and which of them have no leader."""
+
+    partitions: int
+    leaderless: frozenset[int]
+
+
+Leaders = Mapping[str, TopicLeaders]
+
+
+def leaders_of(cluster: ClusterMetadata) -> Leaders:
+    """Topic -> its leaders, as these metadata tell; small, because clients keep it."""
+    return {
+        name: TopicLeaders(
+            len(topic.partitions),
+            frozenset(
+                number
+                for number, partition in topic.partitions.items()
+                if partition.leader not in cluster.brokers
+            ),
+        )
+        for name, topic in cluster.topics.items()
+    }
+
+
+def without_leader(
+    leaders: Leaders, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaException]:
+    """The partitions that have no leader, with the error that says why."""
+    found = {}
+    for tp in partitions:
+        topic = leaders.get(tp.topic)
+        if topic is None or tp.partition >= topic.partitions:
+            found[tp] = KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        elif tp.partition in topic.leaderless:
+            found[tp] = KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+    return found
+
+
+def ranges_of(earliest: Answers, latest: Answers) -> PartitionOffsets:
+    """The logs, from what was answered for their beginnings and for their ends."""
+    ranges, failed = {}, {}
+    for tp, low in earliest.items():
+        high = latest[tp]
+        if isinstance(low, Exception) or isinstance(high, Exception):
+            failed[tp] = text_of(low if isinstance(low, Exception) else high)
+        else:
+            ranges[tp] = OffsetRange(low.offset, high.offset)
+    return PartitionOffsets(ranges, failed)
+
+
+def first_offsets_of(times: Answers, latest: Answers) -> dict[TopicPartition, int]:
+    """Where a time begins: at the offset that was answered for it, or at the end of the log.
+
+    A partition that gave no answer is left out.
+    """
+    found = {}
+    for tp, at in times.items():
+        end = latest[tp]
+        if not isinstance(at, Exception) and not isinstance(end, Exception):
+            found[tp] = at.offset if at.offset >= 0 else end.offset
+    return found
+
+
+def oldest_of(first: Answers) -> dict[str, int]:
+    """Topic -> the lowest timestamp (ms) that was answered; topics without one are left out."""
+    oldest: dict[str, int] = {}
+    for tp, at in first.items():
+        if not isinstance(at, Exception) and at.offset >= 0 and at.timestamp >= 0:
+            oldest[tp.topic] = min(at.timestamp, oldest.get(tp.topic, at.timestamp))
+    return oldest

@@ -1,0 +1,77 @@
+"""What must not be asked about, and what the answers for offsets come to."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
+
+from aggregator.discover.errors import code_of
+from aggregator.discover.offsets import (
+    first_offsets_of,
+    leaders_of,
+    oldest_of,
+    ranges_of,
+    without_leader,
+)
+from aggregator.model import OffsetRange, TopicPartition
+
+ONE, TWO, THREE = (TopicPartition("orders", each) for each in range(3))
+ELSEWHERE = TopicPartition("bills", 0)
+REFUSED = KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "not the leader"))
+
+
+def cluster(leaders: dict[int, int], brokers: tuple[int, ...] = (1, 2)) -> ClusterMetadata:
+    """The metadata of a cluster with the topic `orders`: partition -> the id of its leader."""
+    found, topic = ClusterMetadata(), TopicMetadata()
+    found.brokers = dict.fromkeys(brokers, BrokerMetadata())
+    found.topics = {"orders": topic}
+    for number, leader in leaders.items():
+        partition = PartitionMetadata()
+        partition.leader = leader
+        topic.partitions[number] = partition
+    return found
+
+
+def at(offset: int, timestamp: int = -1) -> Any:
+    return SimpleNamespace(offset=offset, timestamp=timestamp)
+
+
+@pytest.mark.parametrize(
+    ("found", "asked", "absent"),
+    [
+        (cluster({0: 1, 1: 2}), [ONE, TWO], {}),
+        (cluster({0: 1, 1: -1}), [ONE, TWO], {TWO: KafkaError.LEADER_NOT_AVAILABLE}),
+        # Of such a leader librdkafka knows no more than of none.
+        (cluster({0: 1, 1: 3}), [ONE, TWO], {TWO: KafkaError.LEADER_NOT_AVAILABLE}),
+        (cluster({0: 1, 1: 2}), [ONE, THREE], {THREE: KafkaError.UNKNOWN_TOPIC_OR_PART}),
+        (cluster({0: 1}), [ONE, ELSEWHERE], {ELSEWHERE: KafkaError.UNKNOWN_TOPIC_OR_PART}),
+        # What a broker answers that was frozen and has just woken up.
+        (cluster({0: 1}, brokers=()), [ONE], {ONE: KafkaError.LEADER_NOT_AVAILABLE}),
+    ],
+)
+def test_what_has_no_leader_is_told(
+    found: ClusterMetadata, asked: list[TopicPartition], absent: dict[TopicPartition, int]
+) -> None:
+    assert absent == {
+        tp: code_of(error) for tp, error in without_leader(leaders_of(found), asked).items()
+    }
+
+
+def test_ranges_and_why_some_are_missing() -> None:
+    found = ranges_of(
+        {ONE: at(3), TWO: REFUSED, THREE: at(0)}, {ONE: at(9), TWO: at(1), THREE: REFUSED}
+    )
+    assert found.ranges == {ONE: OffsetRange(3, 9)}
+    assert found.failed == {TWO: "not the leader", THREE: "not the leader"}
+
+
+def test_a_time_after_the_last_record_is_the_end_of_the_log() -> None:
+    times = {ONE: at(4), TWO: at(-1), THREE: REFUSED}
+    assert first_offsets_of(times, {ONE: at(9), TWO: at(7), THREE: at(1)}) == {ONE: 4, TWO: 7}
+
+
+def test_the_oldest_record_of_a_topic_is_that_of_any_partition() -> None:
+    answers = {ONE: at(0, 2000), TWO: at(5, 1000), THREE: at(-1), ELSEWHERE: REFUSED}
+    assert oldest_of(answers) == {"orders": 1000}
