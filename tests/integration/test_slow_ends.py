@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.audit.document import LaneState, LaneStatus
+from aggregator.audit.document import LaneState, LaneStatus, SourceState
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
+from aggregator.engine.control import Control
+from aggregator.errors import RefusedError
 from support.load import records
-from support.reading import wait_until_topic_has
+from support.reading import SECONDS, wait_until_topic_has
 from support.running import Run, catch_up, make_config, source
 from support.verdict import assert_copied
 
@@ -71,6 +76,58 @@ def test_a_lane_that_fails_is_started_again_while_another_one_ends(
     assert catch_up(config).exit_code == 0
     assert_copied({"eu": (eu, old), "us": (us, old)}, (to, old), at_least=300)
     assert_copied({"eu": (eu, new)}, (to, new), at_least=50)
+
+
+def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    eu, us, to = (each.bootstrap_servers for each in (source_a, source_b, hub))
+    sources = {"eu": source(eu, unique), "us": source(us, unique)}
+    # One lane for both: it has to end whoever is to leave it.
+    stream = {"lanes": 1, "checkpoint_interval": "15s"}
+    config = make_config(hub, tmp_path, sources, stream=stream)
+    without_us = make_config(hub, tmp_path, {"eu": sources["eu"]}, stream=stream)
+    for servers in (eu, us):
+        create_topic(servers, unique, partitions=2)
+        produce(servers, unique, records(100))
+
+    def stop_while(command: Callable[[Control], object], paused: bool) -> None:
+        control = Control(config, lambda: without_us)
+        running = Run(config, control=control).start()
+        states = {it.alias: it.state for it in running.status.sources}
+        assert (states["us"] is SourceState.PAUSED) == paused
+        if paused:
+            control.resume("us")
+            running.wait_for(
+                lambda: any(
+                    set(it.clusters) == {"eu", "us"} and it.state is LaneState.RUNNING
+                    for it in running.status.lanes
+                ),
+                "us runs",
+            )
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(command, control)
+            running.wait_for(
+                lambda: any(it.state is LaneState.DRAINING for it in running.status.lanes),
+                "the lane ends",
+            )
+            assert not asked.done()
+            result = running.stop()
+            with pytest.raises(RefusedError, match=r"stopping: .* holds when it starts"):
+                asked.result(SECONDS)
+        assert (result.exit_code, result.problems) == (0, ())
+
+    stop_while(lambda control: control.pause("us"), paused=False)
+    for servers in (eu, us):
+        produce(servers, unique, records(50))
+    # The pause was noted before its lane was told to end.
+    stop_while(lambda control: control.reload(), paused=True)
+    assert catch_up(config).exit_code == 0
+    assert_copied({"eu": (eu, unique), "us": (us, unique)}, (to, unique), at_least=300)
 
 
 def stop_queries(prefix: str) -> None:

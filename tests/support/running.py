@@ -16,6 +16,7 @@ from aggregator.audit.document import Phase, Status
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.engine.control import Control
 from aggregator.engine.events import Event
 from aggregator.engine.run import RunResult, run
 from support.reading import SECONDS, wait_for
@@ -47,9 +48,10 @@ def make_config(
 
 @dataclass
 class Run:
-    """A run in the background; everything it told so far."""
+    """A run in the background; everything it told so far. `control` is to command it by."""
 
     config: Config
+    control: Control | None = None
     events: list[Event] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     result: RunResult | None = None
@@ -110,6 +112,7 @@ class Run:
         try:
             self.result = run(
                 self.config,
+                control=self.control,
                 stop=self._stop,
                 on_status=self.statuses.append,
                 on_event=self._tell,
