@@ -13,7 +13,11 @@ WARNINGS = ("warning", "error", "failed", "unreachable", "stuck", "held", "refus
 
 
 def event_log(mask: Callable[[str], str], stream: TextIO | None = None) -> Callable[..., None]:
-    """A function `log(kind, message, **fields)` that writes one line; texts go through `mask`."""
+    """A function `log(kind, message, **fields)` that writes one line; texts go through `mask`.
+
+    A line and its end are one write. The JVM writes to the same stderr, and where Python does not
+    buffer, as in the image, it would come in between.
+    """
     out = stream if stream is not None else sys.stderr
     renderer: structlog.typing.Processor = (
         structlog.dev.ConsoleRenderer(colors=True)
@@ -21,7 +25,7 @@ def event_log(mask: Callable[[str], str], stream: TextIO | None = None) -> Calla
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )
     logger = structlog.wrap_logger(
-        structlog.PrintLogger(out),
+        structlog.WriteLogger(out),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),

@@ -26,6 +26,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, admin, create_topic, end_offsets, produce
 from aggregator.embedded.waiting import wait_until
 from aggregator.model import Positions, SourcePartition, TopicPartition
+from support.application import events_in
 from support.clusters import ClusterFactory
 from support.reading import SECONDS, wait_for
 
@@ -270,8 +271,8 @@ def test_a_run_serves_its_status_and_stops_cleanly(
     programs.append(program)
 
     def api() -> str | None:
-        lines = [line for line in log.read_text().splitlines() if '"event": "api"' in line]
-        return json.loads(lines[0])["message"].split()[-1] if lines else None
+        told = [event["message"] for event in events_in(log) if event["event"] == "api"]
+        return told[0].split()[-1] if told else None
 
     url = wait_until(api, seconds=SECONDS, what=lambda: f"no API: {log.read_text()}")
 

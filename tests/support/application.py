@@ -162,7 +162,7 @@ class Application:
 
     def events(self) -> list[dict[str, Any]]:
         """What it logged so far; lines that are no events are left out."""
-        return list(_events(self.log))
+        return list(events_in(self.log))
 
     def has_logged(self, kind: str) -> bool:
         """Whether an event of this kind is in the log."""
@@ -171,7 +171,8 @@ class Application:
     def failpoints(self) -> list[str]:
         """The places at which it died, failed or waited: `name:pass`."""
         text = self.log.read_text("utf-8", errors="replace")
-        found = re.findall(r"^failpoint (\S+), pass (\d+): ", text, re.M)
+        # Not only where a line begins: the JVM may have written a part of one of its own before.
+        found = re.findall(r"failpoint (\S+), pass (\d+): ", text)
         return [f"{name}:{number}" for name, number in found]
 
 
@@ -185,9 +186,11 @@ def application(config: Config, folder: Path, **options: Any) -> Iterator[Applic
         running.end()
 
 
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    for line in log.read_text("utf-8", errors="replace").splitlines():
-        if line.startswith("{"):
-            # A line may be cut off where the process was killed.
-            with suppress(ValueError):
-                yield json.loads(line)
+def events_in(log: Path) -> Iterator[dict[str, Any]]:
+    """The events of a log on which a JVM writes as well."""
+    text = log.read_text("utf-8", errors="replace")
+    # Not only where a line begins: the JVM may have written a part of one of its own before.
+    for start in re.finditer(r'\{"message": ', text):
+        # A line may be cut off where the process was killed.
+        with suppress(ValueError):
+            yield json.JSONDecoder().raw_decode(text, start.start())[0]

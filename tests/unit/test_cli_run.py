@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -222,6 +223,14 @@ def test_events_are_json_where_nobody_reads() -> None:
         "at_": "x",
     }
     assert second["level"] == "warning"
+
+
+def test_a_line_is_one_write_where_python_does_not_buffer() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs, io.FileIO(ours.fileno(), "w", closefd=False) as raw:
+        event_log(str, io.TextIOWrapper(raw, write_through=True))("running", "2 lanes run")
+        packet = theirs.recv(1 << 16).decode()
+    assert packet.endswith("}\n"), packet
 
 
 def test_events_are_readable_on_a_terminal() -> None:
