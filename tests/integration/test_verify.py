@@ -241,7 +241,8 @@ def spoil(copied: Copied) -> Spoiled:
     ours = [record for record in copied.sources["eu"] if record.partition == 0]
     it.drop(("eu", 0, 0), ("eu", 0, len(ours) // 2), ("eu", 0, len(ours) - 1), ("us", 1, 5))
     it.double(("eu", 1, 3), ("us", 0, 0), ("us", 0, 8))
-    free = (r for r in copied.whole if spot(r) not in it.missing | it.twice)
+    # By origin: how the sources follow each other in the hub is another each time.
+    free = sorted((r for r in copied.whole if spot(r) not in it.missing | it.twice), key=spot)
     pairs: list[Record] = []
     nulls: list[Record] = []
     neither: list[Record] = []
@@ -258,7 +259,8 @@ def spoil(copied: Copied) -> Spoiled:
     it.alter(nulls[0], "headers", headers=(("n", b""), a, *origin))
     it.alter(pairs[5], "timestamp", timestamp=pairs[5].timestamp + 1)
     it.alter(pairs[6], "key, value", key=b"x", value=b"y")
-    for record in (pairs[20], pairs[40], nulls[30]):
+    # Of three source partitions, and far from the end of each.
+    for record in (pairs[20], pairs[120], nulls[230]):
         it.delay(record)
     it.forge(copied.topic)
     return it
