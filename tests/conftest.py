@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +24,20 @@ settings.load_profile("any-machine")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what the brokers said last: their logs are gone with the session."""
+    report = yield
+    if report.failed:
+        found = cast("dict[str, EmbeddedCluster]", item.funcargs.get("shared_clusters", {}))
+        for name, cluster in found.items():
+            tails = [broker.log_tail() for broker in cluster.brokers]
+            report.sections.append((f"log of {name}", "\n".join(tails)))
+    return report
 
 
 @pytest.fixture(scope="session")

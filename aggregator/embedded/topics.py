@@ -23,7 +23,8 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from aggregator.embedded.waiting import wait_until
 from aggregator.errors import ClusterError
 
-SECONDS = 30.0
+SECONDS = 120.0
+"""For an answer. On a busy machine a broker took more than 30 s to create a topic, once."""
 
 Client = Mapping[str, str]
 
@@ -49,7 +50,8 @@ class NewRecord(NamedTuple):
 
 def admin(bootstrap: str, client: Client | None = None) -> AdminClient:
     """An admin client that does not write about refused connections to stderr."""
-    return AdminClient({"bootstrap.servers": bootstrap, **_quiet(), **(client or {})})
+    patient = {"socket.timeout.ms": round(SECONDS * 1000)}
+    return AdminClient({"bootstrap.servers": bootstrap, **patient, **_quiet(), **(client or {})})
 
 
 def alive_nodes(bootstrap: str) -> set[int]:

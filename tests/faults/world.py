@@ -241,7 +241,7 @@ class World:
         resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
         kafka = self._admin()  # Its futures end with it.
         for future in kafka.incremental_alter_configs([resource]).values():
-            future.result(30)
+            future.result(SECONDS)
 
     def expected(self) -> int:
         """Records that the sources hold."""

@@ -23,12 +23,12 @@ from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, end_offsets, produce
+from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.embedded.waiting import wait_until
 from aggregator.model import Positions, SourcePartition, TopicPartition
 from support.application import events_in
 from support.clusters import ClusterFactory
-from support.reading import SECONDS, wait_for
+from support.reading import SECONDS, topics_of, wait_for
 
 NOBODY = "127.0.0.1:1"
 SECRET = "wrong-and-secret"
@@ -147,7 +147,7 @@ def test_a_dead_source_is_a_warning_of_the_plan(
     data = json.loads(run("plan", "-o", "json").stdout)
     assert [it["hub_topic"] for it in data["routes"]] == [unique]
     assert list(data["failed"]) == ["dead"]
-    assert unique not in admin(hub.bootstrap_servers).list_topics(timeout=10).topics
+    assert unique not in topics_of(hub.bootstrap_servers)
     assert_nothing_written(folder)
 
 
@@ -170,7 +170,7 @@ def test_a_refused_plan_ends_with_2(
     assert result.exit_code == 2
     assert "sources one and two are one cluster" in result.output
     assert "every record would arrive twice" in result.output
-    assert unique not in admin(hub.bootstrap_servers).list_topics(timeout=10).topics
+    assert unique not in topics_of(hub.bootstrap_servers)
     assert_nothing_written(folder)
 
 

@@ -359,7 +359,7 @@ def _allow(cluster: EmbeddedCluster, user: str, topic: str, operation: str) -> N
     )
     admin = topics.admin(cluster.admin_servers)  # its futures end with it
     for future in admin.create_acls([binding]).values():
-        future.result(10)
+        future.result(topics.SECONDS)
 
 
 def test_a_job_that_never_ends_is_a_timeout_for_its_cluster_only() -> None:

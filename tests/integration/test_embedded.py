@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import (
+    SECONDS,
     NewRecord,
     admin,
     create_topic,
@@ -78,7 +79,7 @@ def test_topics_grow_and_go(source_a: EmbeddedCluster, unique: str) -> None:
     with pytest.raises(ClusterError, match=rf"create topic {unique}: .*TOPIC_ALREADY_EXISTS"):
         create_topic(servers, unique)
     delete_topic(servers, unique)
-    assert unique not in admin(servers).list_topics(timeout=10).topics
+    assert unique not in admin(servers).list_topics(timeout=SECONDS).topics
 
 
 def test_a_killed_broker_comes_back_with_its_data(victim: EmbeddedCluster, unique: str) -> None:
@@ -121,7 +122,7 @@ def test_a_paused_broker_is_silent_until_it_is_resumed(
         assert broker.alive
     finally:
         broker.resume()
-    assert unique in kafka.list_topics(timeout=30).topics
+    assert unique in kafka.list_topics(timeout=SECONDS).topics
 
 
 def test_three_brokers_survive_the_loss_of_one(

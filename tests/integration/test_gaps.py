@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from typer.testing import CliRunner
@@ -20,13 +19,21 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, delete_topic, produce
+from aggregator.embedded.topics import (
+    SECONDS,
+    NewRecord,
+    admin,
+    create_topic,
+    delete_topic,
+    produce,
+)
 from aggregator.errors import EXIT_DATA
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.murmur2 import partition_for_key
 from support.application import KILLED, application
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
+from support.deleting import delete_records
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
 from support.verdict import judge
@@ -55,13 +62,6 @@ def numbers(
         NewRecord(tag + b"%d" % number + b"." * size, b"k%d" % number, partition)
         for number in range(start, end)
     ]
-
-
-def delete_records(servers: str, topic: str, before: int, partition: int = 0) -> None:
-    """Delete all records of a partition below an offset."""
-    kafka = admin(servers)
-    for future in kafka.delete_records([TopicPartition(topic, partition, before)]).values():
-        future.result(30)
 
 
 def recreate(servers: str, topic: str, records: Sequence[NewRecord]) -> None:
@@ -192,7 +192,7 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
         for partition in (0, 1):
             produce(servers, topic(alias, "trimmed"), numbers(20, 40, partition=partition))
         old[alias, "trimmed"] = read_topic(servers, topic(alias, "trimmed"))
-        delete_records(servers, topic(alias, "trimmed"), 30)
+        delete_records(servers, topic(alias, "trimmed"), {0: 30})
         recreate(servers, topic(alias, "smaller"), numbers(0, 10, NEW))
         recreate(servers, topic(alias, "larger"), numbers(0, 50, NEW))
         delete_topic(servers, topic(alias, "gone"))
@@ -326,7 +326,7 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 "the new ends are told",
             )
             old = {alias: read_topic(servers, topic) for alias, topic in topics.items()}
-            delete_records(servers, topics["trim"], 5_000)
+            delete_records(servers, topics["trim"], {0: 5_000})
             # Grown beyond the old position before the reader looks again: it would read on.
             recreate(servers, topics["anew"], numbers(0, 7_000, NEW))
             running.wait_for(
@@ -433,7 +433,7 @@ def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
 
     def delete(name: str) -> None:
         if name == "after-begin" and not deleted:
-            delete_records(servers, unique, 30)
+            delete_records(servers, unique, {0: 30})
             deleted.append(name)
 
     monkeypatch.setattr("aggregator.engine.lanes.failpoint", delete)
@@ -474,7 +474,7 @@ def test_what_was_deleted_before_a_recovery_could_replay_it_is_a_gap(
         api={"listen": "off"},
     )
     crash_at_zero(config, unique, {"eu": 1})
-    delete_records(servers, unique, 400)
+    delete_records(servers, unique, {0: 400})
     result = catch_up(config)
     assert (result.exit_code, result.problems) == (0, ())
     kept = {r.offset for r in torn} | set(range(400, 1_000))
@@ -566,7 +566,7 @@ def test_a_log_that_an_unclean_election_cut_off_is_not_read_on_as_if_nothing_had
     config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
     kafka = admin(servers)
     topic = NewTopic(unique, 1, replica_assignment=[[2, 3]], config=config)
-    kafka.create_topics([topic])[unique].result(30)
+    kafka.create_topics([topic])[unique].result(SECONDS)
     produce(servers, unique, numbers(0, 100))
     settings = make_config(hub, tmp_path, {"eu": source(cut, unique)}, api={"listen": "off"})
     with run_in_background(settings) as running:

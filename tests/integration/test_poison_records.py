@@ -23,13 +23,13 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, produce
+from aggregator.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
 from aggregator.errors import DataConflictError
 from aggregator.model import SourcePartition
 from aggregator.quarantine.records import Note, Origin, State
 from support.application import application
 from support.crashed import crash_at_zero, with_origin, write_again
-from support.reading import Record, read_topic, wait_until_topic_has
+from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
 
@@ -82,7 +82,7 @@ def alter(cluster: EmbeddedCluster, topic: str, **configs: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     kafka = admin(cluster.bootstrap_servers)
     for future in kafka.incremental_alter_configs([resource]).values():
-        future.result(30)
+        future.result(SECONDS)
 
 
 def varint(number: int) -> int:
@@ -271,7 +271,7 @@ def test_stop_names_the_record_and_nothing_is_lost(
         running.wait_for(
             lambda: any("on_poison" in lane.reason for lane in running.status.lanes), "it is shown"
         )
-    assert f"{unique}.quarantine" not in admin(hub.bootstrap_servers).list_topics(timeout=30).topics
+    assert f"{unique}.quarantine" not in topics_of(hub.bootstrap_servers)
     assert catch_up(config_with("quarantine")).exit_code == 0
     aside = read_topic(hub.bootstrap_servers, f"{unique}.quarantine")
     assert [(r.origin.partition, r.origin.offset) for r in aside] == [(0, 20)]

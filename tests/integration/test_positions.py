@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from typer.testing import CliRunner
 
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, delete_topic, produce
+from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_DATA
+from support.deleting import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied
@@ -132,11 +132,8 @@ def test_going_back_writes_only_what_the_hub_lacks(world: World) -> None:
 
 def test_going_back_fills_the_holes_of_the_hub(world: World) -> None:
     world.copy()
-    kafka = admin(world.hub.bootstrap_servers)
     ends = {0: 150, 2: 40}
-    lost = [TopicPartition(world.topic, partition, end) for partition, end in ends.items()]
-    for future in kafka.delete_records(lost).values():
-        future.result(30)
+    delete_records(world.hub.bootstrap_servers, world.topic, ends)
     before = world.count()
     assert before == 2 * RECORDS - sum(ends.values())
     notes = world.cli("positions", "rewind", "--partition", "0", "--to", "earliest", "--yes")[

@@ -11,7 +11,7 @@ from confluent_kafka.admin import ConfigResource, ResourceType
 
 from aggregator.audit.document import LaneState, Phase
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, produce
+from aggregator.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
 from support import stdin_producer
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import make_config, run_in_background, source
@@ -24,7 +24,7 @@ SIZE = 1_000
 def topic_configs(cluster: EmbeddedCluster, topic: str) -> dict[str, str]:
     resource = ConfigResource(ResourceType.TOPIC, topic)
     kafka = admin(cluster.bootstrap_servers)
-    found = kafka.describe_configs([resource])[resource].result(30)
+    found = kafka.describe_configs([resource])[resource].result(SECONDS)
     return {name: str(entry.value) for name, entry in found.items()}
 
 

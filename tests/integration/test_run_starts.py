@@ -7,19 +7,18 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from aggregator.audit.document import PartitionState, SourceState
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import (
     NewRecord,
-    admin,
     create_topic,
     delete_topic,
     produce,
 )
 from aggregator.errors import EXIT_DATA, CheckpointConflictError
 from support.clusters import ClusterFactory
+from support.deleting import delete_records
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
@@ -99,9 +98,7 @@ def test_a_partition_whose_records_are_gone_is_held_and_named_and_the_others_go_
     assert catch_up(config).exit_code == 0
     for partition in (0, 1):
         produce(servers, trimmed, numbers(20, 40, partition=partition))
-    kafka = admin(servers)
-    for future in kafka.delete_records([TopicPartition(trimmed, 0, 30)]).values():
-        future.result(30)
+    delete_records(servers, trimmed, {0: 30})
     delete_topic(servers, anew)
     create_topic(servers, anew, partitions=2)
     for partition in (0, 1):

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, admin, create_topic, delete_topic, produce
+from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.plan.verify import Scope
 from aggregator.verify.record import record as record_audit
 from aggregator.verify.report import VerifyReport
 from aggregator.verify.run import Request, StoppedError, verify
 from support.crashed import with_origin, write_again
+from support.deleting import delete_records
 from support.load import load
 from support.reading import Origin, Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -347,16 +347,13 @@ def test_what_the_hub_has_deleted_is_expired_and_a_hole_behind_it_is_missing(
     scope = Scope("eu", copied.topic, 0)
     whole = verify(config, Request(scope), spark=session)
     assert (whole.totals.missing, whole.totals.expired) == (1, 0)
-    kafka = admin(copied.hub.bootstrap_servers)
     told: list[str] = []
 
     def delete(line: str) -> None:
         """When the ranges are known and not yet read: the first try is in vain."""
         told.append(line)
         if len(told) == 1:
-            beginning = TopicPartition(f"{copied.topic}.aged", 0, 40)
-            for future in kafka.delete_records([beginning]).values():
-                future.result(30)
+            delete_records(copied.hub.bootstrap_servers, f"{copied.topic}.aged", {0: 40})
 
     aged = verify(config, Request(scope), spark=session, progress=delete)
     assert any("looking again" in line for line in told)

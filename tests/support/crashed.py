@@ -11,7 +11,7 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.model import Positions, SourcePartition
-from support.reading import Record
+from support.reading import SECONDS, Record
 
 
 def with_origin(record: Record, alias: str) -> Record:
@@ -37,7 +37,7 @@ def write_again(cluster: EmbeddedCluster, topic: str, records: Sequence[Record])
             headers=list(record.headers),
         )
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(SECONDS) == 0
 
 
 def crash_at_zero(config: Config, topic: str, partitions: Mapping[str, int]) -> None:

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord
+from support.reading import SECONDS
 
 TURN_SECONDS = 0.02
 
@@ -39,7 +40,7 @@ def load(clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000) -
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)
             stop.wait(max(0.0, began + TURN_SECONDS - time.monotonic()))
-        left.append(producer.flush(60))
+        left.append(producer.flush(SECONDS))
 
     threads = [
         threading.Thread(target=write, args=(cluster.bootstrap_servers,)) for cluster in clusters
