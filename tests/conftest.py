@@ -40,11 +40,12 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster_factory() -> Iterator[ClusterFactory]:
     """`cluster_factory("name", brokers=1, config={...})` -> a running cluster of one's own.
 
-    Takes what `EmbeddedCluster` takes. Stopped at the end of the session, or earlier by its user.
+    Takes what `EmbeddedCluster` takes. Stopped at the end of the module, or earlier by its user:
+    twenty brokers that nobody uses any more have 2,000 threads, which wake all the time.
     """
     started: list[EmbeddedCluster] = []
 
