@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from aggregator.config.schema import Config
 from aggregator.embedded.broker import Broker
@@ -19,6 +18,7 @@ from aggregator.embedded.topics import admin, end_offsets
 from aggregator.embedded.waiting import wait_until
 from faults.load import Writer
 from support.application import Application
+from support.changing import alter_topic
 from support.silence import Arrivals
 
 TOPIC = "events"
@@ -235,13 +235,7 @@ class World:
 
     def set_min_isr(self, number: int) -> None:
         """Set min.insync.replicas of the hub topic."""
-        entry = ConfigEntry(
-            "min.insync.replicas", str(number), incremental_operation=AlterConfigOpType.SET
-        )
-        resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
-        kafka = self._admin()  # Its futures end with it.
-        for future in kafka.incremental_alter_configs([resource]).values():
-            future.result(SECONDS)
+        alter_topic(self.hub.bootstrap_servers, TOPIC, {"min.insync.replicas": str(number)})
 
     def expected(self) -> int:
         """Records that the sources hold."""
@@ -254,13 +248,9 @@ class World:
         """Records that the hub holds."""
         return sum(end_offsets(self.hub.bootstrap_servers, TOPIC).values())
 
-    def _admin(self) -> AdminClient:
-        return admin(self.hub.bootstrap_servers)
-
     def _metadata(self) -> Mapping[int, Any]:
-        found: Mapping[int, Any] = (
-            self._admin().list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
-        )
+        kafka = admin(self.hub.bootstrap_servers)
+        found: Mapping[int, Any] = kafka.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
         return found
 
     def hub_topic_config(self) -> dict[str, str]:

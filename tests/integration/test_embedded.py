@@ -26,6 +26,7 @@ from aggregator.embedded.topics import (
 )
 from aggregator.embedded.waiting import wait_until
 from aggregator.errors import ClusterError
+from support.reading import topics_of
 
 ClusterFactory = Callable[..., EmbeddedCluster]
 
@@ -79,7 +80,7 @@ def test_topics_grow_and_go(source_a: EmbeddedCluster, unique: str) -> None:
     with pytest.raises(ClusterError, match=rf"create topic {unique}: .*TOPIC_ALREADY_EXISTS"):
         create_topic(servers, unique)
     delete_topic(servers, unique)
-    assert unique not in admin(servers).list_topics(timeout=SECONDS).topics
+    assert unique not in topics_of(servers)
 
 
 def test_a_killed_broker_comes_back_with_its_data(victim: EmbeddedCluster, unique: str) -> None:

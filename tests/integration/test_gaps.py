@@ -31,9 +31,9 @@ from aggregator.errors import EXIT_DATA
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.murmur2 import partition_for_key
 from support.application import KILLED, application
+from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
-from support.deleting import delete_records
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
 from support.verdict import judge

@@ -10,12 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 from typer.testing import CliRunner
 
 from aggregator.audit.document import RecoveryStatus
@@ -23,11 +17,12 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
+from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import DataConflictError
 from aggregator.model import SourcePartition
 from aggregator.quarantine.records import Note, Origin, State
 from support.application import application
+from support.changing import alter_topic
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -72,17 +67,6 @@ def cli(config: Config, folder: Path, *words: str) -> tuple[int, Any]:
     file.write_text(to_yaml(config))
     done = CliRunner().invoke(app, ["quarantine", *words, "-c", str(file), "-o", "json"])
     return done.exit_code, json.loads(done.stdout) if done.stdout else done.stderr
-
-
-def alter(cluster: EmbeddedCluster, topic: str, **configs: str) -> None:
-    entries = [
-        ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in configs.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    kafka = admin(cluster.bootstrap_servers)
-    for future in kafka.incremental_alter_configs([resource]).values():
-        future.result(SECONDS)
 
 
 def varint(number: int) -> int:
@@ -202,7 +186,7 @@ def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retri
     code, tried = cli(config, tmp_path, "retry", "--origin", f"eu/{unique}-0@3")
     assert (code, tried[0]["state"]) == (4, "refused")
     assert cli(config, tmp_path, "retry", "--origin", f"eu/{unique}-0@2")[0] == 4
-    alter(hub, unique, max_message_bytes=str(LIMIT + 1))
+    alter_topic(hub.bootstrap_servers, unique, {"max.message.bytes": str(LIMIT + 1)})
     code, dry = cli(
         config, tmp_path, "retry", "--source", "eu", "--reason", "too_large", "--dry-run"
     )
@@ -217,12 +201,14 @@ def test_every_kind_goes_aside_and_all_else_goes_on_and_what_fits_later_is_retri
         f"eu/{unique}-0@5": "refused",
         f"eu/{keys}-0@1": "open",
     }
-    alter(
-        hub,
+    alter_topic(
+        hub.bootstrap_servers,
         unique,
-        max_message_bytes="200000",
-        message_timestamp_after_max_ms=FOREVER,
-        message_timestamp_before_max_ms=FOREVER,
+        {
+            "max.message.bytes": "200000",
+            "message.timestamp.after.max.ms": FOREVER,
+            "message.timestamp.before.max.ms": FOREVER,
+        },
     )
     code, tried = cli(config, tmp_path, "retry", "--topic", unique)
     assert (code, [it["state"] for it in tried]) == (0, ["retried"] * 3)

@@ -15,7 +15,7 @@ from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_DATA
-from support.deleting import delete_records
+from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied

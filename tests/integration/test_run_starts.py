@@ -17,8 +17,8 @@ from aggregator.embedded.topics import (
     produce,
 )
 from aggregator.errors import EXIT_DATA, CheckpointConflictError
+from support.changing import delete_records
 from support.clusters import ClusterFactory
-from support.deleting import delete_records
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied

@@ -26,8 +26,8 @@ from aggregator.plan.verify import Scope
 from aggregator.verify.record import record as record_audit
 from aggregator.verify.report import VerifyReport
 from aggregator.verify.run import Request, StoppedError, verify
+from support.changing import delete_records
 from support.crashed import with_origin, write_again
-from support.deleting import delete_records
 from support.load import load
 from support.reading import Origin, Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
