@@ -5,6 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCKS := requirements.lock requirements-java.lock
 
+# The connector: compiled ahead of any run, when its sources have changed.
+CONNECTOR := aggregator/connector
+JAR := $(CONNECTOR)/aggregator-connector.jar
+JAVA_SOURCES := $(wildcard $(CONNECTOR)/*.java)
+JAVA_TESTS := $(wildcard tests/java/*.java)
+
 # The first Python on PATH that is new enough; `make setup PYTHON=...` names another one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -30,39 +36,41 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv with everything that is needed, exactly as locked
+setup: $(JAR) ## Make .venv with everything that is needed, exactly as locked
 
-demo: $(STAMP) ## Two source clusters, a hub, live records, and a check of what arrived
+demo: $(JAR) ## Two source clusters, a hub, live records, and a check of what arrived
 	$(BIN)/aggregator demo $(DEMO_ARGS)
 
-bench: $(STAMP) ## The same records through MirrorMaker 2 and this project, compared
+bench: $(JAR) ## The same records through MirrorMaker 2 and this project, compared
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
-faults: $(STAMP) ## Do faults to clusters and application under load, and count what is wrong
+faults: $(JAR) ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
 test: check ## Everything: check, then the tests of all layers against real brokers
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) \
 		tests/unit tests/spark tests/integration
 
-test-unit: $(STAMP) ## Tests without Spark and without a broker, in seconds
+test-unit: $(JAR) ## Tests without Spark and without a broker, in seconds
 	$(BIN)/pytest $(PYTEST_ARGS) tests/unit
 
-test-spark: $(STAMP) ## Tests of column functions and frames in a Spark session
+test-spark: $(JAR) ## Tests of column functions and frames in a Spark session
 	$(BIN)/pytest $(PYTEST_ARGS) tests/spark
 
-test-integration: $(STAMP) ## Tests against real clusters that are started for them
+test-integration: $(JAR) ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
 
-check: $(STAMP) ## Lint, format, types, and whether the documentation is true
+check: $(JAR) ## Lint, format, types, and whether the documentation is true
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/unit/test_docs*.py
 
 format: $(STAMP) ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(JAVA_SOURCES) $(JAVA_TESTS)
 
 docs: $(STAMP) ## Write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
@@ -75,7 +83,7 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (
 		| $(COMPILE) - --no-annotate -o requirements-java.lock
 
 clean: ## Remove the environment, caches, and what runs have left in this folder
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
+	rm -rf $(VENV) $(JAR) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
 		metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -95,8 +103,16 @@ $(STAMP): $(LOCKS) pyproject.toml
 		echo "No Java 17 or newer in JAVA_HOME or on PATH: installing one into $(VENV)"; \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 			--require-hashes -r requirements-java.lock; }
+	@# Ahead of the package, which would compile it too, but says less well what is wrong.
+	$(BIN)/python -m aggregator.connector.build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
 	@# What the first run would fetch and prepare, now.
 	@$(BIN)/aggregator jars > /dev/null
+	@touch $@
+
+# The folder stands for sources that are gone. The build looks at contents, and does nothing when
+# the jar is current: then only its time is changed.
+$(JAR): $(STAMP) $(JAVA_SOURCES) $(CONNECTOR)
+	@$(BIN)/python -m aggregator.connector.build
 	@touch $@

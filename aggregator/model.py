@@ -6,7 +6,7 @@ offset: a position of 7 means that 0 to 6 are done; a log end of 7 means that 6 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -94,6 +94,22 @@ class Positions(Mapping[SourcePartition, int]):
     def only(self, partitions: frozenset[SourcePartition] | set[SourcePartition]) -> Positions:
         """The part that concerns `partitions`."""
         return Positions({sp: at for sp, at in self._offsets.items() if sp in partitions})
+
+
+Ranges = Sequence[tuple[int, int]]
+"""Offsets [from, to), sorted; they do not touch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """What the hub holds of a source partition beyond its position.
+
+    `later` is for a compacted hub topic: keys, and the highest offset of each that was found. An
+    earlier record of the key may have been compacted away, and written again would come too late.
+    """
+
+    ranges: Ranges
+    later: Mapping[bytes, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

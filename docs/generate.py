@@ -18,7 +18,8 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "failpoint", "config", "plan"),
-    *("jars", "discover", "stream", "checkpoint", "recover", "embedded", "quarantine"),
+    *("jars", "connector", "discover", "stream", "checkpoint", "recover", "embedded"),
+    "quarantine",
     *("audit", "engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""

@@ -83,16 +83,15 @@ class PartitionStatus(Part):
 
 
 class LaneStatus(Part):
-    """One lane: its query's generation and the last batch that ended."""
+    """One lane: its query's generation and what it has told last."""
 
     name: str
     state: LaneState
     generation: int
     clusters: tuple[str, ...]
     partitions: int
-    batch: int | None = None
-    records: int = Field(default=0, description="records of all batches that ended, since start")
-    last_batch_at: datetime | None = None
+    records: int = Field(default=0, description="records that it has sent since the start")
+    reported_at: datetime | None = None
     restarts: int = 0
     reason: str = ""
 
@@ -130,7 +129,8 @@ class RecoveryStatus(Part):
     partitions: int
     tail: int = Field(description="offsets of the hub tail that were read")
     found: int = Field(description="records found in the hub beyond the checkpoint")
-    replayed: int = Field(description="records that were missing, and were written")
+    holed: int = Field(description="partitions of which the hub lacked something below that")
+    replayed: int = Field(description="records that were missing, and were written since")
     seconds: float
 
 
@@ -190,7 +190,6 @@ class Status(Part):
     started_at: datetime
     at: datetime = Field(description="when this document was made")
     hub_cluster_id: str = ""
-    trigger: str
     checkpoint_interval_seconds: float
     sources: tuple[SourceStatus, ...] = ()
     lanes: tuple[LaneStatus, ...] = ()

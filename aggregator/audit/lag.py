@@ -26,6 +26,8 @@ NOT_MOVING = "not moving"
 NOT_RUNNING = "not running"
 UNKNOWN = "unknown"
 WINDOW_SECONDS, WINDOW_INTERVALS = 60.0, 3
+SHORTEST_SECONDS = 2.0
+"""Positions of a running instance are told about once a second."""
 
 
 class LagRow(Part):
@@ -156,7 +158,7 @@ def duration(seconds: float) -> str:
 def report_of(status: Status, earlier: Status | None = None) -> LagReport:
     """The lag of a running instance as it knows it; rates since an `earlier` status of it."""
     before = {_sp(part): part for part in earlier.partitions} if earlier is not None else {}
-    shortest = 1.5 * status.checkpoint_interval_seconds
+    shortest = SHORTEST_SECONDS
     rows = []
     for part in status.partitions:
         old = before.get(_sp(part))

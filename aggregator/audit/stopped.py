@@ -26,7 +26,6 @@ from aggregator.checkpoint.rows import POSITION, to_moment
 from aggregator.checkpoint.state import Entry, State
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.model import SourcePartition
-from aggregator.plan.interval import interval_seconds
 
 STOPPED = "STOPPED"
 RATE_COMMITS = 200
@@ -185,7 +184,7 @@ def stopped_lag(config: Config) -> LagReport:
         return make_report(config.name, (), running=False, at=to_moment(now_ms), notes=(note,))
     last_ms = commits[0].committed_at_ms
     state = state_at(place.path, place.storage_options)
-    interval = interval_seconds(config, len(state.entries))
+    interval = config.stream.checkpoint_interval
     since_ms = last_ms - rate_window(interval) * 1000
     recent = [one for one in commits if one.committed_at_ms >= since_ms]
     earlier = first_readings(place, recent[-1].seq)

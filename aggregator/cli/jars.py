@@ -26,6 +26,8 @@ class JarSet(StrEnum):
     BROKER = "broker"
     MIRROR = "mirror"
     REGISTRY = "registry"
+    COMPILER = "compiler"
+    JAVA_TESTS = "java-tests"
 
 
 def jars(

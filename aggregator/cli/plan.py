@@ -10,6 +10,7 @@ import typer
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, warn
 from aggregator.cli.render import Cell, Output, Report, Table, show
 from aggregator.errors import EXIT_CONFIG
+from aggregator.plan.pace import Limit
 from aggregator.plan.plan import Plan
 
 EXAMPLES = (
@@ -62,14 +63,15 @@ def report_of_plan(plan: Plan) -> Report:
     actions = Table("At the hub", ("action",), [(str(action),) for action in plan.actions])
     lanes = Table(
         "Lanes",
-        ("lane", "sources", "partitions", "trigger", "at most"),
+        ("lane", "sources", "partitions", "at most"),
         [
             (
                 lane.name,
                 ", ".join(lane.clusters),
                 len(lane.partitions),
-                plan.pace.trigger_of(lane),
-                _limits(plan.pace.of(lane).limits),
+                _limits(
+                    {it: plan.pace.limits[it] for it in lane.clusters if it in plan.pace.limits}
+                ),
             )
             for lane in plan.lanes
         ],
@@ -87,7 +89,7 @@ def report_of_plan(plan: Plan) -> Report:
             *(() if plan.actions else ("Nothing to do at the hub.",)),
             lanes,
             f"Slots: {slots.required} needed, {known} given by {slots.master}",
-            f"Positions: checkpointed every {plan.interval_seconds:g} s",
+            f"Tasks: {plan.tasks} for each source at most",
             _skipped(plan),
             *(f"warning: {warning}" for warning in plan.warnings),
             *(f"refused: {refusal}" for refusal in plan.refusals),
@@ -95,8 +97,11 @@ def report_of_plan(plan: Plan) -> Report:
     )
 
 
-def _limits(limits: Mapping[str, int]) -> str | None:
-    said = [f"{alias} {limit:,} records/s" for alias, limit in limits.items()]
+def _limits(limits: Mapping[str, Limit]) -> str | None:
+    said = []
+    for alias, limit in limits.items():
+        both = ((limit.records, "records/s"), (limit.bytes_, "bytes/s"))
+        said += [f"{alias} {number:,.0f} {unit}" for number, unit in both if number is not None]
     return ", ".join(said) or None
 
 

@@ -68,7 +68,7 @@ def command_running(
         method=method,
     )
     try:
-        return kind.model_validate(_get(request, config.stop_seconds + COMMAND_SECONDS))
+        return kind.model_validate(_get(request, config.supervision.stop_timeout + COMMAND_SECONDS))
     except HTTPError as error:
         with error:
             raise _refusal(error) from error

@@ -42,21 +42,20 @@ def report_of_status(status: Status) -> Report:
     """The status document as a report; the JSON is the document itself and `running`."""
     lanes = Table(
         "Lanes",
-        ("lane", "state", "sources", "partitions", "batch", "records", "last batch", "restarts"),
+        ("lane", "state", "sources", "partitions", "records", "last report", "restarts"),
         [
             (
                 lane.name,
                 lane.state,
                 ", ".join(lane.clusters),
                 lane.partitions,
-                lane.batch,
                 lane.records,
-                lane.last_batch_at,
+                lane.reported_at,
                 lane.restarts,
             )
             for lane in status.lanes
         ],
-        frozenset({"partitions", "batch", "records", "restarts"}),
+        frozenset({"partitions", "records", "restarts"}),
     )
     unwell = Table(
         "Partitions that are not well",
@@ -84,7 +83,7 @@ def report_of_status(status: Status) -> Report:
     return Report(
         {"running": True, **status.model_dump(mode="json")},
         (
-            f"{head}, since {cell(status.started_at)} UTC ({status.trigger})",
+            f"{head}, since {cell(status.started_at)} UTC",
             *((f"Why: {status.reason}",) if status.reason else ()),
             sources_table(status),
             lanes,

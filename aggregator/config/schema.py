@@ -6,7 +6,7 @@ Pure values: no file, no environment, no client. `aggregator.config.load` fills 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -76,20 +76,19 @@ class SourceConfig(ClusterConfig):
     max_records_per_second: int | None = Field(
         default=None,
         ge=1,
-        description="at most so many records are read, in micro-batches of a second: it arrives "
-        "a second later, and its history leaves the cores and the network to others",
+        description="at most so many records are read, so that it leaves the cores and the network "
+        "to others",
     )
     max_bytes_per_second: Bytes | None = Field(
         default=None,
         ge=1,
-        description="the same in bytes of keys, values and headers (10MB, 8MiB), by the mean size "
-        "of records that are read at the source now and then",
+        description="the same in bytes of keys and values (10MB, 8MiB)",
     )
     catch_up_records_per_second: int | None = Field(
         default=None,
         ge=1,
-        description="at most so many while it is behind, in micro-batches, so that its history "
-        "does not starve what is live; then as without",
+        description="at most so many while it is behind, so that its history does not starve what "
+        "is live; then as without",
     )
     weight: int = Field(
         default=1,
@@ -116,21 +115,12 @@ class SourceConfig(ClusterConfig):
 class StreamConfig(Node):
     """How the records flow."""
 
-    trigger: Literal["realtime", "microbatch", "available-now"] = Field(
-        default="realtime", description="realtime (milliseconds), microbatch, or available-now"
-    )
-    lanes: Literal["auto"] | Annotated[int, Field(ge=1, le=1000)] = Field(
-        default="auto", description="auto, or how many queries; 1 = one union of everything"
-    )
-    max_partitions_per_lane: int = Field(
-        default=100, ge=1, le=1000, description="upper bound that lanes: auto plans with"
+    lanes: Literal["auto", "source"] = Field(
+        default="auto",
+        description="auto = one query that unions all sources; source = a query for each",
     )
     checkpoint_interval: Seconds = Field(
-        default=60.0,
-        ge=1,
-        le=3600,
-        description="how often positions are checkpointed, at least; if not given, 120s from"
-        " 100 partitions on",
+        default=5.0, ge=1, le=3600, description="how often positions are checkpointed"
     )
     max_records_per_second: int | None = Field(
         default=None,
@@ -138,10 +128,7 @@ class StreamConfig(Node):
         description="at most so many records of all sources together, each its share by weight",
     )
     max_bytes_per_second: Bytes | None = Field(
-        default=None, ge=1, description="the same in bytes of keys, values and headers"
-    )
-    max_offsets_per_trigger: int = Field(
-        default=1_000_000, ge=1, description="offsets per source and micro-batch (not realtime)"
+        default=None, ge=1, description="the same in bytes of keys and values"
     )
 
 
@@ -206,8 +193,7 @@ class SupervisionConfig(Node):
         default=3.0,
         ge=0.5,
         le=600,
-        description="a source that has not answered a probe for so long is unreachable, and is "
-        "taken out of lanes that it shares with others",
+        description="a source that has not answered a probe for so long is unreachable",
     )
     failure: Literal["isolate", "abort"] = Field(
         default="isolate",
@@ -217,14 +203,12 @@ class SupervisionConfig(Node):
     stuck_after: Seconds = Field(
         default=60.0,
         gt=0,
-        description="a partition whose log moved and whose position did not for so long is stuck; "
-        "never less than two and a half checkpoint intervals",
+        description="a partition whose log moved and whose position did not for so long is stuck",
     )
     stop_timeout: Seconds = Field(
         default=60.0,
         gt=0,
-        description="how long a clean stop may take before it is forced; never less than two "
-        "checkpoint intervals",
+        description="how long a clean stop may take before it is forced",
     )
 
 
@@ -250,8 +234,3 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
-
-    @property
-    def stop_seconds(self) -> float:
-        """How long the clean end of a lane may take before it is forced."""
-        return max(self.supervision.stop_timeout, 2 * self.stream.checkpoint_interval)

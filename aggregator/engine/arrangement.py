@@ -1,27 +1,28 @@
 """Brings the lanes in step with what is to run, and waits for none of them.
 
-A lane ends after its running batch, up to `stream.checkpoint_interval` later. Until then it counts
+A lane ends, or gives partitions up, when its tasks have told where they are. Until then it counts
 as running, and what takes its place is kept; everything else is looked after as ever.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from pyspark.errors import PySparkException
 
 from aggregator.config.schema import Config
 from aggregator.engine.events import Event, EventSink
-from aggregator.engine.lanes import Lanes
+from aggregator.engine.lanes import Lanes, Start
 from aggregator.engine.pace import Paces
 from aggregator.engine.parts import Parts
+from aggregator.engine.recovery import Recovery
 from aggregator.engine.settings import lane_settings
 from aggregator.engine.starts import Starts
 from aggregator.engine.supervision import Supervision
 from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.model import Lane, Positions, SourcePartition
-from aggregator.plan.apart import plan_lanes_apart
+from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.plan import Plan
 from aggregator.plan.steps import lanes_to_be, plan_steps
 
@@ -29,7 +30,8 @@ from aggregator.plan.steps import lanes_to_be, plan_steps
 class Arrangement:
     """What runs, what ends, and what is to start then. Used by the engine's thread alone.
 
-    `failed` is told of a lane that cannot be started, and why.
+    `failed` is told of a lane that cannot be started, and why. `until_done`: what is to run ends at
+    the ends of the logs as they are now.
     """
 
     def __init__(
@@ -40,9 +42,12 @@ class Arrangement:
         starts: Starts,
         supervision: Supervision,
         paces: Paces,
+        recovery: Recovery,
         failed: Callable[[Lane, str], None],
         emit: EventSink,
         stop: threading.Event,
+        *,
+        until_done: bool,
     ) -> None:
         self._config = config
         self._parts = parts
@@ -50,9 +55,12 @@ class Arrangement:
         self._starts = starts
         self._supervision = supervision
         self._paces = paces
+        self._recovery = recovery
         self._failed = failed
         self._emit = emit
         self._stop = stop
+        self._until_done = until_done
+        self._until: dict[SourcePartition, int] = {}
         self._plan: Plan | None = None
         self._positions = Positions()
         self._later: tuple[Lane, ...] = ()
@@ -62,7 +70,13 @@ class Arrangement:
         self._config = config
 
     def follow(
-        self, wanted: Collection[SourcePartition], plan: Plan, positions: Positions, *, first: bool
+        self,
+        wanted: Collection[SourcePartition],
+        plan: Plan,
+        positions: Positions,
+        ends: Mapping[SourcePartition, int],
+        *,
+        first: bool,
     ) -> None:
         """Run exactly the wanted partitions, those that are new from `positions`.
 
@@ -70,6 +84,9 @@ class Arrangement:
         `first` time, else `failed` is told.
         """
         self._plan, self._positions = plan, positions
+        if self._until_done:
+            # The ends of the first look that saw a partition, however often its lane starts.
+            self._until = {**ends, **self._until}
         self._arrange(wanted, plan, first=first)
         if not first:
             self._note_new(wanted, positions)
@@ -83,7 +100,7 @@ class Arrangement:
         self._keep(self.to_run() - set(but))
 
     def to_run(self) -> set[SourcePartition]:
-        """What is read when all lanes that end have ended, and what waits for them has started."""
+        """What is read when all that ends has ended, and what waits for it has started."""
         return {sp for lane in self._to_be() for sp in lane.partitions}
 
     def _keep(self, wanted: Collection[SourcePartition]) -> None:
@@ -94,44 +111,46 @@ class Arrangement:
         return {name: it.lane for name, it in self._lanes.running.items()}
 
     def _to_be(self) -> tuple[Lane, ...]:
-        return lanes_to_be(self._running(), self._lanes.ending, self._later)
+        lanes = self._lanes
+        return lanes_to_be(self._running(), lanes.ending, lanes.holding, self._later)
 
     def _arrange(self, wanted: Collection[SourcePartition], plan: Plan, *, first: bool) -> None:
-        stream, pace = self._config.stream, self._paces.now
-        planned = plan_lanes_apart(
+        planned = plan_lanes(
             wanted,
-            self._supervision.apart,
-            stream.lanes,
-            stream.max_partitions_per_lane,
+            self._config.stream.lanes,
             self._to_be(),
-        ).lanes
+            self._supervision.apart,
+            room=plan.slots.has_room,
+        )
         steps = plan_steps(
             planned,
-            {it.name for it in planned if self._lanes.is_changed(it, plan.routes, pace)},
+            {it.name for it in planned if self._lanes.is_changed(it, plan.routes)},
             self._running(),
             self._lanes.ending,
             self._starts.resting(),
         )
         self._later = steps.later
-        self._lanes.leave(steps.leave, self._config.stop_seconds)
+        self._lanes.leave(steps.leave, self._config.supervision.stop_timeout)
+        self._lanes.hold(steps.hold)
         self._start(steps.start, plan, first=first)
         running = self._lanes.partitions
         self._parts.board.waiting = {
-            sp: f"starts in lane {lane.name} when a running batch has ended"
+            sp: f"starts in lane {lane.name} when another has let it go"
             for lane in steps.later
             for sp in lane.partitions
             if sp not in running
         }
 
     def _start(self, lanes: Collection[Lane], plan: Plan, *, first: bool) -> None:
-        # Where the observer knows a partition, it knows better: drained or recovered since.
+        # Where the observer knows a partition, it knows better: ended or recovered since.
         positions = self._positions.merged(self._parts.observer.positions)
-        settings = lane_settings(self._config, plan, self._paces.now)
+        settings = lane_settings(self._config, plan, self._paces.now, self._until)
         for lane in lanes:
             if self._stop.is_set():
                 return
+            skips, bound = self._recovery.take(lane.partitions)
             try:
-                self._lanes.start(lane, positions, plan.routes, settings)
+                self._lanes.start(lane, Start(positions, skips, bound), plan.routes, settings)
             except (AggregatorError, PySparkException) as error:
                 if first:
                     raise

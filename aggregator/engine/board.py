@@ -25,6 +25,7 @@ from aggregator.audit.document import (
 )
 from aggregator.audit.gaps import gaps_status, lost_offsets
 from aggregator.config.schema import Config
+from aggregator.connector.reports import LaneReport
 from aggregator.engine.careful import Careful
 from aggregator.model import Route, SourcePartition
 from aggregator.plan.gaps import GapRecord
@@ -46,12 +47,12 @@ class LaneNote:
 
 @dataclass(frozen=True, slots=True)
 class LaneProgress:
-    """The last batch of a lane that ended, and the records of all its batches since the start."""
+    """What a lane has told last: the records of all its lives since the start, and when it was."""
 
-    batch: int | None = None
     records: int = 0
-    last_end_ms: int | None = None
+    at_ms: int | None = None
     generation: int = 0
+    report: LaneReport | None = None
 
 
 @dataclass(slots=True)
@@ -69,7 +70,6 @@ class Board:
     """Written by the engine's threads, read by anybody through `document`."""
 
     config: Config
-    trigger: str
     phase: Phase = Phase.STARTING
     reason: str = ""
     hub_cluster_id: str = ""
@@ -160,7 +160,6 @@ class Board:
                 started_at=self.started_at,
                 at=datetime.now(UTC),
                 hub_cluster_id=self.hub_cluster_id,
-                trigger=self.trigger,
                 checkpoint_interval_seconds=self.config.stream.checkpoint_interval,
                 sources=tuple(self._source(alias) for alias in self.sources),
                 lanes=tuple(
@@ -242,9 +241,8 @@ def _lane(name: str, note: LaneNote, progress: LaneProgress) -> LaneStatus:
         generation=note.generation,
         clusters=tuple(sorted({sp.cluster for sp in note.partitions})),
         partitions=len(note.partitions),
-        batch=progress.batch,
         records=progress.records,
-        last_batch_at=_moment(progress.last_end_ms),
+        reported_at=_moment(progress.at_ms),
         restarts=note.restarts,
         reason=note.reason,
     )

@@ -22,7 +22,7 @@ def set_positions(config: Config, request: Request, emit: EventSink) -> MovesRep
     # Only asked: a refusal is to leave no trace, not even an epoch.
     propose(config, request)
     stop = threading.Event()
-    with Writer.take(config, "local[1]", take_over=False, emit=emit, stop=stop) as writer:
+    with Writer.take(config, take_over=False, emit=emit, stop=stop) as writer:
         found = propose(config, request)
         if not found.checkpoints:
             return found.report(config, dry_run=False, running=False)

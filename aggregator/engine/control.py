@@ -29,7 +29,6 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
-from aggregator.plan.interval import keep_interval
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
 from aggregator.plan.rewind import Request
@@ -151,7 +150,7 @@ class Control:
                 ["this instance was not started from a config that can be read again"]
             )
         with self._reloading:
-            new = keep_interval(self._reread(), self.config)
+            new = self._reread()
             found = plan_reload(self.config, new)
             if found.refused:
                 why, fix = "cannot change while it runs", "restart, or take the change back"
@@ -223,7 +222,7 @@ class Control:
                 raise NotReadyError(self._closed)
             self._commands.put((future, act))
         try:
-            return future.result(self.config.stop_seconds + ANSWER_SECONDS)
+            return future.result(self.config.supervision.stop_timeout + ANSWER_SECONDS)
         except TimeoutError as error:
             future.cancel()
             raise NotReadyError("it is busy and did not answer in time: see its log") from error

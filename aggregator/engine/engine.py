@@ -17,7 +17,7 @@ from aggregator.engine.arrangement import Arrangement
 from aggregator.engine.changes import Changes
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.gaps import Gaps
-from aggregator.engine.lanes import Lanes
+from aggregator.engine.lanes import Lanes, RunningLane
 from aggregator.engine.look import Look
 from aggregator.engine.orphans import orphans_of
 from aggregator.engine.pace import Paces
@@ -28,7 +28,6 @@ from aggregator.engine.steering import Steering
 from aggregator.engine.supervision import Supervision
 from aggregator.errors import AggregatorError, RefusedError
 from aggregator.model import Lane, SourcePartition
-from aggregator.stream.lane import client_id
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
@@ -43,11 +42,11 @@ class Engine:
         self,
         config: Config,
         parts: Parts,
-        trigger: str,
         emit: EventSink,
         on_status: Callable[[Status], None],
         stop: threading.Event,
         *,
+        until_done: bool,
         fresh: bool = False,
     ) -> None:
         self._config = config
@@ -57,25 +56,31 @@ class Engine:
         self._on_status = on_status
         self._stop = stop
         self._board = parts.board
-        self._paces = Paces(config, trigger, parts.board, emit)
-        self._lanes = Lanes(parts.spark, parts.observer, parts.board, emit)
+        self._paces = Paces(config, parts.board, emit)
+        self._lanes = Lanes(parts.spark, parts.connector, parts.observer, parts.board, emit)
         self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
         self._recovery = Recovery(
-            config, parts.spark, parts.observer, parts.hub, parts.board, emit, stop, self._gaps
+            config, parts.connector, parts.observer, parts.hub, parts.board, emit, stop, self._gaps
         )
-        known = (orphans_of(config, parts.spark), self._gaps, emit, self._lanes.read_until)
+        known = (orphans_of(config, parts.connector), self._gaps, emit, self._lanes.read_until)
         self._starts = Starts(config, parts.observer, *known)
-        self._supervision = Supervision(config, parts.sources, parts.board, emit)
+        self._supervision = Supervision()
         self._changes = Changes(config, parts.spark, parts.hub, emit)
-        self._steering = Steering(
-            self, parts, self._starts, self._recovery, self._supervision, self._changes, emit
-        )
-        deciders = (self._starts, self._supervision, self._paces)
+        self._steering = Steering(self, parts, self._starts, self._recovery, self._changes, emit)
+        deciders = (self._starts, self._supervision, self._paces, self._recovery)
         self._arrangement = Arrangement(
-            config, parts, self._lanes, *deciders, self._failed, emit, stop
+            config,
+            parts,
+            self._lanes,
+            *deciders,
+            self._failed,
+            emit,
+            stop,
+            until_done=until_done,
         )
-        self._until_done, self._look_awaited, self._next_status = False, False, 0.0
+        self._until_done, self._look_awaited, self._next_status = until_done, False, 0.0
         self._leaving: frozenset[str] = frozenset()
+        self._finished: set[str] = set()
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -91,23 +96,22 @@ class Engine:
         """
         self._follow(look, first=True)
 
-    def supervise(self, *, until_done: bool) -> None:
+    def supervise(self) -> None:
         """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
-        self._until_done = until_done
         while not self._stop.wait(LOOP_SECONDS):
             self._turn()
             self._parts.control.handle(self._steering)
-            if until_done and not self._lanes.running and not self._waiting():
+            if self._until_done and not self._lanes.running and not self._waiting():
                 return
 
     def end(self) -> dict[str, str]:
-        """Stop cleanly: every lane ends after its batch. Returns lane -> what went wrong."""
+        """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
         self._parts.control.close()
         self._board.phase = Phase.STOPPING
         self._board.waiting = {}
         self.tell(now=True)
         self._recovery.cancel()
-        return self._lanes.end(self._config.stop_seconds, self.tell)
+        return self._lanes.end(self._config.supervision.stop_timeout, self.tell)
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without.
@@ -138,9 +142,15 @@ class Engine:
         elif newest is not None:
             self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
         self._notice_ends()
+        self._notice_done()
         self._notice_left()
-        self._notice_outages()
-        news = self._recovery.ended() | self._gaps.watch.act(self._lanes.running)
+        if self._paces.follow(self.running):
+            self._lanes.pace(self._paces.now)
+        news = self._recovery.ended()
+        if self._gaps.watch.act(self._lanes.running):
+            # At once: what is read from now on must not be taken for what was read before.
+            self._arrangement.again(but=self._gaps.watch.suspects(self.running))
+            news = True
         if news or self._starts.outdated:
             self.look_again()
         if self._starts.due():
@@ -156,6 +166,7 @@ class Engine:
         """Go by another config from now on."""
         self._config = config
         self._paces.reconfigure(config)
+        self._lanes.pace(self._paces.now)
         self._arrangement.reconfigure(config)
 
     def tell(self, *, now: bool = False) -> None:
@@ -190,17 +201,16 @@ class Engine:
             self._emit(Event("plan_failed", str(error)))
             return
         self._note_look(look)
-        self._paces.planned(plan, first=first)
         self._look_awaited = False
         recover = partial(self._recover, look, first)
         out = {**dict.fromkeys(self._leaving, "its lanes are to end"), **self._steering.out}
-        positions, wanted = self._starts.settle(look, self.running, recover, out)
+        ready = partial(getattr, self._recovery, "ready")
+        positions, wanted = self._starts.settle(look, self.running, recover, ready, out)
         self._board.held = self._starts.held
         if first and not self._fresh:
             self._recovery.doubt(wanted, positions, look)
-        self._supervision.joined(wanted, self._arrangement.to_run(), self._lanes.running)
         self._paces.starting(wanted - self.running, positions, look.ends)
-        self._arrangement.follow(wanted, plan, positions, first=first)
+        self._arrangement.follow(wanted, plan, positions, look.ends, first=first)
 
     def _notice_left(self) -> None:
         """Start what waited for lanes to end; what did not get on well waits for a new look."""
@@ -210,51 +220,43 @@ class Engine:
             lane = lanes[name].lane
             if problem:
                 # Its partitions rest until they are recovered, in whatever lane they are to be.
-                self._failed(lane, problem)
-            if problem or self._gaps.watch.stopped(name, lanes[name].query.generation):
+                self._failed(lanes[name], problem)
                 unwell |= set(lane.partitions)
-        if left:
-            self._arrangement.again(but=unwell)
+            elif name in self._finished:
+                self._starts.ended(lane.partitions)
+                self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
+        if left or self._lanes.held():
+            self._arrangement.again(but=unwell | self._starts.done)
             self._parts.lookout.wake()
         if unwell:
             self.look_again()
 
-    def _notice_outages(self) -> None:
-        """Take sick sources out of the lanes they share, at once; let others come back."""
-        gone, back = self._supervision.changed(self._lanes.running)
-        if back:
-            self._parts.lookout.wake()
-        if gone:
-            self._arrangement.without(self._supervision.out)
-        if self._paces.follow([lane.lane for lane in self._lanes.running.values()]):
-            self._arrangement.again()
+    def _notice_done(self) -> None:
+        """Let lanes end that have read all that they were to read."""
+        done = self._lanes.done() if self._until_done else []
+        if done:
+            self._finished |= set(done)
+            self._lanes.leave(done, self._config.supervision.stop_timeout)
 
     def _notice_ends(self) -> None:
-        lanes = {name: running.lane for name, running in self._lanes.running.items()}
+        running = dict(self._lanes.running)
         for name, problem in self._lanes.ended().items():
-            if problem:
-                self._failed(lanes[name], problem)
-                failures = self._starts.backoff.failures(name)
-                if not self._until_done or failures < FAILURES_ALLOWED:
-                    continue
-            generation = self._board.lanes[name].generation
-            self._starts.ended(lanes[name], generation)
-            if self._gaps.watch.stopped(name, generation):
-                self.look_again()
-            self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
+            self._failed(running[name], problem)
+            if self._until_done and self._starts.backoff.failures(name) >= FAILURES_ALLOWED:
+                self._starts.ended(running[name].lane.partitions)
 
-    def _failed(self, lane: Lane, reason: str) -> None:
-        self._supervision.failed(lane)
-        delay = self._starts.backoff.failed(lane.name, frozenset(lane.partitions), time.monotonic())
+    def _failed(self, running: RunningLane | Lane, reason: str) -> None:
+        lane = running if isinstance(running, Lane) else running.lane
+        own = frozenset(lane.partitions)
         note = self._board.lanes[lane.name]
+        self._supervision.failed(lane, explained=note.careful)
+        delay = self._starts.backoff.failed(lane.name, own, time.monotonic())
         note.restarts += 1
-        self._starts.orphans.add(
-            client_id(lane.name, note.generation), frozenset(lane.partitions), time.monotonic()
-        )
+        if isinstance(running, RunningLane):
+            self._starts.orphans.add(running.query.key, own)
         words = f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}"
         self._emit(Event("lane_failed", words, {"lane": lane.name}))
-        policed = note.careful or self._gaps.watch.explains(lane.name, note.generation, reason)
-        if self._config.supervision.failure == "abort" and not policed:
+        if self._config.supervision.failure == "abort" and not note.careful:
             raise AggregatorError(
                 f"lane {lane.name} failed, and supervision.failure is abort: {reason}"
             )
@@ -276,7 +278,8 @@ class Engine:
 
         Beside running lanes it goes on in the background: they must not wait for it.
         """
-        unclean = (self._parts.observer.state.unclean & set(wanted)) - self.running
+        unclean = self._parts.observer.state.unclean & set(wanted)
+        unclean -= self.running | self._recovery.ready
         if unclean and self._lanes.running:
             self._recovery.begin(unclean, look)
             return set(unclean)

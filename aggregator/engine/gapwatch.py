@@ -1,8 +1,8 @@
 """Notices while lanes run that a log is no longer the one that they read: another topic, or cut.
 
-Spark's reader tells little. At a position that was deleted or cut off it fails, except at offset 0,
-where it waits for ever. Into a topic that was created again it reads on, if that has grown beyond
-its position meanwhile. So what the probes tell is compared with what the lanes read.
+A reader says itself when its log does not hold its position. But into a topic that was created
+again it may read on, if that has grown beyond its position meanwhile. So what the probes tell is
+compared with what the lanes read.
 """
 
 from __future__ import annotations
@@ -10,26 +10,23 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
+from aggregator.connector.reports import OUT_OF_RANGE
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.lanes import RunningLane
 from aggregator.engine.look import Look, identity_of
 from aggregator.engine.observer import Observer
 from aggregator.engine.sources import SourcesWatch
-from aggregator.errors import AggregatorError
 from aggregator.model import SourcePartition
 from aggregator.plan.suspects import (
     Reading,
     Seen,
     Stand,
+    cut,
     follow_stands,
     foreign,
     gone,
     seen_of,
-    suspects,
 )
-
-OF_A_LOG = ("OffsetOutOfRangeException", "LogTruncationException")
-"""What Spark's reader fails with when its log is cut (kafka-clients 3.9.2); no writer does."""
 
 
 class GapWatch:
@@ -42,33 +39,25 @@ class GapWatch:
         self._stands: Mapping[SourcePartition, Stand] = {}
         self._suspects: dict[SourcePartition, str] = {}
         self._gone: set[tuple[str, str]] = set()
-        self._killed: set[tuple[str, int]] = set()
 
     def act(self, running: Mapping[str, RunningLane]) -> bool:
-        """Take one look; True when something is new, and a whole look should follow soon.
-
-        A lane that reads what is not what it began with is stopped at once: what it reads from now
-        on must not be taken for what it read before.
-        """
+        """Take one look; True when something is new, and a whole look should follow soon."""
         seen = self._sources.seen()
         readings = self._readings(running)
-        news = self._kill_foreign(running, readings, seen)
-        self._stands = follow_stands(self._stands, readings, seen, time.monotonic())
-        for sp, reason in suspects(self._stands, seen).items():
+        self._stands = follow_stands(self._stands, readings, time.monotonic())
+        found = {
+            **self._out_of_range(running),
+            **cut(self._stands, seen),
+            **foreign(readings, seen),
+        }
+        news = False
+        for sp, reason in found.items():
             if sp not in self._suspects:
                 self._suspects[sp] = reason
                 self._emit(Event("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)}))
                 news = True
         before, self._gone = self._gone, gone(readings, seen)
         return news or bool(self._gone - before)
-
-    def stopped(self, lane: str, generation: int) -> bool:
-        """Whether this life of a lane was stopped here."""
-        return (lane, generation) in self._killed
-
-    def explains(self, lane: str, generation: int, failure: str) -> bool:
-        """Whether a lane failed of a gap: then `on_gap` decides, and nothing else does."""
-        return self.stopped(lane, generation) or any(it in failure for it in OF_A_LOG)
 
     def note(self, look: Look) -> None:
         """Take over a look's ids, for all lanes that begin from now on, and its log ends."""
@@ -94,51 +83,28 @@ class GapWatch:
         """
         entries = self._observer.state.entries
         known = {
-            sp: Reading(entry.position, 0, entry.cluster_id, entry.topic_id)
+            sp: Reading(entry.position, entry.cluster_id, entry.topic_id)
             for sp, entry in entries.items()
             if sp in log_ends
         }
         others = foreign(known, self._sources.seen() if seen is None else seen)
         return {sp: end for sp, end in log_ends.items() if sp not in others}
 
-    def _kill_foreign(
-        self,
-        running: Mapping[str, RunningLane],
-        readings: Mapping[SourcePartition, Reading],
-        seen: Mapping[str, Seen],
-    ) -> bool:
-        others = foreign(readings, seen)
-        news = False
-        for name, lane in running.items():
-            reasons = {others[sp] for sp in lane.lane.partitions if sp in others}
-            life = (name, lane.query.generation)
-            if not reasons or life in self._killed:
-                continue
-            self._killed.add(life)
-            news = True
-            words = f"lane {name} is stopped: {'; '.join(sorted(reasons))}"
-            self._emit(Event("lane_stopped", words, {"lane": name}))
-            try:
-                lane.query.kill()
-            except AggregatorError as error:
-                self._emit(Event("lane_stop_failed", str(error), {"lane": name}))
-        return news
+    def _out_of_range(self, running: Mapping[str, RunningLane]) -> dict[SourcePartition, str]:
+        found = {}
+        for lane in running.values():
+            report = lane.query.report
+            for sp, state in report.states.items():
+                if state == OUT_OF_RANGE and sp in lane.lane.partitions:
+                    at = report.positions[sp]
+                    found[sp] = f"its log does not hold {at}, where its reader stands"
+        return found
 
     def _readings(self, running: Mapping[str, RunningLane]) -> dict[SourcePartition, Reading]:
-        observer = self._observer
-        positions, entries, progress = observer.positions, observer.state.entries, observer.progress
-        readings = {}
-        for name, lane in running.items():
-            told = progress.get(name)
-            this_life = told is not None and told.generation == lane.query.generation
-            batch = told.batch if told is not None and this_life else None
-            for sp in lane.lane.partitions:
-                if sp in positions and sp in entries:
-                    entry = entries[sp]
-                    readings[sp] = Reading(
-                        positions[sp],
-                        -1 if batch is None else batch,
-                        entry.cluster_id,
-                        entry.topic_id,
-                    )
-        return readings
+        positions, entries = self._observer.positions, self._observer.state.entries
+        return {
+            sp: Reading(positions[sp], entries[sp].cluster_id, entries[sp].topic_id)
+            for lane in running.values()
+            for sp in lane.lane.partitions
+            if sp in positions and sp in entries
+        }

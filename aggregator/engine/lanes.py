@@ -1,52 +1,67 @@
-"""The lanes that run: start one, let some end, notice those that have ended."""
+"""The lanes that run: start one, let some end or read less, notice those that have ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import LaneState
+from aggregator.connector.driver import Connector
 from aggregator.engine.board import Board, LaneNote
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.observer import Observer
+from aggregator.engine.tail import Ends
 from aggregator.errors import AggregatorError
 from aggregator.failpoint import failpoint
-from aggregator.model import Lane, Positions, Route, SourcePartition
+from aggregator.model import Lane, Positions, Route, Skip, SourcePartition
 from aggregator.plan.pace import Pace
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery, LaneSettings
 
-ENDED_TIMEOUT_SECONDS = 10.0
-TICK_SECONDS = 0.25
+TICK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class RunningLane:
-    """A lane with the routes and the pace its query was built from, and the query."""
+    """A lane with the routes its query was built from, and the query."""
 
     lane: Lane
     routes: tuple[Route, ...]
-    pace: Pace
     query: LaneQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """From where a lane starts: positions, and for those with a skip set the hub's bound."""
+
+    positions: Positions
+    skips: Mapping[SourcePartition, Skip]
+    bound: Ends | None = None
 
 
 class Lanes:
     """All running lanes of an engine. Used by the engine's thread alone."""
 
     def __init__(
-        self, spark: SparkSession, observer: Observer, board: Board, emit: EventSink
+        self,
+        spark: SparkSession,
+        connector: Connector,
+        observer: Observer,
+        board: Board,
+        emit: EventSink,
     ) -> None:
         self._spark = spark
+        self._connector = connector
         self._observer = observer
         self._board = board
         self._emit = emit
         self._generation = 0
         self._running: dict[str, RunningLane] = {}
-        self._ending: dict[str, Future[bool]] = {}
+        self._ending: dict[str, float] = {}
+        self._holding: dict[str, frozenset[SourcePartition]] = {}
         self.read_until: dict[SourcePartition, float] = {}
         """When the last lane that read a partition had ended, by the monotonic clock."""
 
@@ -65,8 +80,13 @@ class Lanes:
         """Names of the lanes that were told to end."""
         return self._ending.keys()
 
+    @property
+    def holding(self) -> Mapping[str, frozenset[SourcePartition]]:
+        """Partitions that lanes were told to read no more, and of which this is not done yet."""
+        return self._holding
+
     def start(
-        self, lane: Lane, positions: Positions, routes: Sequence[Route], settings: LaneSettings
+        self, lane: Lane, start: Start, routes: Sequence[Route], settings: LaneSettings
     ) -> None:
         """Commit the start of a lane, then start its query.
 
@@ -75,18 +95,25 @@ class Lanes:
         """
         self._generation += 1
         own = self._own(lane, routes)
-        starts = positions.only(set(lane.partitions))
+        positions = start.positions.only(set(lane.partitions))
         restarts = self._board.lanes[lane.name].restarts if lane.name in self._board.lanes else 0
         self._forget(lane)
         self._note(lane, LaneState.STARTING, restarts)
         failpoint("before-begin")
-        self._observer.begin(lane.name, self._generation, starts)
+        snapshot = self._observer.begin(lane.name, self._generation, positions, start.bound)
         failpoint("after-begin")
         query = LaneQuery.start(
-            self._spark, lane, self._generation, plan_readings(own, starts), settings
+            self._spark,
+            self._connector,
+            lane,
+            self._generation,
+            plan_readings(own, positions),
+            settings,
+            start.skips,
+            snapshot,
         )
         failpoint("after-start")
-        self._running[lane.name] = RunningLane(lane, own, settings.pace.of(lane), query)
+        self._running[lane.name] = RunningLane(lane, own, query)
         self._observer.watch(query)
         self._note(lane, LaneState.RUNNING, restarts)
         self._emit(
@@ -99,17 +126,28 @@ class Lanes:
         )
 
     def leave(self, names: Collection[str], timeout_seconds: float) -> None:
-        """Let lanes end after their running batch, which may take minutes. Returns at once."""
+        """Let lanes end, each as soon as its tasks have told where they are. Returns at once."""
         chosen = [self._running[name] for name in sorted(names) if name not in self._ending]
-        if not chosen:
-            return
         for lane in chosen:
             self._board.lanes[lane.lane.name].state = LaneState.DRAINING
-        failpoint("before-drain")
-        pool = ThreadPoolExecutor(len(chosen), thread_name_prefix="drain")
+        if chosen:
+            failpoint("before-drain")
         for lane in chosen:
-            self._ending[lane.lane.name] = pool.submit(lane.query.drain, timeout_seconds)
-        pool.shutdown(wait=False)
+            lane.query.end()
+            self._ending[lane.lane.name] = time.monotonic() + timeout_seconds
+
+    def hold(self, less: Mapping[str, frozenset[SourcePartition]]) -> None:
+        """Let lanes read no more of some partitions while they go on. Returns at once."""
+        for name, partitions in less.items():
+            before = self._holding.get(name, frozenset())
+            if partitions - before:
+                self._running[name].query.hold(partitions)
+                self._holding[name] = before | partitions
+
+    def pace(self, pace: Pace) -> None:
+        """Read at this pace from now on."""
+        for lane in self._running.values():
+            lane.query.pace(pace)
 
     def left(self) -> dict[str, str]:
         """Lanes that have ended after `leave` since the last call: name -> what went wrong, or "".
@@ -119,16 +157,42 @@ class Lanes:
         """
         left: dict[str, str] = {}
         error: Exception | None = None
-        for name in [name for name, future in self._ending.items() if future.done()]:
+        for name, deadline in list(self._ending.items()):
+            query = self._running[name].query
+            clean = query.report.ended
+            if not clean and query.active and time.monotonic() < deadline:
+                continue
+            del self._ending[name]
             try:
-                clean = self._ending.pop(name).result()
-            except Exception as its_own:  # raised below: first the others
+                query.stop()
+            except AggregatorError as its_own:  # raised below: first the others
                 error = error or its_own
                 continue
             left[name] = self._finish(self._running[name], clean)
         if error is not None:
             raise error
         return left
+
+    def held(self) -> set[SourcePartition]:
+        """Partitions that lanes have given up after `hold` since the last call, and go on without.
+
+        Where they are is committed; what cannot be is tried again with the next call.
+        """
+        done: set[SourcePartition] = set()
+        for name, partitions in list(self._holding.items()):
+            lane = self._running.get(name)
+            if lane is None or name in self._ending:
+                del self._holding[name]
+            elif lane.query.has_left(partitions):
+                try:
+                    self._observer.left(lane.query, partitions)
+                except AggregatorError as error:
+                    self._emit(Event("checkpoint_error", str(error)))
+                    continue
+                del self._holding[name]
+                self._lessen(lane, partitions)
+                done |= partitions
+        return done
 
     def end(self, timeout_seconds: float, tick: Callable[[], None]) -> dict[str, str]:
         """Let all lanes end, and wait for it. Returns lane name -> what went wrong, if anything.
@@ -140,7 +204,8 @@ class Lanes:
         problems: dict[str, str] = {}
         error: Exception | None = None
         while self._ending:
-            wait(self._ending.values(), TICK_SECONDS, return_when=FIRST_COMPLETED)
+            time.sleep(TICK_SECONDS)
+            self._connector.poll()
             try:
                 problems |= {name: problem for name, problem in self.left().items() if problem}
             except Exception as its_own:  # raised below: first the others
@@ -151,42 +216,65 @@ class Lanes:
         return problems
 
     def ended(self) -> dict[str, str]:
-        """Lanes that ended by themselves since the last call: name -> why they failed, or "".
+        """Lanes that ended by themselves since the last call: name -> why they failed.
 
         Their last positions are committed, and they are no longer among `running`.
         """
         ended = {}
         for name, lane in list(self._running.items()):
-            if name in self._ending or lane.query.active:
-                continue
-            clean = lane.query.drain(ENDED_TIMEOUT_SECONDS)
-            ended[name] = self._finish(lane, clean)
+            if name not in self._ending and not lane.query.active:
+                ended[name] = self._finish(lane, clean=False)
         return ended
 
-    def is_changed(self, lane: Lane, routes: Sequence[Route], pace: Pace) -> bool:
-        """Whether a planned lane is not running, or not as it is planned now."""
+    def done(self) -> list[str]:
+        """Lanes that have read everything up to the ends that they were given."""
+        return [
+            name
+            for name, lane in self._running.items()
+            if name not in self._ending and lane.query.is_done()
+        ]
+
+    def is_changed(self, lane: Lane, routes: Sequence[Route]) -> bool:
+        """Whether a planned lane is not running, or has to start anew to be as it is planned now.
+
+        One that is to read less than it does needs no start.
+        """
         running = self._running.get(lane.name)
-        if running is None or running.lane != lane or running.pace != pace.of(lane):
+        if running is None or set(lane.partitions) - set(running.lane.partitions):
             return True
-        return not _same(running.routes, self._own(lane, routes))
+        if set(lane.partitions) & self._holding.get(lane.name, frozenset()):
+            return True
+        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+        before = [it for it in running.routes if (it.cluster, it.topic) in topics]
+        return not _same(before, self._own(lane, routes))
 
     def kill(self) -> None:
         """End all lanes at once and commit nothing."""
         self._ending.clear()
+        self._holding.clear()
         for name in list(self._running):
             lane = self._running.pop(name)
-            lane.query.kill()
+            lane.query.stop()
             lane.query.close()
+
+    def _lessen(self, lane: RunningLane, partitions: frozenset[SourcePartition]) -> None:
+        name = lane.lane.name
+        less = Lane(name, tuple(sp for sp in lane.lane.partitions if sp not in partitions))
+        self._running[name] = replace(lane, lane=less)
+        lane.query.lane = less
+        self.read_until.update(dict.fromkeys(partitions, time.monotonic()))
+        self._board.lanes[name].partitions = less.partitions
 
     def _finish(self, lane: RunningLane, clean: bool) -> str:
         name = lane.lane.name
         failure = lane.query.failure()
-        problem = failure or ("" if clean else "its last batch did not end cleanly")
+        problem = "" if clean else failure or "its tasks did not end in time"
         del self._running[name]
+        self._holding.pop(name, None)
         self.read_until.update(dict.fromkeys(lane.lane.partitions, time.monotonic()))
         try:
             failpoint("before-final-commit")
-            self._observer.finish(lane.query, clean=clean and failure is None)
+            self._observer.finish(lane.query, clean=clean)
             failpoint("after-final-commit")
         except AggregatorError as error:
             problem = problem or f"its last position is not committed: {error}"

@@ -21,7 +21,6 @@ from aggregator.engine.prepare import (
     observe,
     offsets_by_time,
     plan_with,
-    record_sizes,
 )
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, SourcePartition
@@ -156,8 +155,6 @@ def _look(config: Config, known: Mapping[str, ClusterFacts]) -> Look:
     found = discover(config)
     whole, hub = merged(known, found), hub_facts(found)
     plan = plan_with(config, whole, hub, ())
-    if sizes := record_sizes(config, plan):
-        plan = plan_with(config, whole, hub, (), sizes)
     began = time.monotonic()
     return Look(
         plan,

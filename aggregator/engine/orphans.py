@@ -1,58 +1,41 @@
-"""Producers of lanes that did not end cleanly, and the partitions that have to wait for them.
+"""Lanes that did not end cleanly, and the partitions that wait until their tasks are gone.
 
-A stopped or failed query leaves its unsent records to its producer, which goes on delivering them.
-Only when it is closed can the hub be scanned: what it has not delivered then, it never will.
+A task that fails or is stopped closes its producer at once, so nothing of it is sent later. Only
+when that is done can the hub be looked at: what has not been sent then, never will be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
 
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
 from aggregator.model import SourcePartition
-from aggregator.stream.producers import producer_is_open
 
 MARGIN_SECONDS = 5.0
 DELIVERY_TIMEOUT_MS = 120_000
 """Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Orphan:
-    partitions: frozenset[SourcePartition]
-    gone_at: float
-
-
 class Orphans:
-    """Partitions by the producer they wait for.
+    """Partitions by the life of a lane that they wait for.
 
-    `is_open` tells of a client id whether its producer is open in this JVM; None when producers
-    are in other JVMs, where nothing tells: then the wait is `limit_seconds`, the time after which
-    a producer gives up what it holds (delivery.timeout.ms), and a margin.
+    `is_open` tells of a lane's key whether one of its tasks may still send.
     """
 
-    def __init__(self, is_open: Callable[[str], bool] | None, limit_seconds: float) -> None:
+    def __init__(self, is_open: Callable[[str], bool]) -> None:
         self._is_open = is_open
-        self._limit = limit_seconds + MARGIN_SECONDS
-        self._orphans: dict[str, _Orphan] = {}
+        self._orphans: dict[str, frozenset[SourcePartition]] = {}
 
-    def add(self, client_id: str, partitions: frozenset[SourcePartition], now: float) -> None:
-        """A lane with this producer did not end cleanly."""
-        self._orphans[client_id] = _Orphan(partitions, now + self._limit)
+    def add(self, key: str, partitions: frozenset[SourcePartition]) -> None:
+        """A lane did not end cleanly."""
+        self._orphans[key] = partitions
 
-    def partitions(self, now: float) -> set[SourcePartition]:
-        """Partitions whose old producer may still deliver."""
-        waiting = {
-            client_id: orphan
-            for client_id, orphan in self._orphans.items()
-            if (self._is_open(client_id) if self._is_open else now < orphan.gone_at)
-        }
-        self._orphans = waiting
-        return {sp for orphan in waiting.values() for sp in orphan.partitions}
+    def partitions(self) -> set[SourcePartition]:
+        """Partitions of which something may still be sent."""
+        self._orphans = {key: its for key, its in self._orphans.items() if self._is_open(key)}
+        return {sp for its in self._orphans.values() for sp in its}
 
 
 def delivery_seconds(config: Config) -> float:
@@ -61,9 +44,11 @@ def delivery_seconds(config: Config) -> float:
     return int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
 
 
-def orphans_of(config: Config, spark: SparkSession) -> Orphans:
-    """The wait for old producers: with a local master they are in this JVM and can be asked for."""
-    limit = delivery_seconds(config)
-    if (spark.sparkContext.master or "").startswith("local["):
-        return Orphans(lambda client_id: producer_is_open(spark, client_id), limit)
-    return Orphans(None, limit)
+def orphans_of(config: Config, connector: Connector) -> Orphans:
+    """The wait for the tasks of lanes that failed.
+
+    An executor that is not heard of sends nothing after its lease, and what its producers had
+    been handed before they give up after `delivery.timeout.ms`.
+    """
+    lost = config.checkpoint.lease + delivery_seconds(config) + MARGIN_SECONDS
+    return Orphans(lambda key: connector.is_open(key, lost))

@@ -1,4 +1,4 @@
-"""At what pace the lanes read now: by the config, the session's slots, sizes, and who is behind."""
+"""How fast the sources are read now: by the config, and by who is behind."""
 
 from __future__ import annotations
 
@@ -8,47 +8,24 @@ from aggregator.audit.document import SourceState
 from aggregator.config.schema import Config
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
-from aggregator.model import Lane, Positions, SourcePartition
-from aggregator.plan.pace import Pace, Sizes, is_held_back, pace_warnings, plan_pace
-from aggregator.plan.plan import Plan
-from aggregator.plan.slots import fitting_trigger, too_few_slots
+from aggregator.model import Positions, SourcePartition
+from aggregator.plan.pace import is_held_back, plan_pace
 
 
 class Paces:
     """The pace in force, and what changes it. Used by the engine's thread alone."""
 
-    def __init__(self, config: Config, trigger: str, board: Board, emit: EventSink) -> None:
+    def __init__(self, config: Config, board: Board, emit: EventSink) -> None:
         self._config = config
-        self._asked = trigger
         self._board = board
         self._emit = emit
-        self._slots: int | None = None
-        self._sizes = Sizes()
         self._behind: frozenset[str] = frozenset()
-        self.now = Pace(trigger)
+        self.now = plan_pace(config)
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
         self._config = config
         self._behind &= config.sources.keys()
-        self._decide()
-
-    def planned(self, plan: Plan, *, first: bool) -> None:
-        """Go by a new plan. The slots are those of the first: the session has no others."""
-        if first:
-            self._slots = plan.slots.slots
-            if self._asked != self._config.stream.trigger:
-                # Not what the plan was made for, which has its own warnings.
-                for words in pace_warnings(self._config, (), Pace(self._asked), {}):
-                    self._emit(Event("warning", words))
-        trigger = fitting_trigger(self._asked, self._slots, plan.slots.required)
-        if trigger != self._board.trigger:
-            self._board.trigger = trigger
-            if not first and self._slots is not None and trigger != self._asked:
-                words = too_few_slots(self._config.spark.master, self._slots, plan.slots.required)
-                if words not in plan.warnings:
-                    self._emit(Event("warning", words))
-        self._sizes = self._sizes.sampled(plan.sizes)
         self._decide()
 
     def starting(
@@ -70,17 +47,13 @@ class Paces:
         }
         self._hold_back(self._behind | late, backlogs)
 
-    def follow(self, lanes: Collection[Lane]) -> bool:
-        """Compare how far the sources of the lanes that run are behind; True: a pace changes.
-
-        Positions of a real-time lane are told once in a batch, so a source that runs freely is
-        behind when it is said to be CATCHING_UP, which allows for that.
-        """
+    def follow(self, running: Collection[SourcePartition]) -> bool:
+        """Compare how far the sources that run are behind; True: a pace changes."""
         before, lags = self.now, {}
-        for alias in {alias for lane in lanes for alias in lane.clusters}:
+        for alias in {sp.cluster for sp in running}:
             source = self._config.sources.get(alias)
             if source is not None and source.catch_up_records_per_second is not None:
-                lag = self._lag(alias, lanes)
+                lag = self._lag(alias, running)
                 if lag is not None:
                     lags[alias] = lag
         late = {
@@ -92,16 +65,12 @@ class Paces:
         self._hold_back((self._behind - lags.keys()) | late, lags)
         return self.now != before
 
-    def _lag(self, alias: str, lanes: Collection[Lane]) -> int | None:
-        """How far a source is behind; none before each of its lanes has ended a batch."""
-        board = self._board
-        for lane in lanes:
-            if alias in lane.clusters:
-                note, progress = board.lanes.get(lane.name), board.progress.get(lane.name)
-                fresh = note and progress and progress.generation == note.generation
-                if not fresh or any(sp not in board.log_ends for sp in lane.partitions):
-                    return None
-        return board.lag(alias)
+    def _lag(self, alias: str, running: Collection[SourcePartition]) -> int | None:
+        """How far a source is behind; none before the ends of all its logs are known."""
+        known = self._board.log_ends
+        if any(sp.cluster == alias and sp not in known for sp in running):
+            return None
+        return self._board.lag(alias)
 
     def _catches_up(self, alias: str) -> bool:
         note = self._board.sources.get(alias)
@@ -119,7 +88,7 @@ class Paces:
         self._decide()
 
     def _decide(self) -> None:
-        self.now = plan_pace(self._config, self._board.trigger, self._sizes.used, self._behind)
+        self.now = plan_pace(self._config, self._behind)
 
     def _say(self, alias: str, words: str) -> None:
         self._emit(Event("source_pace", f"source {alias} {words}", {"source": alias}))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
 from aggregator.engine.board import Board
 from aggregator.engine.control import Control
@@ -20,6 +21,7 @@ class Parts:
     """All of it is started and ended by the caller."""
 
     spark: SparkSession
+    connector: Connector
     observer: Observer
     lookout: Lookout
     sources: SourcesWatch

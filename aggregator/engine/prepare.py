@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from aggregator.audit.sample import mean_sizes
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
@@ -22,7 +21,6 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
-from aggregator.plan.pace import weighed
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.plan.positions import Observed
 
@@ -53,7 +51,6 @@ def prepare(config: Config) -> Prepared:
         oldest_record_ms=oldest,
         now_ms=time.time_ns() // 1_000_000,
         cores=os.cpu_count(),
-        sizes=record_sizes(config, draft),
     )
     return Prepared(found, plan)
 
@@ -63,18 +60,10 @@ def plan_with(
     found: Discovery,
     hub: ClusterFacts,
     current: Sequence[Lane],
-    sizes: Mapping[str, float] | None = None,
 ) -> Plan:
     """The plan for clusters as found, keeping the lanes that run; without a look at history."""
     cores = os.cpu_count()
-    return make_plan(config, found, hub, current_lanes=current, cores=cores, sizes=sizes)
-
-
-def record_sizes(config: Config, plan: Plan) -> dict[str, float]:
-    """Mean bytes of the records of each source with a limit in bytes, as far as it tells them."""
-    aliases = weighed(config)
-    routes = [route for route in plan.routes if route.cluster in aliases]
-    return mean_sizes(config, observe(config, plan, routes).offsets) if routes else {}
+    return make_plan(config, found, hub, current_lanes=current, cores=cores)
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:

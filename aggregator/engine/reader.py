@@ -15,4 +15,4 @@ def open_reader(config: Config, master: str) -> SparkSession:
     JarsError when the jars or a Java cannot be had.
     """
     driver = prepare_driver(config, lambda _: None)
-    return build_session(session_conf(config, master, driver, partitions=0), driver.java_home)
+    return build_session(session_conf(config, master, driver), driver.java_home)

@@ -8,13 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
 from aggregator.audit.document import RecoveryStatus
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
@@ -22,27 +19,29 @@ from aggregator.engine.gaps import Gaps
 from aggregator.engine.hub import read_logs
 from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
-from aggregator.engine.orphans import orphans_of
-from aggregator.engine.settings import lane_settings
-from aggregator.errors import ClusterError, DataConflictError
+from aggregator.engine.tail import Ends
 from aggregator.failpoint import failpoint
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.doubt import plan_doubt
-from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan
-from aggregator.plan.poison import STOPPED
 from aggregator.plan.positions import is_same_log
-from aggregator.plan.recovery import hub_topics_of, plan_losses, plan_tail
-from aggregator.recover.quick import look_quickly
-from aggregator.recover.recovery import Recovered, RecoverySettings, recover
-from aggregator.stream.lane import LaneSettings, innermost
+from aggregator.plan.recovery import (
+    TailPlan,
+    counts_below,
+    highest,
+    hub_topics_of,
+    plan_losses,
+    plan_skips,
+    plan_tail,
+    recovered_positions,
+)
 
+UNCOMMITTED = {"isolation.level": "read_uncommitted"}
+"""Ours are not transactional; somebody's open transaction must not hide them."""
 SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before the tail is read."""
 RETRY_SECONDS = 5.0
-POLL_SECONDS = 0.25
 CANCEL_SECONDS = 10.0
-JOB_GROUP = "aggregator-recovery"
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
@@ -61,7 +60,7 @@ class Recovery:
     def __init__(
         self,
         config: Config,
-        spark: SparkSession,
+        connector: Connector,
         observer: Observer,
         hub: ClusterAdmin,
         board: Board,
@@ -70,15 +69,36 @@ class Recovery:
         gaps: Gaps,
     ) -> None:
         self._config = config
-        self._spark = spark
+        self._connector = connector
         self._observer = observer
         self._hub = hub
         self._board = board
         self._emit = emit
         self._stop = stop
         self._gaps = gaps
-        self._runs = 0
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._skips: dict[SourcePartition, tuple[Skip, Ends]] = {}
+
+    @property
+    def ready(self) -> set[SourcePartition]:
+        """Partitions that are not clean, and may start all the same: with what `take` gives."""
+        with self._lock:
+            return set(self._skips)
+
+    def take(
+        self, partitions: Collection[SourcePartition]
+    ) -> tuple[dict[SourcePartition, Skip], Ends | None]:
+        """What a lane of these partitions has to leave out, and the hub's bound before it; once.
+
+        When the lane fails before it is through, they have to be recovered again.
+        """
+        with self._lock:
+            found = {sp: self._skips.pop(sp) for sp in partitions if sp in self._skips}
+        bounds = [ends for _, ends in found.values()]
+        shared = set.intersection(*map(set, bounds)) if bounds else set[TopicPartition]()
+        least = {tp: min(ends[tp] for ends in bounds) for tp in shared}
+        return {sp: skip for sp, (skip, _) in found.items()}, least if bounds else None
 
     def recover(
         self,
@@ -88,13 +108,14 @@ class Recovery:
         alone: bool,
         bound: Bound | None = None,
     ) -> None:
-        """Scan the hub tail of these partitions, replay what is missing, commit where they are.
+        """Look what the hub tail holds of these partitions, and commit where they are.
 
-        The caller knows that their old writer is gone. `alone`: no lane of ours runs, so the hub
-        can be expected to come to rest. `bound`: where to begin, if not where the checkpoint says.
-        What the sources do not hold any more is recorded as gaps.
-        Raises ClusterError, CheckpointError, and DataConflictError where `topics.on_poison` says to
-        stop; then nothing is committed, and the recovery has to be done again.
+        Where the hub lacks something below what it holds, the lane that starts next writes it: see
+        `take`. The caller knows that their old writer is gone. `alone`: no lane of ours runs, so
+        the hub can be expected to come to rest. `bound`: where to begin, if not where the
+        checkpoint says. What the sources do not hold any more is recorded as gaps.
+        Raises ClusterError and CheckpointError; then nothing is committed, and the recovery has to
+        be done again.
         """
         state = self._observer.state
         if bound is None:
@@ -107,25 +128,48 @@ class Recovery:
             for sp, log in look.observed.offsets.items()
             if sp in partitions and is_same_log(sp, known, look.observed)
         }
-        while True:
-            try:
-                done = self._try(bound, look.plan, logs, alone=alone)
-                break
-            except (PySparkException, Py4JJavaError) as error:
-                failure = innermost(error)
-                news = self._board.careful.suspect(partitions, failure)
-                if news is not None:
-                    self._emit(news)
-                if STOPPED in failure:
-                    raise DataConflictError(f"the recovery has stopped: {failure}") from error
-                # What it wrote before it failed is to be found by the next scan.
-                if news is None or not self._producer_is_gone():
-                    raise ClusterError(f"the recovery failed: {failure}") from error
-        failpoint("after-replay")
-        self._gaps.lost(plan_losses(known, done.positions, logs, done.below))
-        self._observer.recovered(done.positions)
+        began = time.monotonic()
+        tail = self._tail(bound, look.plan, alone=alone)
+        found: Mapping[SourcePartition, Skip] = {}
+        records = 0
+        if tail.ranges:
+            self._progress(f"reading {tail.offsets} offsets of the hub tail")
+            compacted = [
+                name
+                for name, topic in look.plan.hub_topics.items()
+                if "compact" in topic.cleanup_policy
+            ]
+            hub = {**jvm_settings(self._config.hub, "consumer"), **UNCOMMITTED}
+            told = self._connector.read_tail(tail, hub, compacted)
+            found, records = told.parts, told.found
+        failpoint("after-scan")
+        ranges = {sp: skip.ranges for sp, skip in found.items()}
+        positions = recovered_positions(tail.positions, ranges, logs)
+        losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
+        self._gaps.lost(losses)
+        skips = plan_skips(positions, found)
+        self._commit(positions, skips, tail, bound)
         failpoint("after-recovered")
-        self._tell(done)
+        self._tell(positions, tail, records, skips, time.monotonic() - began)
+
+    def _commit(
+        self,
+        positions: Positions,
+        skips: Mapping[SourcePartition, Skip],
+        tail: TailPlan,
+        bound: Bound,
+    ) -> None:
+        """Commit what is whole as clean; what is not keeps the bound behind which it is."""
+        whole = positions.only(set(positions) - set(skips))
+        if whole:
+            self._observer.recovered(whole)
+        if not skips:
+            return
+        # A hub partition that the bound does not know would be read from its beginning each time.
+        ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound.hub_ends)
+        self._observer.skipping(positions.only(set(skips)), ends)
+        with self._lock:
+            self._skips |= {sp: (skip, ends) for sp, skip in skips.items()}
 
     def doubt(self, partitions: Collection[SourcePartition], starts: Positions, look: Look) -> None:
         """Before the first lanes start: recover also what needs no recovery, if that is in doubt.
@@ -150,41 +194,13 @@ class Recovery:
             bound = Bound(begin, found.hub_ends)
             self.recover(found.partitions, look, alone=True, bound=bound)
 
-    def _try(
-        self,
-        bound: Bound,
-        plan: Plan,
-        logs: Mapping[SourcePartition, OffsetRange],
-        *,
-        alone: bool,
-    ) -> Recovered:
+    def _tail(self, bound: Bound, plan: Plan, *, alone: bool) -> TailPlan:
         topics = hub_topics_of(plan.routes, bound.positions)
         failpoint("before-settle")
         hub_logs = self._settled(topics) if alone else self._logs(topics)
         failpoint("after-settle")
         own_ends = self._observer.state.own_hub_ends(bound.positions)
-        tail = plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
-        if tail.ranges:
-            self._progress(f"reading {tail.offsets} offsets of the hub tail")
-        if (quick := look_quickly(self._config, tail, logs)) is not None:
-            return quick
-        self._runs += 1
-        routes = self._board.careful.routes(plan.routes)
-        return recover(self._spark, tail, logs, routes, self._settings(plan), self._progress)
-
-    def _producer_is_gone(self) -> bool:
-        """Wait until the last try's producer can deliver nothing more; False when stopped."""
-        orphans = orphans_of(self._config, self._spark)
-        someone = frozenset({SourcePartition("", "", 0)})
-        orphans.add(self._client_id, someone, time.monotonic())
-        while orphans.partitions(time.monotonic()):
-            if self._stop.wait(POLL_SECONDS):
-                return False
-        return True
-
-    @property
-    def _client_id(self) -> str:
-        return f"aggregator-recovery-{self._runs}"
+        return plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
 
     def begin(self, partitions: Collection[SourcePartition], look: Look) -> None:
         """Recover in the background, while other lanes run; one recovery at a time.
@@ -217,38 +233,16 @@ class Recovery:
     def cancel(self) -> None:
         """End a recovery in the background; the next start does it again."""
         if self._thread is not None:
-            self._spark.sparkContext.cancelJobGroup(JOB_GROUP)
+            self._connector.cancel_tail()
             self._thread.join(CANCEL_SECONDS)
 
     def _in_background(self, partitions: Collection[SourcePartition], look: Look) -> None:
-        self._spark.sparkContext.setJobGroup(JOB_GROUP, "recovery", interruptOnCancel=True)
         try:
             self.recover(partitions, look, alone=False)
         except Exception as error:  # a thread has no caller to raise to
             self._emit(Event("recovery_failed", str(error)))
             # The next look tries again, and comes soon.
             self._stop.wait(RETRY_SECONDS)
-
-    def _settings(self, plan: Plan) -> RecoverySettings:
-        lanes: LaneSettings = lane_settings(self._config, plan, Pace("available-now"))
-        hub = jvm_settings(self._config.hub, "consumer")
-        return RecoverySettings(
-            hub_options={
-                **{f"kafka.{name}": value for name, value in hub.items()},
-                # Ours are not transactional; somebody's open transaction must not hide them.
-                "kafka.isolation.level": "read_uncommitted",
-                "groupIdPrefix": f"aggregator-{self._config.name}-recovery",
-            },
-            sink_options={
-                **lanes.sink_options,
-                "kafka.client.id": self._client_id,
-            },
-            source_options=lanes.source_options,
-            hub_names=lanes.hub_names,
-            compacted=[
-                name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
-            ],
-        )
 
     def _settled(self, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
         """The hub's logs, once their ends have stood still; a request may still be under way."""
@@ -277,21 +271,33 @@ class Recovery:
     def _progress(self, line: str) -> None:
         self._emit(Event("recovering", line))
 
-    def _tell(self, done: Recovered) -> None:
+    def _tell(
+        self,
+        positions: Positions,
+        tail: TailPlan,
+        found: int,
+        skips: Mapping[SourcePartition, Skip],
+        seconds: float,
+    ) -> None:
         self._board.recovery = RecoveryStatus(
             at=datetime.now(UTC),
-            partitions=len(done.positions),
-            tail=done.tail,
-            found=done.found,
-            replayed=done.replayed,
-            seconds=round(done.seconds, 3),
+            partitions=len(positions),
+            tail=tail.offsets,
+            found=found,
+            holed=len(skips),
+            replayed=0,
+            seconds=round(seconds, 3),
+        )
+        missing = (
+            f"{len(skips)} of them have something missing below that, which their lanes write"
+            if skips
+            else "nothing is missing"
         )
         self._emit(
             Event(
                 "recovered",
-                f"{len(done.positions)} partitions: {done.tail} offsets of the hub tail read, "
-                f"{done.found} records found beyond the checkpoint, {done.replayed} replayed, "
-                f"{done.seconds:.1f} s",
-                {"tail": done.tail, "found": done.found, "replayed": done.replayed},
+                f"{len(positions)} partitions: {tail.offsets} offsets of the hub tail read, "
+                f"{found} records found beyond the checkpoint, {missing}, {seconds:.1f} s",
+                {"tail": tail.offsets, "found": found, "holed": len(skips)},
             )
         )

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from aggregator.audit.document import Phase, Status
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.board import Board
 from aggregator.engine.control import Control
@@ -35,7 +36,6 @@ from aggregator.errors import (
     ClusterError,
 )
 from aggregator.failpoint import failpoint
-from aggregator.plan.interval import with_interval
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
@@ -77,9 +77,7 @@ def run(
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
     tell: Callable[[Status], None] = on_status or (lambda _: None)
-    trigger = "available-now" if until_caught_up else config.stream.trigger
-    until_done = trigger == "available-now"
-    board = Board(config, trigger)
+    board = Board(config)
     tell(board.document())
     # Java takes longer to start than the clusters to answer.
     driver = _driver(config, emit)
@@ -87,15 +85,11 @@ def run(
     prepared = prepare(config)
     _refuse(prepared, config)
     plan = prepared.plan
-    # The plan knows how many partitions there are, and how long a batch is to be with so many.
-    config = with_interval(config, plan.interval_seconds)
-    control.config = config
-    board.reconfigure(config)
     failpoint("after-plan")
     emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
     with (
         # 3 one writer: nothing is written before this
-        Writer.take(config, plan.slots.master, take_over=take_over, emit=emit, stop=stop) as writer,
+        Writer.take(config, take_over=take_over, emit=emit, stop=stop) as writer,
         # 4 the session starts while the hub and the sources are asked for their offsets
         _session(config, plan, driver) as session,
         open_admin(config, HUB) as hub,
@@ -110,16 +104,18 @@ def run(
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
         with _parts(config, look, session, hub, table, writer, board, control, emit) as parts:
-            engine = Engine(config, parts, trigger, emit, tell, stop, fresh=fresh)
-            problems = _live(engine, parts, look, board, emit, until_done)
+            engine = Engine(
+                config, parts, emit, tell, stop, until_done=until_caught_up, fresh=fresh
+            )
+            problems = _live(engine, parts, look, board, emit, until_caught_up)
         if not problems:
             writer.release()
     board.phase = Phase.FAILED if problems else Phase.STOPPED
     board.reason = "; ".join(problems.values())
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
-    code = _exit_code(engine, missing, problems, until_done)
+    code = _exit_code(engine, missing, problems, until_caught_up)
     said = [*problems.values()]
-    if until_done:
+    if until_caught_up:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
         said += list(missing.values())
     status = board.document()
@@ -139,7 +135,7 @@ def _live(
         parts.observer.start()
         parts.sources.start()
         parts.lookout.start()
-        engine.supervise(until_done=until_done)
+        engine.supervise()
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
         raise
@@ -177,7 +173,7 @@ def _driver(config: Config, emit: EventSink) -> Future[Driver]:
             remove_left()
             driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
             if config.spark.master == "auto":
-                conf = session_conf(config, plan_slots("auto", 1).master, driver, 0)
+                conf = session_conf(config, plan_slots("auto", 1).master, driver)
                 start_jvm(conf, driver.java_home)
             future.set_result(driver)
         except BaseException as error:  # goes on in the thread that asks
@@ -190,11 +186,10 @@ def _driver(config: Config, emit: EventSink) -> Future[Driver]:
 @contextmanager
 def _session(config: Config, plan: Plan, driver: Future[Driver]) -> Iterator[Future[SparkSession]]:
     """The Spark session, built in the background; ended with the block, also after an error."""
-    partitions = sum(route.partitions for route in plan.routes)
 
     def build() -> SparkSession:
         ready = driver.result()
-        conf = session_conf(config, plan.slots.master, ready, partitions)
+        conf = session_conf(config, plan.slots.master, ready)
         return build_session(conf, ready.java_home)
 
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
@@ -218,14 +213,6 @@ def _parts(
     emit: EventSink,
 ) -> Iterator[Parts]:
     """What an engine is made of; its threads are ended with the block."""
-    observer = Observer(
-        table,
-        lambda topics: read_snapshot(hub, topics, board.config.supervision.connect_timeout),
-        identity_of(look.plan),
-        config.stream.checkpoint_interval,
-        config.checkpoint.history,
-        emit,
-    )
     control.open()
     board.paused = control.paused
     lookout = Lookout(config, look.plan.sources)
@@ -236,14 +223,40 @@ def _parts(
             quarantine.start(admin)
             try:
                 spark = session.result()
-                yield Parts(spark, observer, lookout, sources, admin, board, writer, control)
+                connector = Connector(spark)
+                observer = _observer(config, look, hub, table, connector, board, emit)
+                try:
+                    yield Parts(
+                        spark, connector, observer, lookout, sources, admin, board, writer, control
+                    )
+                finally:
+                    observer.stop()
             finally:
                 quarantine.stop(admin)
     finally:
         control.close()
         lookout.stop()
         sources.stop()
-        observer.stop()
+
+
+def _observer(
+    config: Config,
+    look: Look,
+    hub: ClusterAdmin,
+    table: CheckpointTable,
+    connector: Connector,
+    board: Board,
+    emit: EventSink,
+) -> Observer:
+    return Observer(
+        table,
+        lambda topics: read_snapshot(hub, topics, board.config.supervision.connect_timeout),
+        connector,
+        identity_of(look.plan),
+        config.stream.checkpoint_interval,
+        config.checkpoint.history,
+        emit,
+    )
 
 
 def _exit_code(

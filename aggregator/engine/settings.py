@@ -1,46 +1,65 @@
-"""Renders what a lane's query needs from the config and the plan: options of sources and sink."""
+"""Renders what a lane's query needs from the config and the plan: settings of its clients."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aggregator.config.kafka_settings import jvm_settings
-from aggregator.config.schema import Config
+from aggregator.config.schema import Config, SourceConfig
+from aggregator.connector.spec import Clients
+from aggregator.model import SourcePartition
 from aggregator.plan.effective import facts_after
+from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_for
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
-from aggregator.plan.producer import hub_producer
-from aggregator.plan.tasks import live_conf
-from aggregator.stream.interceptor import CLASS_NAME
+from aggregator.plan.producer import hub_producer, is_local, largest_record
 from aggregator.stream.lane import LaneSettings
 
+POLL_RECORDS = "2000"
+"""Kafka's 500 are handed out in some tenths of a millisecond."""
 
-def lane_settings(config: Config, plan: Plan, pace: Pace) -> LaneSettings:
+
+def lane_settings(
+    config: Config, plan: Plan, pace: Pace, until: Mapping[SourcePartition, int]
+) -> LaneSettings:
     """Settings for every lane of a plan, at a pace that may be another than the plan's."""
-    sources = {
-        alias: {
-            **{f"kafka.{name}": value for name, value in jvm_settings(source, "consumer").items()},
-            # Never one group.id: Spark's consumer cache knows consumers by group and partition
-            # only, and two clusters may have the same topic.
-            "groupIdPrefix": f"aggregator-{config.name}-{alias}",
-        }
-        for alias, source in config.sources.items()
-    }
+    partitions = partitions_of(plan.routes)
+    local = is_local(config.spark.master)
+    heap, tasks = heap_for(config, local=local), plan.tasks * max(1, len(partitions))
+    fetches = {"max.poll.records": POLL_RECORDS, **fetch_sizes(heap, tasks)}
     topics = facts_after(plan.hub, plan.actions)
     producer = hub_producer(
         config,
         [plan.sources[route.cluster].topics[route.topic] for route in plan.routes],
         [topics[name] for name in plan.hub_topics if name in topics],
     )
-    sink = {f"kafka.{name}": value for name, value in producer.items()}
-    sink["kafka.interceptor.classes"] = CLASS_NAME
-    partitions = partitions_of(plan.routes)
+    if "buffer.memory" not in {*config.hub.kafka, *config.hub.producer}:
+        producer["buffer.memory"] = str(buffer_memory(heap, tasks, largest_record(producer)))
     return LaneSettings(
+        clients=Clients(
+            consumers={
+                alias: _consumer(config, alias, source, fetches)
+                for alias, source in config.sources.items()
+            },
+            producer={"client.id": f"aggregator-{config.name}", **producer},
+        ),
+        hub_names=hub_names(config, plan),
+        tasks=plan.tasks,
         pace=pace,
-        interval_seconds=config.stream.checkpoint_interval,
         partitions=partitions,
-        lanes=len(plan.lanes),
-        max_offsets=config.stream.max_offsets_per_trigger,
-        hub_names=(config.name, plan.hub.cluster_id, *config.hub.known_as),
-        source_options=sources,
-        sink_options=sink,
-        live_conf=live_conf(config, sum(partitions.values())),
+        until=until,
     )
+
+
+def hub_names(config: Config, plan: Plan) -> tuple[str, ...]:
+    """The names under which this hub is known as a source elsewhere."""
+    return (config.name, plan.hub.cluster_id, *config.hub.known_as)
+
+
+def _consumer(
+    config: Config, alias: str, source: SourceConfig, fetches: Mapping[str, str]
+) -> dict[str, str]:
+    client = f"aggregator-{config.name}-{alias}"
+    # A group without members or commits: brokers show by it who reads.
+    own = {"client.id": client, "group.id": client, **fetches}
+    return {**own, **jvm_settings(source, "consumer")}

@@ -17,10 +17,9 @@ from aggregator.plan.reload import same_connection
 from aggregator.plan.stuck import Movement, follow, stuck
 from aggregator.plan.suspects import Seen
 
-BATCHES_BEHIND = 2.5
-"""Positions are told at batch ends, so a shorter silence than this many batches says nothing."""
+BEHIND_SECONDS = 5.0
 CATCHING_UP_ABOVE = 10_000
-"""A source further behind than so many offsets, and than what batches explain, is catching up."""
+"""A source further behind than so many offsets, and what comes in five seconds, catches up."""
 
 
 class SourcesWatch:
@@ -95,24 +94,26 @@ class SourcesWatch:
         watched = {sp for watch in self._watches.values() for sp in watch.partitions}
         positions = {sp: at for sp, at in board.positions.items() if sp in watched}
         self._movements = follow(self._movements, positions, board.log_ends, now)
-        patience = max(
-            self._config.supervision.stuck_after,
-            BATCHES_BEHIND * self._config.stream.checkpoint_interval,
-        )
+        patience = self._config.supervision.stuck_after
         before, board.stuck = board.stuck, stuck(self._movements, now, patience)
         for sp, reason in board.stuck.items():
             if sp not in before:
                 emit(Event("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)}))
         self._sick = sick_sources(self.probes(), self._config.supervision.deadline, now)
-        failed = _failed(board)
+        failed, errors = _failed(board), _errors(board)
         for alias, watch in self._watches.items():
-            state, reason = self._health(alias, watch, board, failed)
+            state, reason = self._health(alias, watch, board, failed, errors)
             if alias in board.sources and board.source(alias, state, reason):
                 message = f"source {alias} is {state}" + (f": {reason}" if reason else "")
                 emit(Event("source_state", message, {"source": alias, "state": str(state)}))
 
     def _health(
-        self, alias: str, watch: SourceWatch, board: Board, failed: Mapping[str, str]
+        self,
+        alias: str,
+        watch: SourceWatch,
+        board: Board,
+        failed: Mapping[str, str],
+        errors: Mapping[str, str],
     ) -> tuple[SourceState, str]:
         if alias in board.paused:
             return SourceState.PAUSED, f"until `aggregator resume {alias}`"
@@ -124,15 +125,17 @@ class SourcesWatch:
             return note.state, note.reason
         if alias in failed:
             return SourceState.FAILED, failed[alias]
+        if alias in errors:
+            return SourceState.FAILED, errors[alias]
         lag = board.lag(alias) or 0
-        if lag > max(CATCHING_UP_ABOVE, BATCHES_BEHIND * self._arrivals(alias, watch)):
+        if lag > max(CATCHING_UP_ABOVE, self._arrivals(alias, watch)):
             return SourceState.CATCHING_UP, ""
         return SourceState.RUNNING, ""
 
     def _arrivals(self, alias: str, watch: SourceWatch) -> float:
-        """How many records arrive at a source in one checkpoint interval, by its log ends."""
+        """How many records arrive at a source in BEHIND_SECONDS, by its log ends."""
         seen = self._totals.setdefault(alias, deque())
-        now, interval = time.monotonic(), self._config.stream.checkpoint_interval
+        now, interval = time.monotonic(), BEHIND_SECONDS
         seen.append((now, sum(watch.latest.log_ends.values())))
         while len(seen) > 2 and seen[1][0] < now - interval:
             seen.popleft()
@@ -148,3 +151,13 @@ def _failed(board: Board) -> dict[str, str]:
         if note.state is LaneState.FAILED
         for sp in note.partitions
     }
+
+
+def _errors(board: Board) -> dict[str, str]:
+    """Sources that give nothing, as their readers tell: alias -> why."""
+    found: dict[str, str] = {}
+    for name, note in board.lanes.items():
+        progress = board.progress.get(name)
+        if note.state is LaneState.RUNNING and progress is not None and progress.report is not None:
+            found |= progress.report.errors
+    return found

@@ -13,7 +13,7 @@ from aggregator.engine.gaps import Gaps
 from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.orphans import Orphans
-from aggregator.model import Lane, Positions, SourcePartition
+from aggregator.model import Positions, SourcePartition
 from aggregator.plan.backoff import BackOff
 from aggregator.plan.gaps import OF_IDENTITY, Sight
 from aggregator.plan.positions import TopicKey, plan_positions
@@ -55,6 +55,7 @@ class Starts:
         self.outdated = False
         """Whether the last look does not tell what is to be known: another one is to follow."""
         self._unread_looks: set[float] = set()
+        self._ready: Callable[[], set[SourcePartition]] = set
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
@@ -69,20 +70,23 @@ class Starts:
         look: Look,
         running: Collection[SourcePartition],
         recover: Callable[[set[SourcePartition]], set[SourcePartition]],
+        ready: Callable[[], set[SourcePartition]],
         out: Mapping[str, str] | None = None,
     ) -> tuple[Positions, set[SourcePartition]]:
         """As `plan`, after what is to start and did not end cleanly was recovered.
 
-        `recover` gets these and more, and returns those that cannot start yet.
+        `recover` gets these and more, and returns those that cannot start yet; `ready` are those
+        that may, though the hub holds something beyond their positions.
         """
+        self._ready = ready
         positions, wanted = self.plan(look, running, out)
-        unclean = self._observer.state.unclean
+        seq = self._observer.state.seq
         later = recover(wanted | self.doubtful)
-        if self._observer.state.unclean != unclean:
+        if self._observer.state.seq != seq:
             # Only now is it certain where the positions stand to the logs.
             positions, wanted = self.plan(look, running, out)
             # A recovery takes time, in which others may have become due: they are recovered next.
-            due = (self._observer.state.unclean & wanted) - set(running) - later
+            due = (self._unclean & wanted) - set(running) - later
             later, self.outdated = later | due, self.outdated or bool(due)
         return positions, wanted - later
 
@@ -100,11 +104,11 @@ class Starts:
         """
         selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
         now = time.monotonic()
-        self.backoff.tried(now, self.orphans.partitions(now))
+        self.backoff.tried(now, self.orphans.partitions())
         resting, state = self.resting(), self._observer.state
-        unclean = state.unclean - set(running)
+        unclean = self._unclean - set(running)
         known = replace(
-            state.remembered(unsure=state.unclean | set(running)),
+            state.remembered(unsure=self._unclean | set(running)),
             positions=self._observer.positions,
         )
         found = plan_positions(
@@ -149,23 +153,24 @@ class Starts:
         self._tell({*left_out, *start.quarantined})
         return start.positions, wanted
 
-    def ended(self, lane: Lane, generation: int) -> None:
-        """A lane has ended by itself, and well: all it had to copy is copied.
+    @property
+    def _unclean(self) -> frozenset[SourcePartition]:
+        """What has to be recovered before it can start."""
+        return self._observer.state.unclean - self._ready()
 
-        Unless it was stopped because its log is another one; then the next look decides.
-        """
-        if not self._gaps.watch.stopped(lane.name, generation):
-            self.done |= set(lane.partitions)
+    def ended(self, partitions: Collection[SourcePartition]) -> None:
+        """All that was to be copied of these is copied."""
+        self.done |= set(partitions)
 
     def resting(self) -> set[SourcePartition]:
         """Partitions that are not to start: failed a moment ago, waiting for a producer, done."""
         now = time.monotonic()
-        return self.backoff.resting(now) | self.orphans.partitions(now) | self.done
+        return self.backoff.resting(now) | self.orphans.partitions() | self.done
 
     def due(self) -> bool:
         """Whether something that failed may be tried again now."""
         now = time.monotonic()
-        return self.backoff.due(now) and not self.orphans.partitions(now)
+        return self.backoff.due(now) and not self.orphans.partitions()
 
     def _again(self, look: Look, unread: bool) -> bool:
         """Whether offsets that this look could not read are worth another one at once.

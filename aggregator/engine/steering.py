@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection
 from typing import Protocol
 
@@ -14,7 +13,6 @@ from aggregator.engine.moves import Proposal
 from aggregator.engine.parts import Parts
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.starts import Starts
-from aggregator.engine.supervision import Supervision
 from aggregator.errors import RefusedError
 from aggregator.model import SourcePartition
 from aggregator.plan.plan import Plan
@@ -49,7 +47,6 @@ class Steering:
         parts: Parts,
         starts: Starts,
         recovery: Recovery,
-        supervision: Supervision,
         changes: Changes,
         emit: EventSink,
     ) -> None:
@@ -57,14 +54,13 @@ class Steering:
         self._parts = parts
         self._starts = starts
         self._recovery = recovery
-        self._supervision = supervision
         self._changes = changes
         self._emit = emit
 
     @property
     def out(self) -> dict[str, str]:
-        """Sources (alias -> why) of which nothing is to run: sick, or paused."""
-        return {**self._supervision.out, **self._parts.control.out}
+        """Sources (alias -> why) of which nothing is to run: those that are paused."""
+        return self._parts.control.out
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without."""
@@ -109,7 +105,7 @@ class Steering:
         parts = self._parts
         parts.observer.interval = config.stream.checkpoint_interval
         for part in (
-            *(self._lanes, self._starts, self._recovery, self._supervision, self._changes),
+            *(self._lanes, self._starts, self._recovery, self._changes),
             *(parts.lookout, parts.sources, parts.board),
         ):
             part.reconfigure(config)
@@ -123,7 +119,7 @@ class Steering:
         wanted = proposal.settled
         if self._lanes.running & wanted:
             raise RefusedError(["its lanes still run: pause the source and try again"])
-        if self._recovery.under_way or self._starts.orphans.partitions(time.monotonic()) & wanted:
+        if self._recovery.under_way or self._starts.orphans.partitions() & wanted:
             raise RefusedError(["records of these partitions are on their way: try again soon"])
         positions = self._parts.observer.positions
         moved = [sp for sp in sorted(wanted) if positions.get(sp) != proposal.before.get(sp)]

@@ -1,17 +1,21 @@
-"""Chooses the hub snapshot that belongs to a lane's checkpoint. Pure: no clock, no client.
+"""Bounds of the hub's tail: which hub offsets belong to the positions of a lane. Pure.
 
-A snapshot of the hub's end offsets may stand beside the positions of batch k when its reading was
-finished before batch k+1 began to write. A lane that is looked at after the reading and shows no
-new batch end has not begun another batch since, so the order of looks decides, and no clock has
-to be trusted. An older snapshot is always safe: it only makes the tail longer.
+Everything that a task's positions do not cover was written by it later than its report point. So
+per hub partition it lies at or behind what the task had acknowledged by then, and also at or behind
+any snapshot of the hub's ends that was finished before that point. Snapshots are numbered, the
+tasks are told the newest number, and each report names the one that its task knew. They cost
+nothing: what any task has had acknowledged is a lower bound of the hub's end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from aggregator.connector.reports import TaskReport
 from aggregator.model import TopicPartition
+
+Ends = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,37 +23,64 @@ class HubSnapshot:
     """End offsets of hub partitions, and when their reading had finished (ms since 1970)."""
 
     taken_ms: int
-    ends: Mapping[TopicPartition, int]
+    ends: Ends
 
 
 @dataclass(slots=True)
 class HubTail:
-    """The newest snapshot, and per lane the newest one that may stand in its next checkpoint."""
+    """The snapshots that a report may still name; the last is the newest."""
 
-    newest: HubSnapshot
-    _valid: dict[str, HubSnapshot] = field(default_factory=dict)
+    number: int = 0
+    """Of the newest; those of a later instance have to be higher, as a task may still name them."""
+    _snapshots: dict[int, HubSnapshot] = field(default_factory=dict)
 
-    def taken(self, snapshot: HubSnapshot) -> HubSnapshot:
-        """A snapshot was read. Returns it, with older ends of partitions that did not tell theirs.
+    def __post_init__(self) -> None:
+        self._snapshots[self.number] = HubSnapshot(0, {})
+
+    @property
+    def newest(self) -> HubSnapshot:
+        """The snapshot with the number that tasks are told now."""
+        return self._snapshots[self.number]
+
+    def read(self, snapshot: HubSnapshot) -> HubSnapshot:
+        """The hub was asked. Returns it, with older ends of partitions that did not tell theirs.
 
         Without any end, a recovery would read such a partition from its beginning.
         """
-        ends = {**self.newest.ends, **snapshot.ends}
-        self.newest = HubSnapshot(snapshot.taken_ms, ends)
+        return self._add(snapshot.taken_ms, snapshot.ends)
+
+    def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
+        """Tasks have told how far the hub is; a new snapshot when that is news."""
+        known, ends = self.newest.ends, dict[TopicPartition, int]()
+        for task in tasks:
+            for tp, end in task.ends.items():
+                # A partition that no snapshot knows may hold older records of ours.
+                if tp in known and end > max(known[tp], ends.get(tp, 0)):
+                    ends[tp] = end
+        if ends:
+            self._add(now_ms, ends)
+
+    def bound(self, tasks: Iterable[TaskReport]) -> HubSnapshot:
+        """The ends that belong to what all these tasks report: per partition the smallest."""
+        bounds = [self._of(task) for task in tasks]
+        taken = min((bound.taken_ms for bound in bounds), default=0)
+        shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
+        return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
+
+    def forget(self, named: Iterable[int]) -> None:
+        """Only snapshots from the oldest of these numbers on are named by anybody any more."""
+        oldest = min([*named, self.number])
+        for number in [it for it in self._snapshots if it < oldest]:
+            del self._snapshots[number]
+
+    def _of(self, task: TaskReport) -> HubSnapshot:
+        # One that is not known any more says nothing: a recovery would read all.
+        snapshot = self._snapshots.get(task.snapshot, HubSnapshot(0, {}))
+        own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
+        return HubSnapshot(snapshot.taken_ms, own)
+
+    def _add(self, taken_ms: int, ends: Ends) -> HubSnapshot:
+        merged = {**self.newest.ends, **ends}
+        self.number += 1
+        self._snapshots[self.number] = HubSnapshot(taken_ms, merged)
         return self.newest
-
-    def began(self, lane: str, snapshot: HubSnapshot) -> None:
-        """A lane is about to start; `snapshot` was read before."""
-        self._valid[lane] = snapshot
-
-    def quiet(self, lane: str) -> None:
-        """A lane was looked at and had no new batch end."""
-        self._valid[lane] = self.newest
-
-    def for_batch(self, lane: str) -> HubSnapshot:
-        """The snapshot for the batch of the lane that has just been seen to end."""
-        return self._valid[lane]
-
-    def ended(self, lane: str) -> None:
-        """A lane is gone."""
-        self._valid.pop(lane, None)

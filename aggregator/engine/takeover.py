@@ -42,7 +42,7 @@ class TakeOver:
         self._emit = emit
         self._stop = stop
         # As long as a clean stop may take, by the same config.
-        self._patience = config.stop_seconds + ASK_MARGIN_SECONDS
+        self._patience = config.supervision.stop_timeout + ASK_MARGIN_SECONDS
 
     def lock(self, owner: Owner) -> WriterLock:
         """The lock of a local checkpoint, taken from whoever has it.

@@ -26,7 +26,7 @@ from aggregator.engine.orphans import delivery_seconds
 from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.plan.lease import Life
-from aggregator.stream.guard import Guard, shares_jvm
+from aggregator.stream.guard import Guard
 
 JVM_SECONDS = 3.0
 """A JVM whose Python was killed ends by itself; after so long it is killed."""
@@ -36,16 +36,13 @@ POLL_SECONDS = 0.05
 class Writer:
     """The right to write one checkpoint. Used by the engine's thread; the lease has its own."""
 
-    def __init__(self, config: Config, master: str, emit: EventSink, stop: threading.Event) -> None:
+    def __init__(self, config: Config, emit: EventSink, stop: threading.Event) -> None:
         self._config = config
         self._path = config.checkpoint.path
         self._emit = emit
         self._stop = stop
-        self._guarded = shares_jvm(master)
-        # Producers on executors know no lease: they go on to the end of the running batch.
-        batch = 0.0 if self._guarded else config.stream.checkpoint_interval
         lease = config.checkpoint.lease
-        self._owner = Owner(lease=lease, quiet=lease + batch + delivery_seconds(config))
+        self._owner = Owner(lease=lease, quiet=lease + delivery_seconds(config))
         self._lock: WriterLock | None = None
         self._table: CheckpointTable | None = None
         self._lease: Lease | None = None
@@ -61,7 +58,6 @@ class Writer:
     def take(
         cls,
         config: Config,
-        master: str,
         *,
         take_over: bool,
         emit: EventSink,
@@ -73,7 +69,7 @@ class Writer:
         `take_over` it is ended, or overruled where it cannot be. StoppedEarlyError when `stop` is
         set while it waits.
         """
-        writer = cls(config, master, emit, stop)
+        writer = cls(config, emit, stop)
         try:
             writer._take(take_over)
             yield writer
@@ -111,8 +107,7 @@ class Writer:
         self._await_pending(self._table)
         self._may_write = True
         self._note(replace(self._owner, jvm=jvm, jvm_started=started_of(jvm), pending=0.0))
-        if self._guarded:
-            self._lease.guard(self._guard.until)
+        self._lease.guard(self._guard.until)
         if self.error is not None:
             raise self.error
 

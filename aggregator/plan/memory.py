@@ -1,50 +1,54 @@
-"""Whether the driver's heap is enough for so many source partitions. Pure."""
+"""How much of the heap the clients of each task may fill: a share of it. Pure."""
 
 from __future__ import annotations
 
-import math
 import re
+from collections.abc import Mapping
 
 from aggregator.config.schema import Config
-from aggregator.plan.producer import is_local
 
-HEAP = "spark.driver.memory"
+HEAP, EXECUTOR_HEAP = "spark.driver.memory", "spark.executor.memory"
 DEFAULT_HEAP = "2g"
-GIB, MIB = 2**30, 2**20
-LEAST_BYTES, LEAST_PER_PARTITION = GIB // 2, 3 * MIB // 2
-"""With 2 GB a thousand partitions were read well; with two thousand the last lanes took 40 to 60 s
-each to start, and with 5 GB they did not."""
-GOOD_BYTES, GOOD_PER_PARTITION = GIB, 2 * MIB
-UNITS = {"k": 2**10, "m": MIB, "g": GIB, "t": 2**40}
+MIB = 2**20
+UNITS = {"k": 2**10, "m": MIB, "g": 2**30, "t": 2**40}
+
+SHARE = 4
+"""All consumers together may hold a quarter of the heap in fetches, all producers another one."""
+LEAST_FETCH, MOST_FETCH = 2 * MIB, 50 * MIB
+"""Kafka's own default for all that a broker sends at once is the most."""
+LEAST_PARTITION_FETCH, MOST_PARTITION_FETCH = MIB, 8 * MIB
+"""A consumer asks for more of a partition when it has handed out what it had, so each fetch costs a
+round trip in which nothing comes."""
+MOST_BUFFER = 64 * MIB
 
 
-def memory_warnings(config: Config, partitions: int) -> tuple[str, ...]:
-    """A warning when the heap is too small for so many partitions in all, which names a good one.
+def fetch_sizes(heap: int, tasks: int) -> dict[str, str]:
+    """Settings of a consumer, when so many tasks share a heap of so many bytes."""
+    fetch = min(max(heap // SHARE // max(1, tasks), LEAST_FETCH), MOST_FETCH)
+    partition = min(max(fetch // 4, LEAST_PARTITION_FETCH), MOST_PARTITION_FETCH)
+    return {"fetch.max.bytes": str(fetch), "max.partition.fetch.bytes": str(partition)}
 
-    On executors tasks have memory of their own; there, and when the size cannot be read, none.
+
+def buffer_memory(heap: int, tasks: int, least: int) -> int:
+    """Bytes that a producer may buffer, when so many tasks share the heap; at least `least`."""
+    return max(least, min(heap // SHARE // max(1, tasks), MOST_BUFFER))
+
+
+def heap_of(conf: Mapping[str, str], *, local: bool) -> int:
+    """Bytes of the heap in which tasks run: the driver's with a local master, else an executor's.
+
+    The default where the size cannot be read, which Spark will say.
     """
-    given = config.spark.conf.get(HEAP, DEFAULT_HEAP)
-    if not is_local(config.spark.master) or is_enough(given, partitions):
-        return ()
-    return (
-        f"spark.conf {HEAP} = {given} is little for {partitions} source partitions: records would "
-        "come late while Java looks for free memory; "
-        f"set spark.conf.{HEAP}: {good_heap(partitions)}",
-    )
-
-
-def is_enough(heap: str, partitions: int) -> bool:
-    """Whether so many partitions fit; True when the size cannot be read, which Spark will say."""
-    size = heap_bytes(heap)
-    return size is None or size >= LEAST_BYTES + partitions * LEAST_PER_PARTITION
-
-
-def good_heap(partitions: int) -> str:
-    """A heap with room for so many partitions."""
-    return f"{math.ceil((GOOD_BYTES + partitions * GOOD_PER_PARTITION) / GIB)}g"
+    given = conf.get(HEAP if local else EXECUTOR_HEAP, DEFAULT_HEAP)
+    return heap_bytes(given) or heap_bytes(DEFAULT_HEAP) or 2 * 2**30
 
 
 def heap_bytes(text: str) -> int | None:
     """Bytes of a size as Spark reads this setting (`2g`, `512m`, `512` = MiB); None for others."""
     match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     return int(match.group(1)) * UNITS[match.group(2) or "m"] if match else None
+
+
+def heap_for(config: Config, *, local: bool) -> int:
+    """`heap_of` for a config."""
+    return heap_of(config.spark.conf, local=local)

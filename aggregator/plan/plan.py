@@ -13,14 +13,13 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
-from aggregator.plan.interval import interval_seconds, with_interval
 from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.memory import memory_warnings
-from aggregator.plan.pace import Pace, pace_warnings, plan_pace
+from aggregator.plan.pace import Pace, plan_pace
 from aggregator.plan.poison import plan_poison
 from aggregator.plan.quarantine import plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
+from aggregator.plan.tasks import tasks_per_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,9 @@ class Plan:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    sizes: Mapping[str, float] = field(default_factory=dict)
-    pace: Pace = field(default_factory=lambda: Pace("realtime"))
-    interval_seconds: float = 60.0
+    pace: Pace = field(default_factory=Pace)
+    tasks: int = 1
+    """How many tasks each source has at most."""
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""
@@ -61,8 +60,11 @@ class Plan:
             "lanes": [
                 {
                     "name": lane.name,
-                    "trigger": self.pace.trigger_of(lane),
-                    "limits": dict(self.pace.of(lane).limits),
+                    "limits": {
+                        alias: asdict(self.pace.limits[alias])
+                        for alias in lane.clusters
+                        if alias in self.pace.limits
+                    },
                     "partitions": [str(sp) for sp in lane.partitions],
                 }
                 for lane in self.lanes
@@ -72,7 +74,7 @@ class Plan:
                 "slots": self.slots.slots,
                 "required": self.slots.required,
             },
-            "checkpoint_interval_seconds": self.interval_seconds,
+            "tasks_per_source": self.tasks,
             "skipped": [
                 {"cluster": it.cluster, "topic": it.topic, "reason": it.reason}
                 for it in self.skipped
@@ -91,14 +93,11 @@ def make_plan(
     oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
     now_ms: int | None = None,
     cores: int | None = None,
-    sizes: Mapping[str, float] | None = None,
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
     `current_lanes` keeps running lanes as they are. History is judged against retention when
-    both `oldest_record_ms` and `now_ms` are given. `sizes` are the mean bytes of a record of each
-    source that has a limit in bytes, as far as they are known. Refusals are in the
-    result, not raised.
+    both `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
     """
     matching = match_topics(config, discovery, hub)
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
@@ -106,30 +105,22 @@ def make_plan(
     actions = (*hub_plan.actions, *quarantine.actions)
     routes = plan_routes(config, matching, hub_plan.topics)
     partitions = [sp for route in routes for sp in route.source_partitions()]
-    config = with_interval(config, interval_seconds(config, len(partitions)))
     poison = plan_poison(config, matching.contributions, facts_after(hub, actions), quarantine.name)
     routes = tuple(
         replace(route, poison=poison.get((route.cluster, route.topic), route.poison))
         for route in routes
     )
-    stream = config.stream
-    lanes = plan_lanes(partitions, stream.lanes, stream.max_partitions_per_lane, current_lanes)
-    slots = plan_slots(
-        config.spark.master, len(partitions), stream.trigger, config.spark.conf, cores
-    )
-    pace = plan_pace(config, slots.trigger, sizes)
+    sources = len({route.cluster for route in routes})
+    slots = plan_slots(config.spark.master, sources, config.spark.conf, cores)
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals)
+    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals, slots.refusal)
     warnings = (
         *matching.warnings,
         *hub_plan.warnings,
         *quarantine.warnings,
         *history,
-        *lanes.warnings,
-        *pace_warnings(config, lanes.lanes, pace, sizes or {}),
-        *memory_warnings(config, len(partitions)),
         slots.warning,
     )
     return Plan(
@@ -141,14 +132,13 @@ def make_plan(
         routes=routes,
         hub_topics={**hub_plan.topics, **quarantine.topics},
         actions=actions,
-        lanes=lanes.lanes,
+        lanes=plan_lanes(partitions, config.stream.lanes, current_lanes, room=slots.has_room),
         slots=slots,
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
-        sizes=sizes or {},
-        pace=pace,
-        interval_seconds=stream.checkpoint_interval,
+        pace=plan_pace(config),
+        tasks=tasks_per_source(cores or 1, sources, slots.slots),
     )
 
 

@@ -20,7 +20,7 @@ FOREVER_MS = 10**15
 """A bound beyond this is none: thirty thousand years."""
 AHEAD_SLACK_MS = 1_000
 BEHIND_SLACK_MS = 5_000
-"""A record is judged when its batch begins, and ages until the hub gets it."""
+"""A record is judged when it is handed over, and ages until the hub gets it."""
 CLOCK_SLACK_MS = 600_000
 """So much the hub's clock may differ from ours, once it has refused a timestamp."""
 
@@ -81,14 +81,13 @@ def plan_poison(
     room = (
         _Hub(hub_topics[quarantine], compression, request).bytes_ if quarantine in hub_topics else 0
     )
-    behind = BEHIND_SLACK_MS + round(2000 * config.stream.checkpoint_interval)
     rules = {}
     for name, found in known.items():
         hub = _Hub(hub_topics[name], compression, request)
         asked = config.topics.rules_for(name)
         goes_to = quarantine if asked.on_poison == "quarantine" else ""
-        careful = _bounds(hub, CLOCK_SLACK_MS + AHEAD_SLACK_MS, CLOCK_SLACK_MS + behind)
-        bounds = _bounds(hub, AHEAD_SLACK_MS, behind)
+        careful = _bounds(hub, CLOCK_SLACK_MS + AHEAD_SLACK_MS, CLOCK_SLACK_MS + BEHIND_SLACK_MS)
+        bounds = _bounds(hub, AHEAD_SLACK_MS, BEHIND_SLACK_MS)
         for source in found:
             # A transform may make anything of a record, so what the source holds says nothing.
             likely = bounds if asked.transform else _as_source(bounds, hub, source.topic)

@@ -51,6 +51,11 @@ def hub_producer(
     return producer
 
 
+def largest_record(producer: dict[str, str]) -> int:
+    """Bytes that a producer with these settings has to hold at least: one request and another."""
+    return 2 * int(producer["max.request.size"])
+
+
 def largest_request(producer: dict[str, str]) -> int:
     """The largest batch of one record, in bytes, that a producer with these settings sends."""
     return (

@@ -1,4 +1,4 @@
-"""What a recovery reads: the hub tail, then the source ranges to look through. Pure."""
+"""What a recovery reads, and what follows: positions, and what the next lanes leave out. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from aggregator.model import OffsetRange, Positions, Route, SourcePartition, TopicPartition
+from aggregator.model import (
+    OffsetRange,
+    Positions,
+    Ranges,
+    Route,
+    Skip,
+    SourcePartition,
+    TopicPartition,
+)
 from aggregator.plan.positions import Gap, GapKind, Remembered
 
 NOTHING: Mapping[SourcePartition, Mapping[TopicPartition, int]] = MappingProxyType({})
@@ -55,52 +63,80 @@ def plan_tail(
     return TailPlan(positions, ranges, {sp: ends for sp, ends in above.items() if ends})
 
 
-def plan_replay(
+def recovered_positions(
     positions: Positions,
-    highest: Mapping[SourcePartition, int],
+    found: Mapping[SourcePartition, Ranges],
     logs: Mapping[SourcePartition, OffsetRange],
-) -> dict[SourcePartition, OffsetRange]:
-    """Source ranges [position, highest found + 1) in which records may be missing from the hub.
+) -> Positions:
+    """Positions below which the hub holds everything that the sources still hold.
 
-    `highest` is the highest origin offset that the tail holds per source partition. Above it
-    nothing was delivered; below it anything may be missing, because one source partition spreads
-    over several hub partitions. A partition with nothing found needs no replay. `logs` are what
-    the sources still hold; a partition without one is not read: its log is another one.
+    `found` are the origin offsets that the tail holds per source partition, `logs` what the sources
+    hold; a partition without one is another log by now: of it nothing can be written again, so it
+    stands behind what was found. Nobody can tell a hole from offsets that are no records, so a
+    position moves on to the first of either, and the next lane looks through the rest.
     """
-    ranges = {}
-    for sp, position in positions.items():
-        if sp in logs and highest.get(sp, -1) >= position:
-            log = logs[sp]
-            start, end = max(position, log.earliest), min(highest[sp] + 1, log.latest)
-            if start < end:
-                ranges[sp] = OffsetRange(start, end)
-    return ranges
+    moved = {}
+    for sp, ranges in found.items():
+        at, top = positions[sp], ranges[-1][1]
+        log = logs.get(sp)
+        if log is None:
+            moved[sp] = max(at, top)
+            continue
+        # What was deleted meanwhile cannot be looked through; `plan_losses` names it.
+        at = max(at, min(log.earliest, top))
+        for start, end in ranges:
+            if start <= at < end:
+                at = end
+        moved[sp] = at
+    return positions.merged(moved)
 
 
-def recovered_positions(positions: Positions, highest: Mapping[SourcePartition, int]) -> Positions:
-    """The positions after a replay: the hub holds nothing above them, and below them everything.
+def plan_skips(
+    positions: Positions, found: Mapping[SourcePartition, Skip]
+) -> dict[SourcePartition, Skip]:
+    """What is to be left out beyond these positions; nothing of a partition that has no hole."""
+    skips = {}
+    for sp, skip in found.items():
+        at = positions[sp]
+        ranges = [(max(at, start), end) for start, end in skip.ranges if end > at]
+        if ranges:
+            skips[sp] = Skip(ranges, skip.later)
+    return skips
 
-    But for what `plan_losses` names, which the sources hold no longer.
-    """
-    return positions.merged(
-        {sp: top + 1 for sp, top in highest.items() if top >= positions.get(sp, 0)}
-    )
+
+def highest(found: Mapping[SourcePartition, Ranges]) -> dict[SourcePartition, int]:
+    """The NEXT offset behind all that was found, per partition of which anything was."""
+    return {sp: ranges[-1][1] for sp, ranges in found.items()}
+
+
+def counts_below(
+    found: Mapping[SourcePartition, Ranges], logs: Mapping[SourcePartition, OffsetRange]
+) -> dict[SourcePartition, int]:
+    """Of how many offsets that the source has deleted the hub holds the record."""
+    return {
+        sp: sum(max(0, min(end, logs[sp].earliest) - start) for start, end in ranges)
+        for sp, ranges in found.items()
+        if sp in logs
+    }
 
 
 def plan_losses(
     before: Remembered,
     after: Positions,
+    tops: Mapping[SourcePartition, int],
     logs: Mapping[SourcePartition, OffsetRange],
     found: Mapping[SourcePartition, int],
 ) -> tuple[Gap, ...]:
     """What a recovery could not replay, because it was deleted from the source meanwhile.
 
-    `found` says of how many offsets below the log's earliest the hub holds the record. Nothing is
-    told of a partition of which the hub held nothing beyond its position: that shows by itself.
+    `tops` are the NEXT offsets behind what the hub holds, `found` says of how many offsets below
+    the log's earliest the hub holds the record. Nothing is told of a partition of which the hub
+    held nothing beyond its position: that shows by itself.
     """
     gaps = []
-    for sp, reached in sorted(after.items()):
+    for sp in sorted(after):
         position, log = before.positions[sp], logs.get(sp)
+        reached = max(tops.get(sp, position), position)
         if log is None or not position < min(log.earliest, reached):
             continue
         lost = min(log.earliest, reached) - position - found.get(sp, 0)

@@ -8,10 +8,10 @@ from typing import Any
 
 from aggregator.config.schema import Config, SourceConfig
 
-FIXED = ("name", "hub", "checkpoint", "spark", "api", "stream.trigger", "topics.quarantine")
+FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
-OF_EVERY_LANE = ("stream.checkpoint_interval", "stream.max_offsets_per_trigger")
-"""What each lane's query is started with."""
+OF_EVERY_LANE = ("stream.lanes",)
+"""What decides which lanes there are."""
 
 
 @dataclass(frozen=True, slots=True)

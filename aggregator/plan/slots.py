@@ -1,8 +1,7 @@
-"""Task slots: how many the Spark master gives, and the trigger that they are enough for.
+"""Task slots: how many the Spark master gives, and whether they are enough for the sources. Pure.
 
-In real-time mode a task holds its slot for the whole batch, one per source partition. With too
-few slots the surplus partitions read nothing, for ever and without an error; then micro-batches are
-used, whose tasks come and go.
+A task holds its slot for as long as its lane runs. A source needs one at least; with fewer slots
+than sources some of them would never be read, and nothing would say so.
 """
 
 from __future__ import annotations
@@ -11,21 +10,26 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MIN_LOCAL_SLOTS = 1024
+LOCAL_SLOTS = 256
 """`auto` gives at least so many: slots are threads that cost nothing while idle."""
-GROWTH = 4
-"""`auto` gives so many times the partitions, so that new topics need no new session."""
+GROWTH = 8
+"""`auto` gives so many for each source, so that new topics need no new session."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """The master to use, its slots (None = unknown), what is needed, and the trigger they fit."""
+    """The master to use, its slots (None = unknown), how many are needed; and what is wrong."""
 
     master: str
     slots: int | None
     required: int
-    trigger: str = "realtime"
     warning: str = ""
+    refusal: str = ""
+
+    @property
+    def has_room(self) -> bool:
+        """Whether each source may have a second task, in a lane beside the one that runs."""
+        return self.slots is None or self.slots >= 2 * self.required
 
 
 def slots_of(
@@ -50,59 +54,45 @@ def slots_of(
         return None
 
 
-def fitting_trigger(trigger: str, slots: int | None, partitions: int) -> str:
-    """The trigger that is asked for, but micro-batches where real-time mode lacks slots."""
-    too_few = slots is not None and slots < partitions
-    return "microbatch" if trigger == "realtime" and too_few else trigger
-
-
 def plan_slots(
     master: str,
-    partitions: int,
-    trigger: str = "realtime",
+    sources: int,
     conf: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> SlotPlan:
-    """The master with its slots; the trigger is microbatch where real-time mode would starve some.
+    """The master with its slots; refused when so many sources cannot each have one.
 
-    `auto` becomes `local[N]` with room for growth. Micro-batch runs tasks in waves and has no
-    such bound. Unknown slots are a warning: nothing here can count them.
+    `auto` becomes `local[N]` with room for growth. Unknown slots are a warning: nothing here can
+    count them.
     """
-    required = partitions if trigger == "realtime" else 1
+    required = max(1, sources)
     if master == "auto":
-        slots = max(MIN_LOCAL_SLOTS, GROWTH * partitions)
-        return SlotPlan(f"local[{slots}]", slots, required, trigger)
+        slots = max(LOCAL_SLOTS, GROWTH * required)
+        return SlotPlan(f"local[{slots}]", slots, required)
     known = slots_of(master, conf, cores)
     if known is None:
         warning = (
-            f"the task slots of spark.master = {master} are not known; real-time mode needs one "
-            f"per source partition, {partitions} now: set spark.conf spark.executor.instances and "
-            "spark.executor.cores, or use stream.trigger: microbatch"
+            f"the task slots of spark.master = {master} are not known; each source needs one, "
+            f"{required} now: set spark.conf spark.executor.instances and spark.executor.cores"
         )
-        return SlotPlan(master, None, required, trigger, warning if required > 1 else "")
-    fitting = fitting_trigger(trigger, known, required)
-    warning = "" if fitting == trigger else too_few_slots(master, known, partitions)
-    return SlotPlan(master, known, required, fitting, warning)
+        return SlotPlan(master, None, required, warning if required > 1 else "")
+    refusal = "" if known >= required else _too_few(master, known, required)
+    return SlotPlan(master, known, required, refusal=refusal)
 
 
-def too_few_slots(master: str, slots: int, partitions: int) -> str:
-    """Why micro-batches are used, and what to do about it."""
+def _too_few(master: str, slots: int, sources: int) -> str:
     return (
-        f"spark.master = {master} gives {slots} task slots for {partitions} source partitions; in "
-        "real-time mode the surplus would read nothing, so micro-batches are used in its place, "
-        f"whose records arrive seconds later: {_fix(master, partitions)}"
+        f"spark.master = {master} gives {slots} task slots for {sources} sources, and the surplus "
+        f"would never be read: {_fix(master, sources)}"
     )
 
 
-def _fix(master: str, partitions: int) -> str:
-    if master == "auto":
-        return "restart, to get a session with more"
-    micro = "or say so with stream.trigger: microbatch"
+def _fix(master: str, sources: int) -> str:
     if master.startswith("local-cluster"):
-        return f"raise its cores to {partitions} slots in all (slots are threads), {micro}"
+        return f"raise its cores to {sources} slots in all (slots are threads)"
     if master.startswith("local"):
-        return f"set spark.master: auto or local[{partitions}], {micro}"
+        return f"set spark.master: auto or local[{sources}]"
     return (
         "raise spark.executor.instances x spark.executor.cores (cores may exceed the physical "
-        f"count) to {partitions}, {micro}"
+        f"count) to {sources}"
     )

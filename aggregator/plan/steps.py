@@ -1,7 +1,7 @@
 """From the lanes that run to those that are planned: which end, which start now, which later. Pure.
 
-A lane ends after its running batch, which may take minutes. Nobody waits for it: what is to take
-its place is planned now and starts when it has ended, and everything else goes on meanwhile.
+A lane ends when its tasks have told where they are. Nobody waits for it: what is to take its place
+is planned now and starts when it has ended, and everything else goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from aggregator.model import Lane, SourcePartition
 class Steps:
     """What is to be done with lanes: `leave` (names) are to end, `start` to begin at once.
 
-    `later` are to begin when the lanes that hold their partitions or their name have ended.
+    `hold` are partitions that a lane is to read no more while it goes on. `later` are to begin when
+    the lanes that have their partitions or their name have given them up.
     """
 
     leave: frozenset[str]
+    hold: Mapping[str, frozenset[SourcePartition]]
     start: tuple[Lane, ...]
     later: tuple[Lane, ...]
 
@@ -33,13 +35,21 @@ def plan_steps(
 ) -> Steps:
     """The steps to the planned lanes. No partition is ever in two lanes that run.
 
-    `changed` are the names of planned lanes that do not run as they are planned, `ending` those of
-    running ones that were told to end. A planned lane with partitions that are `resting` is left
-    out: it is planned again when these are well.
+    `changed` are the names of planned lanes that have to start anew to be as they are planned,
+    `ending` those of running ones that were told to end. A lane that is only to read less goes on.
+    A planned lane with partitions that are `resting` is left out: it is planned again when these
+    are well.
     """
-    leave = running.keys() - ({lane.name for lane in planned} - set(changed))
+    goal = {lane.name: lane for lane in planned}
+    leave = running.keys() - (goal.keys() - set(changed))
     ends = leave | set(ending)
-    held = {sp for name in ends for sp in running[name].partitions}
+    hold = {
+        name: frozenset(less)
+        for name, lane in running.items()
+        if name not in ends and (less := set(lane.partitions) - set(goal[name].partitions))
+    }
+    taken = {sp for name in ends for sp in running[name].partitions}
+    taken |= {sp for less in hold.values() for sp in less}
     start: list[Lane] = []
     later: list[Lane] = []
     for lane in planned:
@@ -48,13 +58,27 @@ def plan_steps(
             continue
         own = set(lane.partitions)
         if own.isdisjoint(resting):
-            waits = lane.name in ends or not own.isdisjoint(held)
+            waits = lane.name in ends or not own.isdisjoint(taken)
             (later if waits else start).append(lane)
-    return Steps(frozenset(leave - set(ending)), tuple(start), tuple(later))
+    return Steps(frozenset(leave - set(ending)), hold, tuple(start), tuple(later))
 
 
 def lanes_to_be(
-    running: Mapping[str, Lane], ending: Collection[str], later: Sequence[Lane]
+    running: Mapping[str, Lane],
+    ending: Collection[str],
+    held: Mapping[str, Collection[SourcePartition]],
+    later: Sequence[Lane],
 ) -> tuple[Lane, ...]:
-    """The lanes as they will be when those that end have ended: what a new plan is to keep to."""
-    return (*(lane for name, lane in running.items() if name not in ending), *later)
+    """The lanes as they will be when what ends has ended: what a new plan is to keep to.
+
+    `held` are the partitions that lanes are giving up.
+    """
+    waiting = {sp for lane in later for sp in lane.partitions}
+    staying = []
+    for name, lane in running.items():
+        if name in ending:
+            continue
+        less = set(held.get(name, ())) | waiting
+        if left := tuple(sp for sp in lane.partitions if sp not in less):
+            staying.append(Lane(name, left))
+    return (*staying, *later)

@@ -1,19 +1,16 @@
-"""Whether the log of a partition that runs still fits its reader, by what the probes tell. Pure.
+"""Whether the log of a partition that runs still fits its reader, by what both tell. Pure.
 
-A reader's position is only told at the end of a batch, so it is behind the truth; and a probe is
-older than the moment it is looked at. Only what is certain in spite of that counts.
+A reader names a position that its log does not hold by itself. What it cannot see is that its topic
+or cluster is another one by now, and that a log was cut below what it has read already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.positions import Observed
-
-STILL_BATCHES = 2
-"""A reader whose batch began below the earliest offset, and ended where it began, waits in vain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +41,19 @@ def seen_of(observed: Observed) -> dict[str, Seen]:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Where a reader stands: the end of the last batch, which of its lane's batches that was, and
-    the ids of what it reads.
-    """
+    """Where a reader stands, and the ids of what it reads."""
 
     position: int
-    batch: int
     cluster_id: str = ""
     topic_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Since when a reader stands at a position, and its batches since the log begins beyond it."""
+    """Since when a reader stands at a position."""
 
     position: int
     since: float
-    below_from: int | None = None
-    batch: int = -1
 
 
 def foreign(
@@ -85,40 +77,30 @@ def foreign(
 def follow_stands(
     before: Mapping[SourcePartition, Stand],
     readings: Mapping[SourcePartition, Reading],
-    seen: Mapping[str, Seen],
     now: float,
 ) -> dict[SourcePartition, Stand]:
     """The stands after one more look."""
     after = {}
     for sp, reading in readings.items():
         stand = before.get(sp)
-        if stand is None or stand.position != reading.position:
-            stand = Stand(reading.position, now)
-        log = seen.get(sp.cluster, Seen()).logs.get(sp)
-        if log is not None and reading.position < log.earliest:
-            # The batch that runs now may have begun before the log did so.
-            began = reading.batch if stand.below_from is None else stand.below_from
-            stand = replace(stand, below_from=began)
-        after[sp] = replace(stand, batch=reading.batch)
+        moved = stand is None or stand.position != reading.position
+        after[sp] = Stand(reading.position, now) if moved or stand is None else stand
     return after
 
 
-def suspects(
+def cut(
     stands: Mapping[SourcePartition, Stand], seen: Mapping[str, Seen]
 ) -> dict[SourcePartition, str]:
-    """Partitions whose log certainly does not fit their reader's position, with the reason."""
+    """Partitions whose log ends below what was read of it, with the reason.
+
+    A probe is older than the moment it is looked at: only one that asked after the reader came to
+    stand there counts.
+    """
     found = {}
     for sp, stand in stands.items():
         probe = seen.get(sp.cluster, Seen())
         log = probe.logs.get(sp)
-        if log is None:
-            continue
-        waited = stand.below_from is not None and stand.batch >= stand.below_from + STILL_BATCHES
-        if stand.position < log.earliest and waited:
-            found[sp] = (
-                f"its log begins at {log.earliest} now, and its reader waits at {stand.position}"
-            )
-        elif log.latest < stand.position and probe.asked_at > stand.since:
+        if log is not None and log.latest < stand.position and probe.asked_at > stand.since:
             found[sp] = f"its log ends at {log.latest}, and was read up to {stand.position} before"
     return found
 

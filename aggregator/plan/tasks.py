@@ -1,28 +1,32 @@
-"""Whether live tasks write code for their rows or interpret them: by how many there are. Pure."""
+"""How many tasks read a source, and which partitions each of them has. Pure.
+
+A task is a thread with a consumer and a producer of its own, for as many partitions as it is given.
+So tasks are a matter of cores, not of partitions: with fewer, records are sent in larger requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
-from aggregator.config.schema import Config
+from aggregator.model import SourcePartition
 
-HOW = "spark.sql.codegen.factoryMode"
-INTERPRETED = "NO_CODEGEN"
-MANY_TASKS = 500
-"""From so many partitions in all on, live tasks interpret their rows.
-
-A task starts anew with each batch and writes the source code of its projections again, though what
-is compiled of it is kept: two fifths of what the start of a task costs in the first minutes. With
-1,000 partitions that is most of what a batch's end is then. With 200 nothing is gained, and a
-record that is interpreted costs more (docs/results/2026-11-23-tuning.md).
-"""
+TASKS_PER_CORE = 2
 
 
-def live_conf(config: Config, partitions: int) -> Mapping[str, str]:
-    """Spark settings for real-time lanes when so many partitions are read in all.
+def tasks_per_source(cores: int, sources: int, slots: int | None = None) -> int:
+    """How many tasks each of so many sources has at most: together some two for each core.
 
-    Empty with few partitions, and when the user's own `spark.conf` decides it.
+    At most half of the `slots`, where these are known, so that there is room for lanes that come
+    beside those that run; at least one.
     """
-    if partitions < MANY_TASKS or HOW in config.spark.conf:
-        return {}
-    return {HOW: INTERPRETED}
+    wanted = min(cores, TASKS_PER_CORE * cores // max(1, sources))
+    if slots is not None:
+        wanted = min(wanted, slots // (2 * max(1, sources)))
+    return max(1, wanted)
+
+
+def deal_tasks(partitions: Sequence[SourcePartition], tasks: int) -> list[list[SourcePartition]]:
+    """The partitions of a reading by task: dealt out like cards, so that topics are spread."""
+    hands = max(1, min(tasks, len(partitions)))
+    ordered = sorted(partitions)
+    return [ordered[hand::hands] for hand in range(hands)]

@@ -10,9 +10,9 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 
 from aggregator.config.schema import Config
-from aggregator.jars import cache_folder, jars, java_command, spark_java_home
+from aggregator.connector.build import connector_jar
+from aggregator.jars import cache_folder, jars, spark_java_home
 from aggregator.stream.classes import class_archive
-from aggregator.stream.interceptor import interceptor_jar
 
 CLASS_PATH = "spark.driver.extraClassPath"
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
@@ -35,15 +35,13 @@ class Driver:
 def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
     """The jars of the set `spark`, from this folder if one is given, and our own at the end.
 
-    JarsError when one of them, or a Java, cannot be had.
+    JarsError when one of them cannot be had.
     """
-    found = jars("spark", folder=folder, progress=progress)
-    clients = next(path for path in found if path.name.startswith("kafka-clients-"))
-    return [*found, interceptor_jar(cache_folder(), clients, java_command())]
+    return [*jars("spark", folder=folder, progress=progress), connector_jar()]
 
 
 def prepare_driver(config: Config, progress: Progress) -> Driver:
-    """Fetch, compile and archive what is not there yet; `progress` says what takes long.
+    """Fetch and archive what is not there yet; `progress` says what takes long.
 
     JarsError when the jars or a Java cannot be had.
     """

@@ -11,8 +11,8 @@ from aggregator.errors import AggregatorError
 
 
 class Guard:
-    """The `WriteGuard` of the driver's JVM. Executors that are other JVMs have guards of their own,
-    which know nothing of a lease and only refuse second attempts.
+    """The `WriteGuard` of the driver's JVM. Executors that are other JVMs are told what is left of
+    the lease with each answer to what they report.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -26,7 +26,7 @@ class Guard:
 
     def until(self, millis: int) -> None:
         """Let records be sent until then (ms since 1970), and wait from then on; below 0: never."""
-        self._jvm.aggregator.WriteGuard.until(millis)
+        self._jvm.aggregator.connector.WriteGuard.until(millis)
 
     def hold(self, file: str) -> bool:
         """Lock a file for as long as this JVM lives; False while another JVM has it.
@@ -34,7 +34,7 @@ class Guard:
         AggregatorError where the file system has no locks.
         """
         try:
-            return bool(self._jvm.aggregator.WriteGuard.hold(file))
+            return bool(self._jvm.aggregator.connector.WriteGuard.hold(file))
         except Py4JJavaError as error:
             raise AggregatorError(
                 f"checkpoint.path: {file} cannot be locked: {error.java_exception} (choose a "
@@ -43,9 +43,4 @@ class Guard:
 
     def free(self, file: str) -> None:
         """Give the file's lock back, and forget the lease."""
-        self._jvm.aggregator.WriteGuard.free(file)
-
-
-def shares_jvm(master: str) -> bool:
-    """Whether tasks run in the driver's JVM with this Spark master, and so do their producers."""
-    return master == "local" or master.startswith("local[")
+        self._jvm.aggregator.connector.WriteGuard.free(file)

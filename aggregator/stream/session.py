@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
+from aggregator.connector.driver import PLUGIN
 from aggregator.errors import AggregatorError
 from aggregator.plan.memory import DEFAULT_HEAP, HEAP
 from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
 from aggregator.stream.java import DRIVER, EXECUTOR, driver_options, executor_options
-from aggregator.stream.producers import CACHE_SETTINGS
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
 
@@ -27,6 +26,8 @@ ENFORCED = {
     # Lanes share the session; FIFO would let one lane's long batch hold the slots of the others.
     "spark.scheduler.mode": "FAIR",
     "spark.sql.session.timeZone": "UTC",
+    # Spark's list of sources and sinks for real-time mode does not know ours.
+    "spark.sql.streaming.realTimeMode.allowlistCheck": "false",
 }
 """Settings a user cannot change."""
 
@@ -43,6 +44,9 @@ DEFAULTS = {
     "spark.default.parallelism": "8",
     # Real-time batches may be shorter than Spark's five seconds.
     "spark.sql.streaming.realTimeMode.minBatchDuration": "1000",
+    # A task lives for minutes and there are few: what Spark remembers of old ones is never asked.
+    "spark.ui.retainedTasks": "1000",
+    "spark.sql.ui.retainedExecutions": "10",
     "spark.sql.streaming.stopTimeout": "10000",
     # What a query notes at each batch's end is scratch, by plain files: with checksums, and through
     # Hadoop's FileContext, Java starts some twenty programs (chmod, readlink) at each batch's end.
@@ -52,27 +56,22 @@ DEFAULTS = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     # By default one for each slot: 1024 threads and 100 MB that nothing uses.
     "spark.rpc.netty.dispatcher.numThreads": "8",
-    **CACHE_SETTINGS,
     # Spark's own pattern does not know that a JAAS config holds a password.
     "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|credential|pem",
 }
 """Settings a user may change under `spark.conf`."""
 
 
-def session_conf(config: Config, master: str, driver: Driver, partitions: int) -> dict[str, str]:
-    """Every Spark setting of the session, as name -> value.
-
-    `master` is a master URL (never `auto`), `partitions` how many source partitions are expected:
-    idle consumers beyond the cache's capacity would be closed and opened at every batch.
-    """
+def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
+    """Every Spark setting of the session, as name -> value; `master` is a URL, never `auto`."""
     conf = config.spark.conf
     return {
         **DEFAULTS,
-        "spark.kafka.consumer.cache.capacity": str(max(256, 2 * partitions)),
         **conf,
         **ENFORCED,
         "spark.app.name": f"aggregator-{config.name}",
         "spark.master": master,
+        "spark.plugins": ",".join(filter(None, [PLUGIN, conf.get("spark.plugins")])),
         "spark.jars": ",".join(filter(None, [*map(str, driver.jars), conf.get("spark.jars")])),
         # As well: the class loader of `spark.jars` has no part in the archive.
         CLASS_PATH: os.pathsep.join(map(str, driver.class_path)),
@@ -99,15 +98,4 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
             f"a Spark session is open already, without {', '.join(wrong)} as it has to be: "
             "stop it, or run in a process of its own"
         )
-    return session
-
-
-def session_with(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A session beside this one, on the same Spark, with these SQL settings changed.
-
-    What is started from it keeps them; the session that was given does not have them.
-    """
-    session = spark.newSession()
-    for name, value in conf.items():
-        session.conf.set(name, value)
     return session

@@ -26,8 +26,8 @@ from aggregator.model import (
 )
 from aggregator.plan.verify import Standing
 from aggregator.plan.verify import Window as SourceWindow
-from aggregator.recover.tail import origin_header
 from aggregator.stream.headers import filter_not_from_hub
+from aggregator.stream.ranges import origin_header
 from aggregator.verify.small import Value, small_frame
 
 ROW = (

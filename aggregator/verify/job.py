@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.verify import NO_END
 from aggregator.plan.verify_hub import Accounted, Job, disjoint, expired_below
-from aggregator.recover.tail import ORIGIN, read_ranges, to_origins
+from aggregator.stream.ranges import ORIGIN, read_ranges, to_origins
 from aggregator.verify.findings import (
     ABSENT,
     ACCOUNTED,

@@ -19,9 +19,8 @@ from pyspark.sql import SparkSession
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.engine.reader import open_reader
-from aggregator.engine.settings import lane_settings
+from aggregator.engine.settings import hub_names
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
-from aggregator.plan.pace import Pace
 from aggregator.plan.verify import Scope
 from aggregator.plan.verify_hub import Accounted, Job, plan_jobs
 from aggregator.stream.lane import innermost
@@ -154,7 +153,6 @@ class _Comparison:
 
 
 def _settings(config: Config, request: Request, seen: Look, job: Job) -> JobSettings:
-    lanes = lane_settings(config, seen.plan, Pace("available-now"))
     polls = {"kafkaConsumer.pollTimeoutMs": POLL_MS}
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own
@@ -166,8 +164,17 @@ def _settings(config: Config, request: Request, seen: Look, job: Job) -> JobSett
             "groupIdPrefix": f"aggregator-{config.name}-verify",
             **polls,
         },
-        source_options={alias: {**it, **polls} for alias, it in lanes.source_options.items()},
-        hub_names=lanes.hub_names,
+        source_options={
+            alias: {
+                **{f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()},
+                # Never one group.id: Spark's consumer cache knows consumers by group and partition
+                # only, and two clusters may have the same topic.
+                "groupIdPrefix": f"aggregator-{config.name}-{alias}",
+                **polls,
+            }
+            for alias, source in config.sources.items()
+        },
+        hub_names=hub_names(config, seen.plan),
         others=Others(seen.known - own - elsewhere, elsewhere, seen.unreachable),
         lost=tuple(seen.lost),
         proven=seen.proven,

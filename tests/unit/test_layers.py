@@ -16,7 +16,7 @@ ROOT = Path(aggregator.__file__).parent
 MAX_LINES = 300
 
 WORDS = {"errors", "model", "version"}
-EDGES = {"jars", "embedded", "discover", "stream", "checkpoint"}
+EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
 BELOW_AUDIT = BELOW_EDGES | EDGES
 MAY_IMPORT: dict[str, set[str]] = {
@@ -27,9 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": WORDS,
     "plan": WORDS | {"config"},
     "jars": BELOW_EDGES,
+    # The Java by which Spark reads and writes, and its build, which is pinned as the jars are.
+    "connector": BELOW_EDGES | {"jars"},
     "discover": BELOW_EDGES,
     # The JVM that it starts is started with the jars.
-    "stream": BELOW_EDGES | {"jars"},
+    "stream": BELOW_EDGES | {"jars", "connector"},
     "checkpoint": BELOW_EDGES,
     "embedded": WORDS | {"config", "jars"},
     # Spark jobs over the hub's tail: they write with the frames that stream writes with.

@@ -1,0 +1,77 @@
+package aggregator.connector;
+
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** The columns of rows: which there are, and a record as one. A row is reused: copy it to keep it. */
+final class Columns {
+    static final String OFFSET = "offset";
+
+    private static final StructType PLAIN = StructType.fromDDL("offset bigint");
+    private static final StructType RECORD =
+        StructType.fromDDL(
+            "key binary, value binary, topic string, partition int, offset bigint, timestamp"
+                + " timestamp, headers array<struct<key:string,value:binary>>");
+
+    private Columns() {}
+
+    static StructType schema(boolean plain) {
+        return plain ? PLAIN : RECORD;
+    }
+
+    static void fill(GenericInternalRow row, ConsumerRecord<byte[], byte[]> record) {
+        row.update(0, record.key());
+        row.update(1, record.value());
+        row.update(2, UTF8String.fromString(record.topic()));
+        row.update(3, record.partition());
+        row.update(4, record.offset());
+        row.update(5, record.timestamp() * 1000);
+        row.update(6, headers(record.headers()));
+    }
+
+    /** Where the columns that the sink reads stand in a frame with these names. */
+    static int[] places(StructType schema) {
+        return new int[] {
+            schema.fieldIndex("offset"),
+            schema.fieldIndex("key"),
+            schema.fieldIndex("value"),
+            schema.fieldIndex("headers")
+        };
+    }
+
+    static Headers headers(InternalRow row, int at) {
+        RecordHeaders headers = new RecordHeaders();
+        if (!row.isNullAt(at)) {
+            ArrayData found = row.getArray(at);
+            for (int i = 0; i < found.numElements(); i++) {
+                InternalRow each = found.getStruct(i, 2);
+                byte[] value = each.isNullAt(1) ? null : each.getBinary(1);
+                headers.add(new RecordHeader(each.getUTF8String(0).toString(), value));
+            }
+        }
+        return headers;
+    }
+
+    /** Null for a record without any, as Spark's own source has it. */
+    private static ArrayData headers(Headers own) {
+        Header[] found = own.toArray();
+        if (found.length == 0) {
+            return null;
+        }
+        Object[] rows = new Object[found.length];
+        for (int i = 0; i < found.length; i++) {
+            Object[] pair = {UTF8String.fromString(found[i].key()), found[i].value()};
+            rows[i] = new GenericInternalRow(pair);
+        }
+        return new GenericArrayData(rows);
+    }
+}

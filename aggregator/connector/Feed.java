@@ -1,0 +1,358 @@
+package aggregator.connector;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.errors.WakeupException;
+
+/**
+ * The source side of a task: one consumer for all its partitions, records in order, each once.
+ *
+ * <p>What goes wrong with a source is a value: a partition whose position its log does not hold is
+ * out of range, one that may not be read is refused, and any other failure is told as the cluster's;
+ * the others go on. Only an interrupt is thrown. Used by the task's thread alone; {@link #reasons}
+ * and {@link #error} may be read by any.
+ */
+final class Feed {
+    /** Makes a consumer; called again after each failure of one. */
+    interface Consumers {
+        Consumer<byte[], byte[]> open(Map<String, String> settings);
+    }
+
+    enum State {
+        READING,
+        /** Left out by a command. */
+        HELD,
+        /** Read up to where it was to be read. */
+        DONE,
+        OUT_OF_RANGE,
+        REFUSED,
+        /** Its next record is one that the hub refuses, and nothing says where else it is to go. */
+        POISONED
+    }
+
+    private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
+    private static final long LONGEST_RETRY_NANOS = 10_000_000_000L;
+    private static final long WELL_AFTER_NANOS = 10_000_000_000L;
+
+    private final TaskSpec spec;
+    private final Consumers consumers;
+    private final Map<TopicPartition, Integer> index = new HashMap<>();
+    private final TopicPartition[] names;
+    final long[] positions;
+    final State[] states;
+    final String[] reasons;
+    private volatile Consumer<byte[], byte[]> consumer;
+    private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
+    private Iterator<TopicPartition> left = Collections.emptyIterator();
+    private Iterator<ConsumerRecord<byte[], byte[]>> buffered = Collections.emptyIterator();
+    private int bufferedPart = -1;
+    private boolean changed = true;
+    private long retryAt;
+    private long refusedRetryAt;
+    private long retryNanos = FIRST_RETRY_NANOS;
+    private long failedAt;
+    private volatile String error = "";
+
+    /** The record that was read last, which partition of the spec it is of, and since when here. */
+    ConsumerRecord<byte[], byte[]> record;
+    int part = -1;
+    long polledAtMs;
+    /** Records that were left out because the hub holds them. */
+    long skipped;
+
+    Feed(TaskSpec spec, long[] positions, Consumers consumers) {
+        this.spec = spec;
+        this.consumers = consumers;
+        this.positions = positions.clone();
+        names = new TopicPartition[spec.parts.size()];
+        states = new State[names.length];
+        reasons = new String[names.length];
+        for (int i = 0; i < names.length; i++) {
+            TaskSpec.Part each = spec.parts.get(i);
+            names[i] = new TopicPartition(each.topic, each.partition);
+            index.put(names[i], i);
+            states[i] = positions[i] >= each.until ? State.DONE : State.READING;
+        }
+    }
+
+    /**
+     * Goes on to the next record that is wanted. False when none has come within `nanos`, or when
+     * the caller should look at its clocks. The record before it counts as done from here on.
+     */
+    boolean next(long nanos) {
+        passed();
+        if (!more() && !poll(nanos)) {
+            return false;
+        }
+        while (more()) {
+            ConsumerRecord<byte[], byte[]> found = buffered.next();
+            int at = bufferedPart;
+            TaskSpec.Part own = spec.parts.get(at);
+            if (states[at] != State.READING) {
+                continue;
+            }
+            if (found.offset() >= own.until) {
+                finish(at);
+            } else if (isSkipped(own, found)) {
+                positions[at] = found.offset() + 1;
+                skipped++;
+            } else {
+                record = found;
+                part = at;
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether records are at hand, so that the next one needs no waiting. */
+    boolean more() {
+        while (!buffered.hasNext()) {
+            if (!left.hasNext()) {
+                return false;
+            }
+            TopicPartition name = left.next();
+            bufferedPart = index.get(name);
+            buffered = polled.records(name).iterator();
+        }
+        return true;
+    }
+
+    /** Makes a `next` that waits return soon; the one call that another thread may do. */
+    void wake() {
+        Consumer<byte[], byte[]> waiting = consumer;
+        if (waiting != null) {
+            waiting.wakeup();
+        }
+    }
+
+    /** The record that was handed out is dealt with: its position moves on. */
+    void passed() {
+        if (record != null) {
+            positions[part] = record.offset() + 1;
+            record = null;
+        }
+    }
+
+    /** Behind the last record there may be markers that are no records: positions pass them. */
+    void followPositions() {
+        if (consumer == null || changed || more() || record != null) {
+            return;
+        }
+        for (int i = 0; i < positions.length; i++) {
+            if (states[i] != State.READING) {
+                continue;
+            }
+            try {
+                long at = consumer.position(names[i], Duration.ZERO);
+                positions[i] = Math.max(positions[i], Math.min(at, spec.parts.get(i).until));
+                if (positions[i] >= spec.parts.get(i).until) {
+                    finish(i);
+                }
+            } catch (TimeoutException | WakeupException notNow) {
+                return;
+            } catch (InterruptException ended) {
+                throw ended;
+            } catch (KafkaException failure) {
+                failed(failure);
+                return;
+            }
+        }
+    }
+
+    /** Leaves out exactly the partitions with these names, and goes on with those that were. */
+    void hold(Set<String> held) {
+        passed();
+        for (int i = 0; i < states.length; i++) {
+            boolean hold = held.contains(spec.parts.get(i).name());
+            if (hold && states[i] == State.READING) {
+                states[i] = State.HELD;
+                forget();
+            } else if (!hold && states[i] == State.HELD) {
+                states[i] = State.READING;
+                forget();
+            }
+        }
+    }
+
+    /** Stops before the record that was handed out: it is not dealt with, nor is what follows. */
+    void stop(String why) {
+        states[part] = State.POISONED;
+        reasons[part] = why;
+        record = null;
+        changed = true;
+    }
+
+    /** Why the cluster gives nothing, "" when it does. */
+    String error() {
+        return error;
+    }
+
+    void close() {
+        forget();
+        record = null;
+        if (consumer != null) {
+            Consumer<byte[], byte[]> old = consumer;
+            consumer = null;
+            old.close(Duration.ZERO);
+        }
+    }
+
+    private boolean isSkipped(TaskSpec.Part own, ConsumerRecord<byte[], byte[]> found) {
+        if (found.offset() >= own.skip.top()) {
+            return false;
+        }
+        if (own.skip.contains(found.offset())) {
+            return true;
+        }
+        if (found.key() == null || own.later.isEmpty()) {
+            return false;
+        }
+        // Compaction may have taken it from the hub: written again it would come too late.
+        Long later = own.later.get(SkipSet.key(found.key()));
+        return later != null && later > found.offset();
+    }
+
+    private boolean poll(long nanos) {
+        long now = System.nanoTime();
+        if (retryAt != 0 && now < retryAt) {
+            pause(Math.min(nanos, retryAt - now));
+            return false;
+        }
+        if (refusedRetryAt != 0 && now > refusedRetryAt) {
+            refusedRetryAt = 0;
+            readmit();
+        }
+        try {
+            if (consumer == null) {
+                consumer = consumers.open(spec.consumer);
+                changed = true;
+            }
+            if (changed) {
+                assign();
+            }
+            if (consumer.assignment().isEmpty()) {
+                pause(nanos);
+                return false;
+            }
+            polled = consumer.poll(Duration.ofNanos(nanos));
+            polledAtMs = System.currentTimeMillis();
+            left = polled.partitions().iterator();
+            well(!polled.isEmpty());
+            return !polled.isEmpty();
+        } catch (WakeupException woken) {
+            return false;
+        } catch (InterruptException ended) {
+            throw ended;
+        } catch (OffsetOutOfRangeException range) {
+            exclude(range.offsetOutOfRangePartitions().keySet(), State.OUT_OF_RANGE, text(range));
+        } catch (TopicAuthorizationException refused) {
+            List<TopicPartition> of = new ArrayList<>(index.keySet());
+            of.removeIf(name -> !refused.unauthorizedTopics().contains(name.topic()));
+            exclude(of, State.REFUSED, text(refused));
+            note(refused);
+            refusedRetryAt = failedAt + LONGEST_RETRY_NANOS;
+        } catch (KafkaException failure) {
+            failed(failure);
+        }
+        return false;
+    }
+
+    private void assign() {
+        List<TopicPartition> wanted = new ArrayList<>();
+        for (int i = 0; i < names.length; i++) {
+            if (states[i] == State.READING) {
+                wanted.add(names[i]);
+            }
+        }
+        consumer.assign(wanted);
+        for (TopicPartition name : wanted) {
+            consumer.seek(name, positions[index.get(name)]);
+        }
+        changed = false;
+    }
+
+    private void exclude(Iterable<TopicPartition> of, State why, String what) {
+        for (TopicPartition name : of) {
+            Integer at = index.get(name);
+            if (at != null && states[at] == State.READING) {
+                states[at] = why;
+                reasons[at] = what;
+            }
+        }
+        changed = true;
+    }
+
+    private void finish(int at) {
+        positions[at] = Math.max(positions[at], spec.parts.get(at).until);
+        states[at] = State.DONE;
+        changed = true;
+    }
+
+    /** Everything is tried again with a new consumer, later each time. */
+    private void failed(KafkaException failure) {
+        note(failure);
+        retryAt = failedAt + retryNanos;
+        retryNanos = Math.min(2 * retryNanos, LONGEST_RETRY_NANOS);
+        readmit();
+        close();
+    }
+
+    private void note(KafkaException failure) {
+        error = text(failure);
+        failedAt = System.nanoTime();
+    }
+
+    private static String text(KafkaException failure) {
+        String text = failure.getMessage();
+        return failure.getClass().getSimpleName() + (text == null ? "" : ": " + text);
+    }
+
+    private void readmit() {
+        for (int i = 0; i < states.length; i++) {
+            if (states[i] == State.REFUSED) {
+                states[i] = State.READING;
+                reasons[i] = null;
+            }
+        }
+        changed = true;
+    }
+
+    /** What was fetched and not handed out is fetched anew, from the positions on. */
+    private void forget() {
+        polled = ConsumerRecords.empty();
+        left = Collections.emptyIterator();
+        buffered = Collections.emptyIterator();
+        changed = true;
+    }
+
+    private void well(boolean records) {
+        if (!error.isEmpty() && (records || System.nanoTime() - failedAt > WELL_AFTER_NANOS)) {
+            error = "";
+            retryNanos = FIRST_RETRY_NANOS;
+        }
+    }
+
+    private static void pause(long nanos) {
+        try {
+            Thread.sleep(nanos / 1_000_000, (int) (nanos % 1_000_000));
+        } catch (InterruptedException interrupted) {
+            throw new InterruptException(interrupted);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+
+/**
+ * Counts of milliseconds in buckets whose bounds grow by a quarter. Written by one thread, read by
+ * others, which may see a count a moment later. Python turns the counts into percentiles.
+ */
+final class Histogram {
+    /** Upper bounds in milliseconds; what is beyond the last is counted in one more bucket. */
+    static final long[] BOUNDS = bounds();
+
+    private final long[] counts = new long[BOUNDS.length + 1];
+
+    private static long[] bounds() {
+        long[] found = new long[72];
+        double bound = 1;
+        for (int i = 0; i < found.length; i++) {
+            found[i] = Math.max((long) bound, i + 1L);
+            bound = Math.max(bound * 1.25, bound + 1);
+        }
+        return found;
+    }
+
+    void add(long millis) {
+        int low = 0;
+        int high = BOUNDS.length;
+        while (low < high) {
+            int middle = (low + high) >>> 1;
+            if (millis <= BOUNDS[middle]) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        counts[low]++;
+    }
+
+    ArrayNode json() {
+        ArrayNode array = JsonNodeFactory.instance.arrayNode();
+        for (long count : counts) {
+            array.add(count);
+        }
+        return array;
+    }
+}

@@ -1,0 +1,188 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * Reads the hub's tail and tells which origins it holds at or beyond given positions: a bit for each
+ * offset, so that whole topics fit. Called from Python, on the driver; one at a time.
+ */
+public final class HubTail {
+    private static final long SILENCE_NANOS = 60_000_000_000L;
+    private static final Duration POLL = Duration.ofMillis(200);
+
+    /** Of one source partition: what is known of it, and what was found. */
+    private static final class Part {
+        long position;
+        final Map<TopicPartition, Long> above = new HashMap<>();
+        final Offsets found = new Offsets();
+        final Map<String, Long> later = new HashMap<>();
+    }
+
+    private static volatile boolean cancelled;
+
+    private final Map<String, String> consumer = new HashMap<>();
+    private final OriginReader reader;
+    private final Map<OriginReader.Place, Part> parts = new HashMap<>();
+    private final Set<String> compacted = new HashSet<>();
+
+    private HubTail(JsonNode json) {
+        json.get("consumer").properties().forEach(e -> consumer.put(e.getKey(), e.getValue().asText()));
+        reader = new OriginReader(json.get("origin"));
+        json.get("compacted").forEach(name -> compacted.add(name.asText()));
+        for (JsonNode each : json.get("positions")) {
+            Part part = new Part();
+            part.position = each.get(3).asLong();
+            each.get(4).forEach(a -> part.above.put(tp(a), a.get(2).asLong()));
+            parts.put(
+                new OriginReader.Place(
+                    each.get(0).asText(), each.get(1).asText(), each.get(2).asInt()),
+                part);
+        }
+    }
+
+    /**
+     * Reads {"ranges": [[topic, partition, from, to], ...]} with as many consumers as "threads"
+     * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
+     * ...], {key: offset}], ...]}. Throws what a consumer throws, and CancellationException.
+     */
+    public static String read(String spec) throws Exception {
+        JsonNode json = Json.parse(spec);
+        HubTail tail = new HubTail(json);
+        List<Map<TopicPartition, long[]>> hands = new ArrayList<>();
+        int threads = Math.max(1, Math.min(json.get("threads").asInt(), json.get("ranges").size()));
+        for (int i = 0; i < threads; i++) {
+            hands.add(new HashMap<>());
+        }
+        int next = 0;
+        for (JsonNode range : json.get("ranges")) {
+            long[] bounds = {range.get(2).asLong(), range.get(3).asLong()};
+            hands.get(next++ % threads).put(tp(range), bounds);
+        }
+        cancelled = false;
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        try {
+            List<Callable<Long>> jobs = new ArrayList<>();
+            hands.forEach(hand -> jobs.add(() -> tail.scan(hand)));
+            long read = 0;
+            for (Future<Long> done : pool.invokeAll(jobs)) {
+                read += done.get();
+            }
+            return tail.answer(read);
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof Exception cause ? cause : failed;
+        } finally {
+            pool.shutdownNow();
+        }
+    }
+
+    /** Ends a `read` that is under way. */
+    public static void cancel() {
+        cancelled = true;
+    }
+
+    private long scan(Map<TopicPartition, long[]> ranges) {
+        long read = 0;
+        long heard = System.nanoTime();
+        Map<String, Object> settings = new HashMap<>(consumer);
+        try (KafkaConsumer<byte[], byte[]> hub =
+            new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            hub.assign(ranges.keySet());
+            ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
+            while (!ranges.isEmpty()) {
+                if (cancelled) {
+                    throw new CancellationException("stopped while the hub's tail was read");
+                }
+                ConsumerRecords<byte[], byte[]> polled = hub.poll(POLL);
+                for (TopicPartition tp : polled.partitions()) {
+                    for (ConsumerRecord<byte[], byte[]> record : polled.records(tp)) {
+                        if (record.offset() < ranges.get(tp)[1]) {
+                            read++;
+                            take(tp, record);
+                        }
+                    }
+                }
+                boolean news = ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
+                if (news) {
+                    hub.assign(ranges.keySet());
+                }
+                if (news || !polled.isEmpty()) {
+                    heard = System.nanoTime();
+                } else if (System.nanoTime() - heard > SILENCE_NANOS) {
+                    throw new IllegalStateException("the hub has told nothing for a minute");
+                }
+            }
+        }
+        return read;
+    }
+
+    private void take(TopicPartition tp, ConsumerRecord<byte[], byte[]> record) {
+        OriginReader.Origin origin = reader.read(record.headers());
+        if (origin == null) {
+            return;
+        }
+        Part part = parts.get(origin.place());
+        if (part == null
+            || origin.offset() < part.position
+            || record.offset() < part.above.getOrDefault(tp, 0L)) {
+            return;
+        }
+        synchronized (part) {
+            part.found.add(origin.offset());
+            if (record.key() != null && compacted.contains(tp.topic())) {
+                part.later.merge(SkipSet.key(record.key()), origin.offset(), Math::max);
+            }
+        }
+    }
+
+    private String answer(long read) {
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
+        long found = 0;
+        ArrayNode all = json.putArray("partitions");
+        for (Map.Entry<OriginReader.Place, Part> each : parts.entrySet()) {
+            Part part = each.getValue();
+            if (part.found.count() == 0) {
+                continue;
+            }
+            found += part.found.count();
+            ArrayNode row = all.addArray();
+            OriginReader.Place place = each.getKey();
+            row.add(place.cluster()).add(place.topic()).add(place.partition());
+            ArrayNode ranges = row.addArray();
+            part.found.ranges().forEach(range -> ranges.addArray().add(range[0]).add(range[1]));
+            ObjectNode later = row.addObject();
+            part.later.forEach((key, offset) -> later.put(base64(key), offset));
+        }
+        return json.put("read", read).put("found", found).toString();
+    }
+
+    private static String base64(String key) {
+        return Base64.getEncoder()
+            .encodeToString(key.getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
+    }
+
+    private static TopicPartition tp(JsonNode json) {
+        return new TopicPartition(json.get(0).asText(), json.get(1).asInt());
+    }
+}

@@ -1,0 +1,461 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.time.Duration;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+/**
+ * All that a task of a lane owns: its consumer, its producer, positions, report points, counters.
+ *
+ * <p>A task's reader and writer run in one thread, in turn: when the reader is asked for the next
+ * record, every one before it has been sent or dropped. So positions are exact at any such moment.
+ * It is kept from one batch to the next, and leased by one attempt of a Spark task at a time. What
+ * fails at the hub ends it at once, and nothing of it is sent later.
+ */
+final class LaneTask {
+    /** How often positions become a report point. */
+    private static final long POINT_NANOS = 500_000_000L;
+    /** Records between two looks at the clocks while more are at hand. */
+    private static final int RECORDS_PER_LOOK = 128;
+    private static final long ENDED_SLICE_MS = 20;
+    private static final long SLOW_SLICE_MS = 50;
+    private static final int QUARANTINE_OVERHEAD_BYTES = 128;
+
+    private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
+    private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
+
+    final TaskSpec spec;
+    private final Feed feed;
+    private final Producer<byte[], byte[]> producer;
+    private final Points points;
+    private final Header[][] constants;
+    private final Bucket records = new Bucket(System.nanoTime());
+    private final Bucket bytes = new Bucket(System.nanoTime());
+    private final Histogram age = new Histogram();
+    private final Histogram flight = new Histogram();
+    private final long[] sentRecords;
+    private final long[] sentBytes;
+    private long replayed;
+    private long looped;
+    private int untilLook;
+    private long nextPoint;
+    private Orders orders = Orders.NONE;
+    private long attempt = -1;
+    private volatile Throwable failure;
+    private volatile boolean closed;
+    private volatile boolean ended;
+
+    private LaneTask(TaskSpec spec, long[] positions) {
+        this.spec = spec;
+        feed = new Feed(spec, positions, LaneTask::consumer);
+        points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
+        producer = new KafkaProducer<>(settings(spec.producer), serializer(), serializer());
+        constants = new Header[spec.parts.size()][];
+        for (int i = 0; i < constants.length; i++) {
+            TaskSpec.Part part = spec.parts.get(i);
+            constants[i] = spec.origin.constants(part.topic, part.partition);
+        }
+        sentRecords = new long[constants.length];
+        sentBytes = new long[constants.length];
+    }
+
+    /** The task for an attempt: the one of the batch before where it is here, else a new one. */
+    static LaneTask lease(TaskSpec spec, long[] positions, Orders orders, long attempt) {
+        synchronized (OPEN) {
+            LaneTask task = OPEN.get(spec.name);
+            if (task != null && (task.failure != null || !task.isAt(positions))) {
+                task.kill();
+                task = null;
+            }
+            if (task == null) {
+                task = new LaneTask(spec, positions);
+                OPEN.put(spec.name, task);
+            }
+            if (task.attempt >= 0) {
+                throw new IllegalStateException(
+                    "task " + spec.name + " is still at work for another attempt");
+            }
+            task.attempt = attempt;
+            task.nextPoint = 0;
+            task.obey(orders);
+            LEASED.put(attempt, task);
+            return task;
+        }
+    }
+
+    /** What this attempt has leased; null when its reader was never asked for anything. */
+    static LaneTask leasedBy(long attempt) {
+        return LEASED.get(attempt);
+    }
+
+    /** Ends at once what an attempt has leased and not committed. */
+    static void abandon(long attempt) {
+        LaneTask task = LEASED.get(attempt);
+        if (task != null) {
+            task.kill();
+        }
+    }
+
+    static Collection<LaneTask> open() {
+        return OPEN.values();
+    }
+
+    /** Goes on to the next record that is wanted; false when there is none until the deadline. */
+    boolean next(long deadlineMs) {
+        feed.passed();
+        while (true) {
+            if (failure != null) {
+                throw new IllegalStateException(failure.getMessage(), failure);
+            }
+            if (untilLook > 0 && feed.more()) {
+                untilLook--;
+                if (feed.next(0)) {
+                    return true;
+                }
+                continue;
+            }
+            untilLook = records.limited() || bytes.limited() ? 0 : RECORDS_PER_LOOK;
+            long left = deadlineMs - now();
+            if (left <= 0) {
+                return false;
+            }
+            obey(Reporter.orders(spec));
+            long nanos = System.nanoTime();
+            if (nanos >= nextPoint) {
+                point(nanos);
+            }
+            if (ended) {
+                sleep(Math.min(left, ENDED_SLICE_MS));
+                nextPoint = 0;
+                continue;
+            }
+            long slow = Math.max(records.waitNanos(nanos), bytes.waitNanos(nanos)) / 1_000_000;
+            if (slow > 0) {
+                sleep(Math.min(Math.min(left, slow), SLOW_SLICE_MS));
+                continue;
+            }
+            long wait = Math.min(left * 1_000_000, Math.max(nextPoint - nanos, 1_000_000));
+            if (feed.next(wait)) {
+                return true;
+            }
+        }
+    }
+
+    ConsumerRecord<byte[], byte[]> record() {
+        return feed.record;
+    }
+
+    /** Whether the record that was read last is one before which its partition stops. */
+    boolean isStopped() {
+        return feed.part >= 0 && feed.states[feed.part] == Feed.State.POISONED;
+    }
+
+    /** Sends the record that was read last, with this content, to where its route says. */
+    void send(byte[] key, byte[] value, Headers headers) {
+        WriteGuard.await();
+        if (failure != null) {
+            throw new IllegalStateException(failure.getMessage(), failure);
+        }
+        ConsumerRecord<byte[], byte[]> from = feed.record;
+        int at = feed.part;
+        TaskSpec.Part part = spec.parts.get(at);
+        if (spec.origin.fromHub(headers)) {
+            looped++;
+            return;
+        }
+        int own = headers.toArray().length;
+        spec.origin.append(
+            headers,
+            constants[at],
+            Origin.digits(from.offset()),
+            Origin.digits(from.timestamp()));
+        int size = size(key) + size(value);
+        records.take(1);
+        bytes.take(size);
+        String refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
+        if (refusal == null) {
+            int partition = part.route.placement.of(key, from.partition(), from.offset());
+            hand(part.route.firstPlace + partition, key, value, headers);
+        } else if (!quarantined(refusal, key, value, headers, own)) {
+            return;
+        }
+        sentRecords[at]++;
+        sentBytes[at] += size;
+        if (from.offset() < part.skip.top()) {
+            replayed++;
+        }
+    }
+
+    /** Everything that was read is in the hub, and a report point says so. Ends the lease. */
+    void commit() {
+        feed.passed();
+        point(System.nanoTime());
+        producer.flush();
+        if (failure != null) {
+            throw new IllegalStateException(failure.getMessage(), failure);
+        }
+        if (!points.settled()) {
+            throw new IllegalStateException("a flushed producer has records without an answer");
+        }
+        release();
+    }
+
+    /** The positions up to which records were handed out and dealt with. */
+    long[] positions() {
+        feed.passed();
+        return feed.positions.clone();
+    }
+
+    /** Ends it at once: what is not sent yet never is. By the task's thread, or when it has none. */
+    void kill() {
+        // Kafka's clients set the interrupt again, and would then refuse to close.
+        boolean interrupted = Thread.interrupted();
+        closed = true;
+        try {
+            producer.close(Duration.ZERO);
+            feed.close();
+        } finally {
+            OPEN.remove(spec.name, this);
+            release();
+            if (interrupted) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    /** Closes what no attempt works with any more: its lane is over. */
+    void closeIfIdle() {
+        synchronized (OPEN) {
+            if (attempt < 0 && !closed) {
+                kill();
+            }
+        }
+    }
+
+    /** Makes the task look at its orders now. By any thread. */
+    void wake() {
+        feed.wake();
+    }
+
+    /** What the driver is told of this task, as JSON. By any thread. */
+    ObjectNode report() {
+        // First: what is told as ended has to come with the last point.
+        boolean over = ended;
+        Points.Point point = points.settle();
+        boolean skipping = false;
+        ObjectNode json = JsonNodeFactory.instance.objectNode();
+        json.put("lane", spec.lane).put("generation", spec.generation);
+        json.put("reading", spec.reading).put("task", spec.task).put("cluster", spec.cluster);
+        json.put("point", point.number()).put("at", point.atMs());
+        json.put("snapshot", point.snapshot());
+        ObjectNode positions = json.putObject("positions");
+        ObjectNode states = json.putObject("states");
+        ObjectNode reasons = json.putObject("reasons");
+        Map<String, long[]> topics = new HashMap<>();
+        for (int i = 0; i < spec.parts.size(); i++) {
+            TaskSpec.Part part = spec.parts.get(i);
+            positions.put(part.name(), point.positions()[i]);
+            skipping |= point.positions()[i] < part.skip.top();
+            Feed.State state = point.states()[i];
+            if (state != Feed.State.READING) {
+                states.put(part.name(), state.name().toLowerCase(Locale.ROOT));
+                if (feed.reasons[i] != null) {
+                    reasons.put(part.name(), feed.reasons[i]);
+                }
+            }
+            long[] counts = topics.computeIfAbsent(part.topic, name -> new long[2]);
+            counts[0] += sentRecords[i];
+            counts[1] += sentBytes[i];
+        }
+        ObjectNode sent = json.putObject("topics");
+        topics.forEach((name, counts) -> sent.putArray(name).add(counts[0]).add(counts[1]));
+        ArrayNode ends = json.putArray("ends");
+        for (int i = 0; i < point.ends().length; i++) {
+            if (point.ends()[i] > 0) {
+                ends.addArray().add(spec.placeTopics.get(i)).add(spec.placePartitions.get(i))
+                    .add(point.ends()[i]);
+            }
+        }
+        json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
+        json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
+        json.set("age", age.json());
+        json.set("flight", flight.json());
+        return json;
+    }
+
+    private void obey(Orders newest) {
+        if (newest == orders) {
+            return;
+        }
+        orders = newest;
+        long now = System.nanoTime();
+        records.limit(newest.records(spec), now);
+        bytes.limit(newest.bytes(spec), now);
+        Set<String> held = newest.held(spec);
+        if (newest.end) {
+            held = new HashSet<>();
+            for (TaskSpec.Part part : spec.parts) {
+                held.add(part.name());
+            }
+        }
+        feed.hold(held);
+        untilLook = 0;
+        nextPoint = 0;
+    }
+
+    private void point(long nanos) {
+        feed.followPositions();
+        long known = Math.max(spec.snapshot, Reporter.snapshot());
+        if (points.stale(feed.positions, feed.states, known)) {
+            points.close(feed.positions, feed.states, known, now());
+        }
+        nextPoint = nanos + POINT_NANOS;
+        if (orders.end && !ended && points.settled()) {
+            ended = true;
+        } else if (orders.end && !ended) {
+            producer.flush();
+            nextPoint = 0;
+        }
+    }
+
+    /** Sends it to the quarantine topic; false where there is none, and its partition stops. */
+    private boolean quarantined(
+        String reason, byte[] key, byte[] value, Headers headers, int ownHeaders) {
+        ConsumerRecord<byte[], byte[]> from = feed.record;
+        TaskSpec.Route route = spec.parts.get(feed.part).route;
+        if (route.quarantine.isEmpty()) {
+            feed.stop(
+                "hub topic " + route.hubTopic + " would refuse " + spec.cluster + "/" + from.topic()
+                    + "-" + from.partition() + "@" + from.offset() + " (" + reason
+                    + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
+                    + ", or set topics.on_poison: quarantine");
+            nextPoint = 0;
+            untilLook = 0;
+            return false;
+        }
+        int size = Limits.batchBytes(key, value, headers);
+        int room =
+            route.quarantineBytes - QUARANTINE_OVERHEAD_BYTES - route.hubTopic.length();
+        String kept =
+            size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
+        Header[] all = headers.toArray();
+        RecordHeaders marked = new RecordHeaders();
+        for (int i = 0; i < ownHeaders && !kept.equals("nothing"); i++) {
+            marked.add(all[i]);
+        }
+        String[] told = {reason, route.hubTopic, Integer.toString(size), kept};
+        for (int i = 0; i < told.length; i++) {
+            byte[] text = told[i].getBytes(java.nio.charset.StandardCharsets.UTF_8);
+            marked.add(new RecordHeader(spec.quarantineHeaders.get(i), text));
+        }
+        for (int i = ownHeaders; i < all.length; i++) {
+            marked.add(all[i]);
+        }
+        hand(
+            spec.quarantinePlace,
+            kept.equals("nothing") ? null : key,
+            kept.equals("whole") ? value : null,
+            marked);
+        return true;
+    }
+
+    private void hand(int place, byte[] key, byte[] value, Headers headers) {
+        long timestamp = feed.record.timestamp();
+        // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
+        ProducerRecord<byte[], byte[]> to =
+            new ProducerRecord<>(
+                spec.placeTopics.get(place),
+                spec.placePartitions.get(place),
+                timestamp < 0 ? null : timestamp,
+                key,
+                value,
+                headers);
+        Points.Epoch epoch = points.sending();
+        long polledAt = feed.polledAtMs;
+        producer.send(
+            to,
+            (metadata, error) -> {
+                if (error != null) {
+                    failed(error);
+                    return;
+                }
+                long now = now();
+                flight.add(now - polledAt);
+                if (timestamp >= 0) {
+                    age.add(Math.max(0, now - timestamp));
+                }
+                epoch.acknowledge(place, metadata.offset() + 1);
+            });
+    }
+
+    private void failed(Throwable error) {
+        if (failure == null) {
+            failure = error;
+            feed.wake();
+        }
+    }
+
+    /** Whether it goes on where a batch begins: it may have passed markers since it told. */
+    private boolean isAt(long[] positions) {
+        for (int i = 0; i < positions.length; i++) {
+            if (feed.positions[i] < positions[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private void release() {
+        LEASED.remove(attempt, this);
+        attempt = -1;
+    }
+
+    private static int size(byte[] bytes) {
+        return bytes == null ? 0 : bytes.length;
+    }
+
+    private static long now() {
+        return System.currentTimeMillis();
+    }
+
+    private static void sleep(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException interrupted) {
+            throw new InterruptException(interrupted);
+        }
+    }
+
+    private static ByteArraySerializer serializer() {
+        return new ByteArraySerializer();
+    }
+
+    private static KafkaConsumer<byte[], byte[]> consumer(Map<String, String> given) {
+        return new KafkaConsumer<>(
+            settings(given), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    }
+
+    private static Map<String, Object> settings(Map<String, String> given) {
+        return new HashMap<>(given);
+    }
+}

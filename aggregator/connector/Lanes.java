@@ -1,0 +1,137 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * The driver's side of all lanes, and what Python calls: specs of lanes, orders to their tasks, and
+ * the newest report of each task. A lane's life is named by {@link TaskSpec#key}.
+ */
+public final class Lanes {
+    private static final class Told {
+        long told;
+        String json;
+    }
+
+    private static final class Jvm {
+        long heardAt;
+        Set<String> open = Set.of();
+    }
+
+    private static final Map<String, JsonNode> SPECS = new HashMap<>();
+    private static final Map<String, String> ORDERS = new HashMap<>();
+    private static final Map<String, Told> REPORTS = new HashMap<>();
+    private static final Map<String, Jvm> JVMS = new HashMap<>();
+    private static long seq;
+    private static long snapshot;
+
+    private Lanes() {}
+
+    /** Nothing is known of an earlier Spark context of this JVM any more. */
+    static synchronized void reset() {
+        SPECS.clear();
+        ORDERS.clear();
+        REPORTS.clear();
+        JVMS.clear();
+    }
+
+    /** Makes a lane known, before its query starts; returns the key of this life of it. */
+    public static synchronized String put(String spec) {
+        JsonNode json = Json.parse(spec);
+        String key = TaskSpec.key(json.get("lane").asText(), json.get("generation").asLong());
+        SPECS.put(key, json);
+        ORDERS.put(key, "");
+        return key;
+    }
+
+    /** Orders to all tasks of a lane (see {@link Orders}), in place of those before. */
+    public static synchronized void order(String key, String orders) {
+        if (SPECS.containsKey(key)) {
+            ORDERS.put(key, orders);
+        }
+    }
+
+    /** Forgets a lane that is over; its idle tasks are closed wherever they are. */
+    public static synchronized void forget(String key) {
+        SPECS.remove(key);
+        ORDERS.remove(key);
+        REPORTS.keySet().removeIf(name -> name.startsWith(key + "-"));
+    }
+
+    /** The number of the newest snapshot of the hub's ends; reports say which one they knew. */
+    public static synchronized void snapshot(long number) {
+        snapshot = number;
+    }
+
+    /** {"seq": n, "tasks": [...]}: the reports that came since the call that returned `since`. */
+    public static synchronized String reports(long since) {
+        StringBuilder text = new StringBuilder("{\"seq\":").append(seq).append(",\"tasks\":[");
+        String comma = "";
+        for (Told told : REPORTS.values()) {
+            if (told.told > since) {
+                text.append(comma).append(told.json);
+                comma = ",";
+            }
+        }
+        return text.append("]}").toString();
+    }
+
+    /**
+     * Whether a task of this lane may still send: it is open in this JVM or, as far as it was heard
+     * of, in another. One that was not heard of for `lostMillis` counts as gone.
+     */
+    public static synchronized boolean isOpen(String key, long lostMillis) {
+        String prefix = key + "-";
+        for (LaneTask task : LaneTask.open()) {
+            if (task.spec.name.startsWith(prefix)) {
+                return true;
+            }
+        }
+        long oldest = System.nanoTime() - lostMillis * 1_000_000;
+        for (Jvm jvm : JVMS.values()) {
+            if (jvm.heardAt > oldest && jvm.open.stream().anyMatch(n -> n.startsWith(prefix))) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    static synchronized JsonNode spec(String key) {
+        JsonNode found = SPECS.get(key);
+        if (found == null) {
+            throw new IllegalStateException("no lane " + key + " is known");
+        }
+        return found;
+    }
+
+    static synchronized String orders(String key) {
+        return ORDERS.getOrDefault(key, "");
+    }
+
+    /** The JVMs that have told of a task, for Spark to send it there again: task name -> executor. */
+    static synchronized Map<String, String> places() {
+        Map<String, String> found = new HashMap<>();
+        JVMS.forEach((executor, jvm) -> jvm.open.forEach(name -> found.put(name, executor)));
+        return found;
+    }
+
+    static synchronized ReportPlugin.Answer told(ReportPlugin.Report report) {
+        Jvm jvm = JVMS.computeIfAbsent(report.executor(), name -> new Jvm());
+        jvm.heardAt = System.nanoTime();
+        jvm.open = new HashSet<>(report.open());
+        report.tasks().forEach((name, json) -> {
+            if (SPECS.containsKey(name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {
+                Told told = REPORTS.computeIfAbsent(name, n -> new Told());
+                told.told = ++seq;
+                told.json = json;
+            }
+        });
+        List<String> live = new ArrayList<>(SPECS.keySet());
+        return new ReportPlugin.Answer(Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left());
+    }
+}

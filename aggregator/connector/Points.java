@@ -1,0 +1,124 @@
+package aggregator.connector;
+
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.concurrent.atomic.AtomicLong;
+
+/**
+ * Report points of one task, found without waiting for anything. Pure.
+ *
+ * <p>The time between two report points is an epoch. Each record is sent in one; when the task
+ * closes an epoch it notes its positions, and when all records of that epoch and those before are
+ * acknowledged, these positions hold: everything below them is in the hub. What they do not cover
+ * was sent later, so per hub partition it lies at or behind the highest acknowledged offset of the
+ * epochs that are covered, and at or behind the hub snapshot that was known when the epoch closed.
+ *
+ * <p>The task's thread sends and closes, the producer's acknowledges; `settle` may be called by any.
+ */
+final class Points {
+    /** Some records that were sent between two report points. */
+    static final class Epoch {
+        private final AtomicLong acknowledged = new AtomicLong();
+        private final long[] ends;
+        private long sent;
+        private long[] positions;
+        private Feed.State[] states;
+        private long snapshot;
+        private long closedAtMs;
+
+        private Epoch(int places) {
+            ends = new long[places];
+        }
+
+        /** By the producer's thread: the record's NEXT hub offset, or less than 1 if unknown. */
+        void acknowledge(int place, long end) {
+            if (end > ends[place]) {
+                ends[place] = end;
+            }
+            // Publishes `ends`; only one thread writes.
+            acknowledged.lazySet(acknowledged.get() + 1);
+        }
+    }
+
+    /** The newest report point that holds. `ends` are 0 where nothing was written. */
+    record Point(
+        long number, long[] positions, Feed.State[] states, long[] ends, long snapshot, long atMs) {}
+
+    private final int places;
+    private final ArrayDeque<Epoch> closed = new ArrayDeque<>();
+    private Epoch open;
+    private Point newest;
+
+    Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs) {
+        this.places = places;
+        this.open = new Epoch(places);
+        this.newest = new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
+    }
+
+    /** By the task's thread, before it sends a record: the epoch to acknowledge it in. */
+    Epoch sending() {
+        open.sent++;
+        return open;
+    }
+
+    /** Whether closing now would say anything new. By the task's thread. */
+    boolean stale(long[] positions, Feed.State[] states, long snapshot) {
+        synchronized (closed) {
+            if (open.sent > 0) {
+                return true;
+            }
+            Epoch last = closed.peekLast();
+            long[] told = last == null ? newest.positions : last.positions;
+            long known = last == null ? newest.snapshot : last.snapshot;
+            Feed.State[] stood = last == null ? newest.states : last.states;
+            return known != snapshot
+                || !Arrays.equals(told, positions)
+                || !Arrays.equals(stood, states);
+        }
+    }
+
+    /** Ends the epoch, by the task's thread, between two records. */
+    void close(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
+        Epoch epoch = open;
+        epoch.positions = positions.clone();
+        epoch.states = states.clone();
+        epoch.snapshot = snapshot;
+        epoch.closedAtMs = nowMs;
+        synchronized (closed) {
+            closed.addLast(epoch);
+        }
+        open = new Epoch(places);
+    }
+
+    /** The newest report point that holds by now. */
+    Point settle() {
+        synchronized (closed) {
+            Epoch head = closed.peekFirst();
+            while (head != null && head.acknowledged.get() == head.sent) {
+                long[] ends = newest.ends.clone();
+                for (int i = 0; i < ends.length; i++) {
+                    ends[i] = Math.max(ends[i], head.ends[i]);
+                }
+                newest =
+                    new Point(
+                        newest.number + 1,
+                        head.positions,
+                        head.states,
+                        ends,
+                        head.snapshot,
+                        head.closedAtMs);
+                closed.pollFirst();
+                head = closed.peekFirst();
+            }
+            return newest;
+        }
+    }
+
+    /** Whether everything that was sent is acknowledged and covered. By the task's thread. */
+    boolean settled() {
+        settle();
+        synchronized (closed) {
+            return closed.isEmpty() && open.sent == 0;
+        }
+    }
+}

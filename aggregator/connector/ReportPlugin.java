@@ -1,0 +1,63 @@
+package aggregator.connector;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.plugin.DriverPlugin;
+import org.apache.spark.api.plugin.ExecutorPlugin;
+import org.apache.spark.api.plugin.PluginContext;
+import org.apache.spark.api.plugin.SparkPlugin;
+
+/**
+ * The way between the driver and the tasks of the lanes, by Spark's plugin messages: each JVM with
+ * tasks asks the driver a few times a second, tells what they did, and gets what they are to do.
+ */
+public final class ReportPlugin implements SparkPlugin {
+    /** What one JVM tells: the names of its open tasks, and reports (name -> JSON) that are news. */
+    record Report(String executor, List<String> open, Map<String, String> tasks)
+        implements Serializable {}
+
+    /**
+     * What it is told: orders by lane life, which lives there are, the newest hub snapshot, and for
+     * how many milliseconds it may send from the moment on at which it began to ask.
+     */
+    record Answer(
+        Map<String, String> orders, List<String> live, long snapshot, long sendMillis)
+        implements Serializable {}
+
+    @Override
+    public DriverPlugin driverPlugin() {
+        return new DriverPlugin() {
+            @Override
+            public Map<String, String> init(SparkContext context, PluginContext plugin) {
+                Lanes.reset();
+                return new HashMap<>();
+            }
+
+            @Override
+            public Object receive(Object message) {
+                return Lanes.told((Report) message);
+            }
+        };
+    }
+
+    @Override
+    public ExecutorPlugin executorPlugin() {
+        return new ExecutorPlugin() {
+            private Reporter reporter;
+
+            @Override
+            public void init(PluginContext context, Map<String, String> conf) {
+                reporter = new Reporter(context);
+                reporter.start();
+            }
+
+            @Override
+            public void shutdown() {
+                reporter.end();
+            }
+        };
+    }
+}

@@ -1,0 +1,113 @@
+package aggregator.connector;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.api.plugin.PluginContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The thread of one JVM that reports for all its tasks, and hands them their orders. */
+final class Reporter extends Thread {
+    private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
+    private static final long PERIOD_MS = 200;
+
+    private static volatile Map<String, Orders> orders = Map.of();
+    private static volatile long snapshot;
+
+    private final PluginContext context;
+    private final Map<String, String> told = new HashMap<>();
+    private Map<String, String> ordersTold = Map.of();
+    private boolean silent = true;
+    private volatile boolean over;
+
+    Reporter(PluginContext context) {
+        super("aggregator-reporter");
+        this.context = context;
+        setDaemon(true);
+    }
+
+    /** The newest orders for a task. */
+    static Orders orders(TaskSpec spec) {
+        return orders.getOrDefault(spec.key, Orders.NONE);
+    }
+
+    /** The number of the newest hub snapshot that the driver had when it last answered. */
+    static long snapshot() {
+        return snapshot;
+    }
+
+    void end() {
+        over = true;
+        interrupt();
+    }
+
+    @Override
+    public void run() {
+        boolean here = context.executorID().equals("driver");
+        WriteGuard.mayAsk(here);
+        while (!over) {
+            try {
+                Thread.sleep(PERIOD_MS);
+                if (!LaneTask.open().isEmpty() || !silent) {
+                    ask(here);
+                }
+            } catch (InterruptedException interrupted) {
+                return;
+            } catch (Exception failure) {
+                // Without an answer the lease ends, and with it what the tasks may send.
+                LOG.warn("the driver does not answer: {}", failure.toString());
+            }
+        }
+    }
+
+    private void ask(boolean here) throws Exception {
+        List<String> open = new ArrayList<>();
+        Map<String, String> news = new HashMap<>();
+        for (LaneTask task : LaneTask.open()) {
+            String report = task.report().toString();
+            open.add(task.spec.name);
+            if (!report.equals(told.put(task.spec.name, report))) {
+                news.put(task.spec.name, report);
+            }
+        }
+        told.keySet().retainAll(Set.copyOf(open));
+        long asked = System.currentTimeMillis();
+        ReportPlugin.Report message =
+            new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));
+        Object answered;
+        try {
+            answered = context.ask(message);
+        } catch (Exception failure) {
+            told.clear();
+            throw failure;
+        }
+        silent = open.isEmpty();
+        obey((ReportPlugin.Answer) answered, asked, here);
+    }
+
+    private void obey(ReportPlugin.Answer answer, long asked, boolean here) {
+        snapshot = answer.snapshot();
+        if (!here) {
+            WriteGuard.until(WriteGuard.plus(asked, answer.sendMillis()));
+        }
+        Map<String, Orders> next = new HashMap<>();
+        for (Map.Entry<String, String> each : answer.orders().entrySet()) {
+            boolean same = each.getValue().equals(ordersTold.get(each.getKey()));
+            Orders known = orders.get(each.getKey());
+            next.put(each.getKey(), same && known != null ? known : Orders.of(each.getValue()));
+        }
+        boolean news = !answer.orders().equals(ordersTold);
+        ordersTold = answer.orders();
+        orders = Map.copyOf(next);
+        for (LaneTask task : LaneTask.open()) {
+            if (!answer.live().contains(task.spec.key)) {
+                task.closeIfIdle();
+            } else if (news) {
+                task.wake();
+            }
+        }
+    }
+}

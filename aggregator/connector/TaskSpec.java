@@ -1,0 +1,156 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * All that one task of a lane needs, as plain values: made on the driver out of what Python says,
+ * and sent to wherever the task runs. Offsets are NEXT offsets everywhere.
+ */
+final class TaskSpec implements Serializable {
+    private static final long serialVersionUID = 1L;
+
+    /** One source partition: where it is read from, and what of it is left out. */
+    static final class Part implements Serializable {
+        private static final long serialVersionUID = 1L;
+        final String topic;
+        final int partition;
+        final Route route;
+        final long position;
+        /** Nothing at or beyond this offset is read; Long.MAX_VALUE for an endless reader. */
+        final long until;
+        /** Offsets that the hub holds already. */
+        final SkipSet skip;
+        /** Of a compacted hub topic: keys (as in {@link SkipSet#key}) and their newest offset there. */
+        final Map<String, Long> later;
+
+        Part(JsonNode json, List<Route> routes) {
+            topic = json.get("topic").asText();
+            partition = json.get("partition").asInt();
+            route = routes.get(json.get("route").asInt());
+            position = json.get("position").asLong();
+            until = json.path("until").asLong(Long.MAX_VALUE);
+            skip = SkipSet.of(json.path("skip"));
+            Map<String, Long> found = new HashMap<>();
+            json.path("later")
+                .properties()
+                .forEach(e -> found.put(latin(e.getKey()), e.getValue().asLong()));
+            later = found;
+        }
+
+        /** As the driver's commands and reports name it, within its cluster. */
+        String name() {
+            return topic + "/" + partition;
+        }
+
+        private static String latin(String base64) {
+            return SkipSet.key(Base64.getDecoder().decode(base64));
+        }
+    }
+
+    /** Where the records of a source topic go, and what its hub topic refuses. */
+    static final class Route implements Serializable {
+        private static final long serialVersionUID = 1L;
+        final String hubTopic;
+        final int hubPartitions;
+        final Placement placement;
+        final Limits limits;
+        /** The topic of records that would be refused; empty: such a record ends the lane. */
+        final String quarantine;
+        final int quarantineBytes;
+        /** Index of the hub topic's partition 0 among all places of the task. */
+        final int firstPlace;
+
+        Route(JsonNode json, int firstPlace) {
+            hubTopic = json.get("hub_topic").asText();
+            hubPartitions = json.get("hub_partitions").asInt();
+            placement = Placement.of(json.get("by").asText(), hubPartitions, json.path("fixed").asInt());
+            limits = Limits.of(json.path("limits"));
+            quarantine = json.path("quarantine").asText("");
+            quarantineBytes = json.path("quarantine_bytes").asInt();
+            this.firstPlace = firstPlace;
+        }
+    }
+
+    final String lane;
+    final long generation;
+    final String key;
+    final String name;
+    final int reading;
+    final int task;
+    /** The number of the newest hub snapshot when the lane was started. */
+    final long snapshot;
+    final String cluster;
+    final Map<String, String> consumer;
+    final Map<String, String> producer;
+    final List<Part> parts = new ArrayList<>();
+    final Origin origin;
+    final List<String> quarantineHeaders = new ArrayList<>();
+    final int quarantinePartition;
+    /** Whether the sink takes records as they were read, and not out of the rows. */
+    final boolean plain;
+    /** Hub partitions by their index: topic and partition. */
+    final List<String> placeTopics = new ArrayList<>();
+    final List<Integer> placePartitions = new ArrayList<>();
+    final int quarantinePlace;
+
+    TaskSpec(JsonNode lane, int reading, int task) {
+        this.lane = lane.get("lane").asText();
+        this.generation = lane.get("generation").asLong();
+        this.snapshot = lane.get("snapshot").asLong();
+        this.reading = reading;
+        this.task = task;
+        key = key(this.lane, generation);
+        name = key + "-" + reading + "-" + task;
+        JsonNode own = lane.get("readings").get(reading);
+        cluster = own.get("cluster").asText();
+        plain = own.get("plain").asBoolean();
+        consumer = texts(own.get("consumer"));
+        producer = texts(lane.get("producer"));
+        origin = new Origin(lane.get("origin"), cluster);
+        quarantinePartition = lane.path("quarantine").path("partition").asInt();
+        lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));
+        List<Route> routes = routes(lane.get("routes"));
+        for (JsonNode index : own.get("tasks").get(task)) {
+            parts.add(new Part(own.get("partitions").get(index.asInt()), routes));
+        }
+        quarantinePlace = placeTopics.size();
+        placeTopics.add(lane.path("quarantine").path("topic").asText(""));
+        placePartitions.add(quarantinePartition);
+    }
+
+    /** The lane's life that this task is of, as the driver names it. */
+    static String key(String lane, long generation) {
+        return lane + "#" + generation;
+    }
+
+    /** Routes of one hub topic share its places. */
+    private List<Route> routes(JsonNode json) {
+        Map<String, Integer> first = new HashMap<>();
+        List<Route> routes = new ArrayList<>();
+        for (JsonNode each : json) {
+            String topic = each.get("hub_topic").asText();
+            if (!first.containsKey(topic)) {
+                first.put(topic, placeTopics.size());
+                for (int p = 0; p < each.get("hub_partitions").asInt(); p++) {
+                    placeTopics.add(topic);
+                    placePartitions.add(p);
+                }
+            }
+            routes.add(new Route(each, first.get(topic)));
+        }
+        return routes;
+    }
+
+    private static Map<String, String> texts(JsonNode json) {
+        Map<String, String> found = new LinkedHashMap<>();
+        json.properties().forEach(e -> found.put(e.getKey(), e.getValue().asText()));
+        return found;
+    }
+}

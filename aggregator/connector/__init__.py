@@ -1,0 +1,1 @@
+"""Java sources go in; out comes the jar by which Spark reads the sources and writes the hub."""

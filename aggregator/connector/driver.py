@@ -1,0 +1,141 @@
+"""The connector in the driver's JVM: makes lanes known, gives them orders, takes their reports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from aggregator.connector.reports import LaneReport, TaskReport, join, parse_reports
+from aggregator.errors import ClusterError
+from aggregator.model import ORIGIN_HEADERS, Skip, SourcePartition
+from aggregator.plan.recovery import TailPlan
+
+PLUGIN = "aggregator.connector.ReportPlugin"
+SOURCE = "aggregator.connector.ClustersSource"
+SINK = "aggregator.connector.HubSink"
+TAIL_THREADS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the tasks of a lane are to do; each order takes the place of the one before.
+
+    `rates`: (reading, task) -> records and bytes per second, None for no limit.
+    """
+
+    end: bool = False
+    held: frozenset[SourcePartition] = frozenset()
+    rates: Mapping[tuple[int, int], tuple[float | None, float | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TailFound:
+    """What a hub tail holds at or beyond the positions: per source partition, and in numbers."""
+
+    read: int
+    found: int
+    parts: Mapping[SourcePartition, Skip]
+
+
+class Connector:
+    """The one way to the connector's Java. May be used from any thread."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Any, because py4j finds Java classes by their names as attributes.
+        jvm: Any = spark._jvm
+        self._java = jvm.aggregator.connector
+        self._lock = threading.Lock()
+        self._since = 0
+        self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
+
+    def put(self, spec: str, lane: str, generation: int) -> str:
+        """Make a life of a lane known before its query starts; returns its key."""
+        with self._lock:
+            self._tasks[lane, generation] = {}
+        return str(self._java.Lanes.put(spec))
+
+    def order(self, key: str, orders: Orders) -> None:
+        """Give orders to all tasks of a lane; they reach them within a fraction of a second."""
+        held: dict[str, list[str]] = {}
+        for sp in sorted(orders.held):
+            held.setdefault(sp.cluster, []).append(f"{sp.topic}/{sp.partition}")
+        rates = {f"{reading}-{task}": list(it) for (reading, task), it in orders.rates.items()}
+        text = json.dumps({"end": orders.end, "held": held, "rates": rates})
+        self._java.Lanes.order(key, text)
+
+    def poll(self) -> None:
+        """Take what the tasks have told since the last call."""
+        with self._lock:
+            self._since, found = parse_reports(str(self._java.Lanes.reports(self._since)))
+            for task in found:
+                if (own := self._tasks.get((task.lane, task.generation))) is not None:
+                    own[task.task] = task
+
+    def report(self, lane: str, generation: int, tasks: int) -> LaneReport:
+        """The newest of one life of a lane that has so many tasks, as of the last `poll`."""
+        with self._lock:
+            return join(list(self._tasks.get((lane, generation), {}).values()), tasks)
+
+    def snapshot(self, number: int) -> None:
+        """Tell the number of the newest hub snapshot: reports name the one that they knew."""
+        self._java.Lanes.snapshot(number)
+
+    def is_open(self, key: str, lost_seconds: float) -> bool:
+        """Whether a task of this lane may still send; one that was not heard of for so long not."""
+        return bool(self._java.Lanes.isOpen(key, round(lost_seconds * 1000)))
+
+    def forget(self, key: str, lane: str, generation: int) -> None:
+        """A life of a lane is over: its clients are closed wherever they are."""
+        self._java.Lanes.forget(key)
+        with self._lock:
+            self._tasks.pop((lane, generation), None)
+
+    def read_tail(
+        self,
+        tail: TailPlan,
+        consumer: Mapping[str, str],
+        compacted: Collection[str],
+    ) -> TailFound:
+        """Which origins a hub tail holds; `consumer` are the hub's settings for a Java consumer.
+
+        ClusterError when it cannot be read, or when it was cancelled.
+        """
+        spec = {
+            "consumer": {**consumer, "enable.auto.commit": "false", "auto.offset.reset": "none"},
+            "origin": {"names": ORIGIN_HEADERS},
+            "threads": TAIL_THREADS,
+            "compacted": sorted(compacted),
+            "ranges": [[*tp, log.earliest, log.latest] for tp, log in tail.ranges.items()],
+            "positions": [
+                [*sp, at, [[*tp, end] for tp, end in tail.above.get(sp, {}).items()]]
+                for sp, at in tail.positions.items()
+            ],
+        }
+        try:
+            answer = json.loads(str(self._java.HubTail.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"hub: its tail cannot be read: {_words(error)}") from error
+        return TailFound(
+            answer["read"], answer["found"], dict(_part(row) for row in answer["partitions"])
+        )
+
+    def cancel_tail(self) -> None:
+        """End a `read_tail` that goes on in another thread."""
+        self._java.HubTail.cancel()
+
+
+def _words(error: Py4JJavaError) -> str:
+    return str(error.java_exception.toString())
+
+
+def _part(row: Sequence[Any]) -> tuple[SourcePartition, Skip]:
+    cluster, topic, partition, ranges, later = row
+    keys = {base64.b64decode(key): offset for key, offset in later.items()}
+    return SourcePartition(cluster, topic, partition), Skip([(a, b) for a, b in ranges], keys)

@@ -1,0 +1,86 @@
+package aggregator.connector;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Set;
+import org.junit.jupiter.api.Test;
+
+class OrdersTest {
+    private static final double NO_LIMIT = Double.POSITIVE_INFINITY;
+    /** Task 1 of reading 1, of cluster "eu". */
+    private final TaskSpec task = Specs.task("'topic': 'orders', 'partition': 0, 'position': 0");
+
+    @Test
+    void noTextIsNoOrders() {
+        assertSame(Orders.NONE, Orders.of(""));
+        assertNothingIsOrdered(Orders.NONE);
+    }
+
+    @Test
+    void whatIsNotThereIsNotOrdered() {
+        assertNothingIsOrdered(Orders.of("{}"));
+        assertNothingIsOrdered(Orders.of("{\"end\": false, \"held\": {}, \"rates\": {}}"));
+    }
+
+    @Test
+    void aRateOfNullIsNoLimit() {
+        TaskSpec other = task(0, 1);
+        Orders orders = Orders.of("{\"rates\":{\"0-1\":[10,null],\"1-1\":[null,2.5]}}");
+        assertEquals(10, orders.records(other));
+        assertEquals(NO_LIMIT, orders.bytes(other));
+        assertEquals(NO_LIMIT, orders.records(task));
+        assertEquals(2.5, orders.bytes(task));
+    }
+
+    @Test
+    void ratesAreThoseOfTheTaskOfItsReadingAlone() {
+        Orders orders = Orders.of("{\"rates\":{\"1-0\":[1,2],\"0-1\":[3,4],\"11-1\":[5,6]}}");
+        assertEquals(NO_LIMIT, orders.records(task));
+        assertEquals(NO_LIMIT, orders.bytes(task));
+        assertEquals(1, orders.records(task(1, 0)));
+        assertEquals(4, orders.bytes(task(0, 1)));
+    }
+
+    @Test
+    void heldAreThePartitionsOfTheTasksOwnCluster() {
+        Orders orders =
+            Orders.of("{\"held\": {\"eu\": [\"orders/0\", \"orders/1\"], \"us\": [\"orders/2\"]}}");
+        assertEquals(Set.of("orders/0", "orders/1"), orders.held(task));
+        assertEquals(Set.of("orders/2"), orders.held(task(0, 0)));
+        assertEquals(Set.of(), Orders.of("{\"held\": {\"us\": [\"orders/2\"]}}").held(task));
+    }
+
+    @Test
+    void heldNamesAreThoseThatAPartitionHas() {
+        Orders orders = Orders.of("{\"held\": {\"eu\": [\"orders/0\"]}}");
+        assertTrue(orders.held(task).contains(task.parts.get(0).name()));
+    }
+
+    @Test
+    void anEndIsAnEnd() {
+        assertTrue(Orders.of("{\"end\": true}").end);
+        assertFalse(Orders.of("{\"held\": {\"eu\": [\"end\"]}}").end);
+    }
+
+    private void assertNothingIsOrdered(Orders orders) {
+        assertFalse(orders.end);
+        assertEquals(Set.of(), orders.held(task));
+        assertEquals(NO_LIMIT, orders.records(task));
+        assertEquals(NO_LIMIT, orders.bytes(task));
+    }
+
+    /** A task without partitions; readings 0 and 1 are of clusters "us" and "eu". */
+    private static TaskSpec task(int reading, int task) {
+        JsonNode lane =
+            Specs.json(
+                "{'lane': 'a', 'generation': 1, 'snapshot': 0, 'producer': {}, 'routes': [], 'readings': ["
+                + "{'cluster': 'us', 'plain': true, 'consumer': {}, 'tasks': [[], []]},"
+                + "{'cluster': 'eu', 'plain': true, 'consumer': {}, 'tasks': [[], []]}],"
+                + "'origin': " + Specs.ORIGIN + "}");
+        return new TaskSpec(lane, reading, task);
+    }
+}

@@ -1,0 +1,46 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+
+/** Task specs for tests, as aggregator/connector/spec.py renders them. */
+final class Specs {
+    static final String ORIGIN =
+        """
+        {"names": ["origin.cluster", "origin.topic", "origin.partition", "origin.offset",
+                   "origin.timestamp"],
+         "hub_names": ["hub", "høb"]}
+        """;
+
+    private Specs() {}
+
+    /**
+     * Task 1 of reading 1, of cluster "eu", with these partitions: each is JSON without its braces
+     * and route, and with ' for ".
+     */
+    static TaskSpec task(String... partitions) {
+        StringBuilder parts = new StringBuilder();
+        StringBuilder numbers = new StringBuilder();
+        for (int i = 0; i < partitions.length; i++) {
+            String comma = i == 0 ? "" : ", ";
+            parts.append(comma).append("{'route': 0, ").append(partitions[i]).append('}');
+            numbers.append(comma).append(i);
+        }
+        String other = "{'cluster': 'us', 'plain': true, 'consumer': {}, 'tasks': [], 'partitions': []}";
+        String own =
+            "{'cluster': 'eu', 'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [[], [" + numbers
+            + "]], 'partitions': [" + parts + "]}";
+        String lane =
+            "{'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {}, 'quarantine': {}, 'routes': ["
+            + "{'hub_topic': 'hub.orders', 'hub_partitions': 4, 'by': 'key', 'fixed': 2}],"
+            + "'readings': [" + other + ", " + own + "], 'origin': " + ORIGIN + "}";
+        return new TaskSpec(json(lane), 1, 1);
+    }
+
+    static JsonNode json(String text) {
+        return Json.parse(text.replace('\'', '"'));
+    }
+
+    static JsonNode origin() {
+        return Json.parse(ORIGIN);
+    }
+}
