@@ -1,5 +1,7 @@
 """Named places at which a process can be made to die, to fail or to wait. For tests only.
 
+Those of `task-` are in the connector's Java, where a process can only be made to die.
+
 `AGGREGATOR_FAILPOINT=after-lock` kills the process (SIGKILL) when it first passes `after-lock`.
 `after-commit:3` means the third pass, `after-scan=pause:20` waits 20 s there instead, and
 `before-write=raise` raises a FailpointError. Several are given with commas. Without the variable
@@ -14,8 +16,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -31,25 +31,27 @@ POINTS: dict[str, str] = {
     "after-apply": "The plan's actions at the hub are done; nothing is recovered or started yet.",
     "before-settle": "Recovery: the hub has not been looked at yet.",
     "after-settle": "Recovery: the hub's ends have stood still; the tail is not read yet.",
-    "after-quick-look": "Recovery: a short tail is read by plain clients; nothing is compared yet.",
-    "after-scan": "Recovery: Spark has read the hub tail; nothing is compared yet.",
-    "before-replay": "Recovery: what is missing is known; none of it is written yet.",
-    "mid-replay": "Recovery: the missing records are being written; passed every 10 ms.",
-    "after-replay": "Recovery: the missing records are written; no position is committed yet.",
+    "after-scan": "Recovery: the hub tail is read; nothing is compared yet.",
     "after-recovered": "Recovery: the new positions are committed; the lanes do not run yet.",
     "before-begin": "A lane's start is about to be committed.",
     "after-begin": "A lane's start is committed; its query does not run yet.",
     "after-start": "A lane's query runs; nobody observes it yet.",
-    "mid-batch": "A lane runs and its batch goes on; passed at each look, four times a second.",
-    "batch-seen": "A lane's batch was seen to end; it is not committed yet.",
+    "mid-batch": "A lane runs; passed at each look at what it reports, four times a second.",
+    "before-point": "What lanes have reported is due; it is not committed yet.",
     "after-snapshot": "The hub's end offsets were read.",
     "before-write": "A checkpoint is about to be written to Delta.",
     "after-write": "A checkpoint is in the Delta log, but not yet forced to the disk.",
     "after-commit": "A checkpoint is committed and on the disk.",
     "after-gap": "A gap is recorded; the position it leads to is not committed yet.",
-    "before-drain": "Lanes are about to be drained.",
+    "before-drain": "Lanes are about to be told to end.",
     "before-final-commit": "A lane has ended; its end is not committed yet.",
     "after-final-commit": "A lane's end is committed.",
+    "task-skip": "A task leaves out a record that the hub holds already.",
+    "task-point": "A task has noted its positions; what they cover may be under way yet.",
+    "task-report": "A JVM with tasks is about to tell the driver what they did.",
+    "task-flush": "A batch ends: what its task has sent is not all acknowledged yet.",
+    "task-commit": "A batch ends: all of it is acknowledged; Spark does not know it yet.",
+    "task-abort": "A task is stopped: its producer is about to be closed.",
     "before-compaction": "Maintenance: the small files of the checkpoint table are still there.",
     "after-compaction": "Maintenance: small files are merged; what they were is not deleted yet.",
     "after-vacuum": "Maintenance: unused files are deleted; the log is not cut yet.",
@@ -57,7 +59,6 @@ POINTS: dict[str, str] = {
 """Every place, and in a sentence where it is."""
 
 KILL, RAISE, PAUSE = "kill", "raise", "pause"
-TICK_SECONDS = 0.01
 
 _SPEC = os.environ.get(VARIABLE, "").strip()
 _passes: Counter[str] = Counter()
@@ -84,30 +85,6 @@ def failpoint(name: str) -> None:
     """
     if _SPEC:
         _pass(name)
-
-
-@contextmanager
-def passing(name: str) -> Iterator[None]:
-    """Pass the place `name` again and again while the block runs, from a thread of its own.
-
-    For blocks that wait for the JVM. The action `raise` has no meaning here.
-    """
-    if not (_SPEC and _armed_at(name)):
-        yield
-        return
-    over = threading.Event()
-
-    def loop() -> None:
-        while not over.wait(TICK_SECONDS):
-            failpoint(name)
-
-    thread = threading.Thread(target=loop, name=f"failpoint-{name}", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def parse(spec: str) -> dict[str, Armed]:

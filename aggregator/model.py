@@ -6,10 +6,11 @@ offset: a position of 7 means that 0 to 6 are done; a log end of 7 means that 6 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 ORIGIN_CLUSTER = "origin.cluster"
 ORIGIN_TOPIC = "origin.topic"
@@ -25,6 +26,14 @@ ORIGIN_HEADERS = (
 )
 """Header keys appended to every hub record, in this order; values are UTF-8 text."""
 
+OriginForm = Literal["headers", "header"]
+"""How a hub record says where it came from: in ORIGIN_HEADERS, or in ORIGIN_HEADER alone."""
+
+ORIGIN_HEADER = "origin"
+"""Key of the one header; its value is cluster/topic/partition/offset, as `eu/orders/5/1204`."""
+ORIGIN_TEXT = r"([^/]+)/([^/]+)/([0-9]{1,10})/([0-9]{1,19})"
+"""That value, as a regex of Python and of Java: no alias and no topic has a "/" in its name."""
+
 QUARANTINE_REASON = "quarantine.reason"
 QUARANTINE_HUB_TOPIC = "quarantine.hub_topic"
 QUARANTINE_SIZE = "quarantine.size"
@@ -36,6 +45,8 @@ QUARANTINE_HEADERS = (
     QUARANTINE_KEPT,
 )
 """Header keys of a quarantined record, in this order before those of its origin; UTF-8 text."""
+QUARANTINE_TIMESTAMP = "quarantine.timestamp"
+"""One more behind them where the origin is ORIGIN_HEADER: the topic has timestamps of its own."""
 
 
 class TopicPartition(NamedTuple):
@@ -62,6 +73,16 @@ class SourcePartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.cluster}/{self.topic}-{self.partition}"
+
+
+def parse_origin_text(text: str) -> tuple[SourcePartition, int] | None:
+    """Source partition and offset in a value of ORIGIN_HEADER; None when it is none of ours."""
+    if (match := re.fullmatch(ORIGIN_TEXT, text)) is None:
+        return None
+    cluster, topic, partition, offset = match.groups()
+    if int(partition) >= 1 << 31 or int(offset) >= 1 << 63:
+        return None
+    return SourcePartition(cluster, topic, int(partition)), int(offset)
 
 
 class Positions(Mapping[SourcePartition, int]):
@@ -178,9 +199,8 @@ class ClusterFailure:
 class OffsetRange:
     """What a partition's log holds now: [earliest, latest).
 
-    `latest` is the last stable offset
-    for a read_committed reader, so a hanging transaction shows as a log that does not
-    move.
+    `latest` is the last stable offset for a read_committed reader, so a hanging transaction shows
+    as a log that does not move.
     """
 
     earliest: int
@@ -252,6 +272,7 @@ class Route:
     partition_by: str = "key"
     transform: str = ""
     poison: PoisonRule = PoisonRule()
+    origin: OriginForm = "headers"
 
     def source_partitions(self) -> tuple[SourcePartition, ...]:
         """Every partition this route reads."""

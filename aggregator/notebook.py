@@ -14,14 +14,7 @@ from aggregator.config.schema import Config
 from aggregator.engine.prepare import prepare
 from aggregator.engine.reader import open_reader
 from aggregator.errors import AggregatorError
-from aggregator.model import (
-    ORIGIN_CLUSTER,
-    ORIGIN_HEADERS,
-    ORIGIN_OFFSET,
-    ORIGIN_PARTITION,
-    ORIGIN_TIMESTAMP,
-    ORIGIN_TOPIC,
-)
+from aggregator.stream.headers import is_of_origin, origin_columns, origin_texts
 
 
 def open_session(config: Config, master: str = "local[2]") -> SparkSession:
@@ -37,7 +30,8 @@ def hub_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:
 
     Columns: topic, partition, offset, timestamp, key, value (binary); origin_cluster,
     origin_topic, origin_partition, origin_offset, origin_timestamp (null for a record that did not
-    come through an aggregator); headers, a map of the record's own headers to their last value.
+    come through an aggregator; the last one also where the origin is one header, which leaves it to
+    `timestamp`); headers, a map of the record's own headers to their last value.
     Without `topics` the clusters are asked, so ClusterError when they do not answer.
     """
     names = topics or hub_topics(config)
@@ -67,20 +61,19 @@ def hub_topics(config: Config) -> tuple[str, ...]:
 def with_origin_columns(frame: DataFrame) -> DataFrame:
     """Origin headers as columns. In: a Kafka frame with `headers`; out: as `hub_records` says.
 
-    Of several sets of origin headers (a hub of hubs) the last one counts, the nearest hop.
+    Of several origins (a hub of hubs) the last one counts, the nearest hop, in whichever form.
     """
-    return frame.select(
+    origin = origin_columns("texts")
+    names = ("cluster", "topic", "partition", "offset")
+    return frame.withColumn("texts", origin_texts()).select(
         "topic",
         "partition",
         "offset",
         "timestamp",
         "key",
         "value",
-        _origin(ORIGIN_CLUSTER).alias("origin_cluster"),
-        _origin(ORIGIN_TOPIC).alias("origin_topic"),
-        _origin(ORIGIN_PARTITION).try_cast("int").alias("origin_partition"),
-        _origin(ORIGIN_OFFSET).try_cast("bigint").alias("origin_offset"),
-        F.timestamp_millis(_origin(ORIGIN_TIMESTAMP).try_cast("bigint")).alias("origin_timestamp"),
+        *(origin[name].alias(f"origin_{name}") for name in names),
+        F.timestamp_millis(origin["timestamp"]).alias("origin_timestamp"),
         _own_headers().alias("headers"),
     )
 
@@ -92,17 +85,12 @@ def checkpoints(spark: SparkSession, config: Config) -> DataFrame:
     return spark.read.format("delta").load(str(folder.absolute()) if folder is not None else uri)
 
 
-def _origin(name: str) -> Column:
-    return _last(name).cast("string")
-
-
-def _last(name: str | Column) -> Column:
-    """The value of the last header with this name; null when there is none."""
-    same = F.filter("headers", lambda header: header["key"] == name)
-    return F.try_element_at(same, F.lit(-1))["value"]
-
-
 def _own_headers() -> Column:
-    own = F.filter("headers", lambda header: ~header["key"].isin(*ORIGIN_HEADERS))
+    own = F.filter("headers", lambda header: ~is_of_origin(header))
     names = F.array_distinct(F.transform(own, lambda header: header["key"]))
-    return F.map_from_arrays(names, F.transform(names, _last))
+
+    def last(name: Column) -> Column:
+        same = F.filter(own, lambda header: header["key"] == name)
+        return F.try_element_at(same, F.lit(-1))["value"]
+
+    return F.map_from_arrays(names, F.transform(names, last))

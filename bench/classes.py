@@ -65,7 +65,7 @@ def _live(job: Job, loaded: Path, expected: int, *, last: bool) -> None:
     settings = ours_settings(job)
     conf = {"spark.driver.extraJavaOptions": f"-XX:DumpLoadedClassList={loaded} -Xshare:off"}
     settings["spark"] = {"conf": conf}
-    settings["stream"] = {"trigger": "realtime", "checkpoint_interval": "3s"}
+    settings["stream"] = {"checkpoint_interval": "3s"}
     file = job.folder / "aggregator.yaml"
     file.write_text(yaml.safe_dump(settings), "utf-8")
     for address in job.sources.values():

@@ -34,7 +34,7 @@ TOPIC = "restart"
 WORK = WORKS["kill"]
 SECONDS = 120.0
 ALIVE_SECONDS = 8.0
-"""Into the second batch, so that there is a checkpoint with a tail behind it."""
+"""Longer than positions are committed, so that there is a checkpoint with a tail behind it."""
 POLL_SECONDS = 0.02
 
 
@@ -62,7 +62,7 @@ def measure(rate: float, kills: int) -> list[Life]:
         create_topic(hub, TOPIC, partitions=WORK.hub_partitions)
         job = Job("restart", TOPIC, servers, hub, folder, WORK)
         settings = ours_settings(job)
-        settings["stream"] = {"trigger": "realtime", "checkpoint_interval": "5s"}
+        settings["stream"] = {"checkpoint_interval": "5s"}
         (folder / "aggregator.yaml").write_text(yaml.safe_dump(settings), "utf-8")
         stack.enter_context(steady(servers, TOPIC, rate, Values(WORK.size)))
         return [_life(job, recovers=number > 0) for number in range(kills + 1)]

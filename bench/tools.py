@@ -21,8 +21,7 @@ from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
-from aggregator.plan.interval import interval_seconds
-from aggregator.plan.memory import DEFAULT_HEAP, HEAP, good_heap, is_enough
+from aggregator.plan.memory import DEFAULT_HEAP, HEAP
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
@@ -130,22 +129,15 @@ def ours_settings(job: Job) -> dict[str, object]:
             "replication_factor": 1,
             "partition_by": "key",
         },
-        "stream": {"trigger": "realtime"},
         "checkpoint": {"path": str(job.folder / "state")},
-        "spark": {"conf": {HEAP: heap(job.work)}},
+        "spark": {"conf": {HEAP: DEFAULT_HEAP}},
         "api": {"listen": "off"},
     }
 
 
-def heap(work: Work) -> str:
-    """The heap of each tool's JVM: what this project has by itself, or the one that it advises."""
-    number = work.all_partitions
-    return DEFAULT_HEAP if is_enough(DEFAULT_HEAP, number) else good_heap(number)
-
-
 def positions_seconds(job: Job) -> float:
-    """How often this project stores positions by itself, with so many partitions."""
-    return interval_seconds(Config.model_validate(ours_settings(job)), job.work.all_partitions)
+    """How often this project stores positions by itself."""
+    return Config.model_validate(ours_settings(job)).stream.checkpoint_interval
 
 
 def mirror_settings(job: Job, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -227,7 +219,7 @@ def _java(job: Job, files: list[Path]) -> list[str]:
     log4j = job.folder / "log4j2.properties"
     # MirrorMaker ends by its shutdown hook, and its last words are worth having.
     log4j.write_text(LOG4J, "utf-8")
-    options = [f"-Xmx{heap(job.work)}", f"-Dlog4j2.configurationFile={log4j}"]
+    options = [f"-Xmx{DEFAULT_HEAP}", f"-Dlog4j2.configurationFile={log4j}"]
     return [java_command(), *options, "-cp", os.pathsep.join(map(str, files))]
 
 
@@ -290,6 +282,6 @@ def described(work: Work) -> dict[str, Mapping[str, object]]:
     described: dict[str, Mapping[str, object]] = {
         name: TOOLS[name].settings(job) for name in work.tools
     }
-    described["heap"] = {"of each tool's JVM": f"-Xmx{heap(work)}"}
+    described["heap"] = {"of each tool's JVM": f"-Xmx{DEFAULT_HEAP}"}
     described["brokers"] = {"java": " ".join(BROKER_JAVA), **BROKER_CONFIG}
     return described

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from aggregator.plan.interval import MANY, MANY_SECONDS
 from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY, Goal
 
 
@@ -56,11 +55,6 @@ class Work:
     def aliases(self) -> tuple[str, ...]:
         """The sources' names."""
         return tuple(f"s{number:02d}" for number in range(1, self.sources + 1))
-
-    @property
-    def all_partitions(self) -> int:
-        """Those of all sources."""
-        return self.sources * self.partitions
 
 
 def _p99(share: float) -> Goal:
@@ -235,12 +229,8 @@ def _growth() -> Iterator[Work]:
             at=number,
         )
     for number in (12, 48, 200, 500, 1000, 2000):
-        # A batch of many partitions is longer; what is measured has to hold the end of one.
-        seconds = MANY_SECONDS if number >= MANY else POINT.seconds
         yield replace(
             POINT,
-            seconds=seconds,
-            warm_up=seconds,
             name=f"partitions-{number}",
             says=f"{number} partitions of 2 sources, 1,000 records/s in all",
             partitions=number // 2,

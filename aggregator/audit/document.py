@@ -62,7 +62,10 @@ class Part(BaseModel):
 
 
 class PartitionStatus(Part):
-    """One source partition. `position` and `log_end` are NEXT offsets; unknown is null, never 0."""
+    """One source partition. `position` and `log_end` are NEXT offsets; unknown is null, never 0.
+
+    HELD with a reason may also be told by its reader: its source refuses it, or does not hold it.
+    """
 
     cluster: str
     topic: str
@@ -72,6 +75,12 @@ class PartitionStatus(Part):
     state: PartitionState = PartitionState.RUNNING
     position: int | None = None
     log_end: int | None = None
+    seconds_behind: float | None = Field(
+        default=None, description="since when its log reaches beyond the position; 0.0 at its end"
+    )
+    seconds_behind_at_least: bool = Field(
+        default=False, description="it was so before its log was first looked at: maybe longer"
+    )
     reason: str = ""
 
     @property
@@ -92,12 +101,45 @@ class LaneStatus(Part):
     partitions: int
     records: int = Field(default=0, description="records that it has sent since the start")
     reported_at: datetime | None = None
+    leaving: tuple[str, ...] = Field(
+        default=(), description="sources of which it is about to read something no more"
+    )
     restarts: int = 0
     reason: str = ""
 
 
+class Copied(Part):
+    """What was sent of one topic of a source since the start; bytes are of keys and values."""
+
+    topic: str
+    records: int
+    bytes: int
+
+
+class Percentiles(Part):
+    """What half, 95 and 99 of a hundred records did not exceed, in ms; up to a quarter too much."""
+
+    p50: int
+    p95: int
+    p99: int
+
+
+class Latency(Part):
+    """Of the records that arrived in the last minute; null when none did."""
+
+    age_ms: Percentiles | None = Field(
+        default=None, description="from a record's timestamp to its acknowledgement by the hub"
+    )
+    flight_ms: Percentiles | None = Field(
+        default=None, description="from its fetch from the source to that acknowledgement"
+    )
+
+
 class SourceStatus(Part):
-    """One source. `lag` is the sum over its partitions with known lag."""
+    """One source. `lag` is the sum over its partitions with known lag.
+
+    `seconds_behind` is the longest of them. Counts are since the start.
+    """
 
     alias: str
     state: SourceState
@@ -107,6 +149,14 @@ class SourceStatus(Part):
     topics: int = 0
     partitions: int = 0
     lag: int | None = None
+    seconds_behind: float | None = None
+    seconds_behind_at_least: bool = False
+    records: int = Field(default=0, description="records sent, to quarantine as well")
+    bytes: int = Field(default=0, description="bytes of their keys and values")
+    latency: Latency = Latency()
+    copied: tuple[Copied, ...] = Field(default=(), description="records and bytes per topic")
+    skipped: int = Field(default=0, description="records left out because the hub held them")
+    looped: int = Field(default=0, description="records left out because they came from the hub")
     quarantined: int = Field(default=0, description="records that the hub refused, since start")
     gaps: int = Field(default=0, description="gaps of its partitions, ever")
     lost: int = Field(default=0, description="offsets lost in them, as far as known")

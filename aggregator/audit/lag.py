@@ -1,7 +1,8 @@
-"""Lag per source partition, its totals and when it will be gone. Pure: no client, no clock.
+"""Lag per source partition, and its totals. Pure: no client, no clock.
 
 Lag is counted in offsets: compaction and transaction markers take offsets too, so it may be more
-than the records that are left. Unknown is null, never 0.
+than the records that are left. Only a running instance knows for how long it has been behind.
+Unknown is null, never 0.
 """
 
 from __future__ import annotations
@@ -14,18 +15,14 @@ from typing import TypeVar
 from pydantic import Field
 
 from aggregator.audit.document import Part, PartitionStatus, Status
+from aggregator.audit.rates import NOT_RUNNING, Eta, Rates, Reading, eta, rates
 from aggregator.model import OffsetRange, SourcePartition
+from aggregator.plan.behind import Delay, longest
 
 Number = TypeVar("Number", int, float)
 
 ALL = "(all)"
 """The name of the sum; no source can have it as its alias."""
-CAUGHT_UP = "caught up"
-GROWING = "growing"
-NOT_MOVING = "not moving"
-NOT_RUNNING = "not running"
-UNKNOWN = "unknown"
-WINDOW_SECONDS, WINDOW_INTERVALS = 60.0, 3
 SHORTEST_SECONDS = 2.0
 """Positions of a running instance are told about once a second."""
 
@@ -40,6 +37,8 @@ class LagRow(Part):
     log_end: int | None = None
     lag: int | None = None
     lag_bytes: int | None = None
+    seconds_behind: float | None = None
+    seconds_behind_at_least: bool = False
     consumed_per_second: float | None = None
     produced_per_second: float | None = None
     lane: str = ""
@@ -53,13 +52,18 @@ class LagRow(Part):
 
 
 class LagTotal(Part):
-    """The sum over a source, or over all: of the known part, with the count of the unknown."""
+    """The sum over a source, or over all: of the known part, with the count of the unknown.
+
+    `seconds_behind` is the longest of them.
+    """
 
     cluster: str
     partitions: int
     unknown: int = Field(description="partitions whose lag is not known")
     lag: int | None
     lag_bytes: int | None
+    seconds_behind: float | None = None
+    seconds_behind_at_least: bool = False
     consumed_per_second: float | None
     produced_per_second: float | None
     eta_seconds: float | None
@@ -78,81 +82,11 @@ class LagReport(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Offsets per second of a partition: read by us, and written by its producers."""
-
-    consumed: float | None = None
-    produced: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """A position and a log end, seen at a moment (seconds); None is unknown."""
-
-    at: float
-    position: int | None
-    log_end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Sample:
     """Records read at a position: their mean size in bytes; `empty` = none is left to read."""
 
     mean_bytes: float | None = None
     empty: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Eta:
-    """When the lag is gone: in words, and in seconds where that can be said."""
-
-    text: str
-    seconds: float | None = None
-
-
-def rates(first: Reading, second: Reading, shortest: float = 0.0) -> Rates:
-    """The rates between two readings; unknown when they are not `shortest` seconds apart.
-
-    A position that went back is a rewind and tells no rate.
-    """
-    seconds = second.at - first.at
-    if seconds <= 0 or seconds < shortest:
-        return Rates()
-    return Rates(
-        _rate(first.position, second.position, seconds),
-        _rate(first.log_end, second.log_end, seconds),
-    )
-
-
-def rate_window(interval: float) -> float:
-    """Seconds that rates look back: positions move once in `interval` seconds, so some of them."""
-    return max(WINDOW_SECONDS, WINDOW_INTERVALS * interval)
-
-
-def eta(lag: int | None, consumed: float | None, produced: float | None) -> Eta:
-    """When the lag is gone at these rates; an unknown rate of the producers counts as none."""
-    if lag is None:
-        return Eta(UNKNOWN)
-    if lag <= 0:
-        return Eta(CAUGHT_UP, 0.0)
-    if consumed is None:
-        return Eta(UNKNOWN)
-    written = produced or 0.0
-    if consumed > written:
-        seconds = lag / (consumed - written)
-        return Eta(f"about {duration(seconds)}", seconds)
-    if consumed == 0 and written == 0:
-        return Eta(NOT_MOVING)
-    # Equal rates: a stream that is followed at a constant distance never gets there either.
-    return Eta(GROWING if written > consumed else NOT_MOVING)
-
-
-def duration(seconds: float) -> str:
-    """A length of time in one unit, as a person says it: `20 s`, `3 min`, `2 h`, `5 d`."""
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{max(1, round(seconds))} s"
 
 
 def report_of(status: Status, earlier: Status | None = None) -> LagReport:
@@ -173,6 +107,8 @@ def report_of(status: Status, earlier: Status | None = None) -> LagReport:
                 position=part.position,
                 log_end=part.log_end,
                 lag=part.lag,
+                seconds_behind=part.seconds_behind,
+                seconds_behind_at_least=part.seconds_behind_at_least,
                 consumed_per_second=rate.consumed,
                 produced_per_second=rate.produced,
                 lane=part.lane,
@@ -212,7 +148,9 @@ def with_bytes(report: LagReport, samples: Mapping[SourcePartition, Sample]) -> 
             mean = sum(sizes) / len(sizes)
         if sample.empty and row.lag:
             reason = row.reason or f"the last {row.lag} offsets hold no records"
-            rows.append(row.model_copy(update={"lag": 0, "lag_bytes": 0, "reason": reason}))
+            none = {"lag": 0, "lag_bytes": 0, "seconds_behind_at_least": False, "reason": reason}
+            known = row.seconds_behind is not None
+            rows.append(row.model_copy(update=none | ({"seconds_behind": 0.0} if known else {})))
         elif row.lag == 0:
             rows.append(row.model_copy(update={"lag_bytes": 0}))
         elif row.lag is not None and mean is not None:
@@ -247,6 +185,7 @@ def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
     when = eta(None if unknown else lag, consumed, produced)
     if not running and lag and not unknown:
         when = Eta(NOT_RUNNING)
+    behind = longest(delay_of(row) for row in rows)
     sized = all(row.lag_bytes is not None for row in rows if row.lag)
     return LagTotal(
         cluster=cluster,
@@ -254,11 +193,20 @@ def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
         unknown=unknown,
         lag=lag,
         lag_bytes=_sum(row.lag_bytes for row in rows) if sized else None,
+        seconds_behind=behind.seconds if behind is not None else None,
+        seconds_behind_at_least=behind is not None and behind.at_least,
         consumed_per_second=consumed,
         produced_per_second=produced,
         eta_seconds=when.seconds,
         eta=when.text,
     )
+
+
+def delay_of(row: LagRow | LagTotal) -> Delay | None:
+    """For how long it has been behind; None when that is not known."""
+    if row.seconds_behind is None:
+        return None
+    return Delay(row.seconds_behind, row.seconds_behind_at_least)
 
 
 def _with_end(
@@ -285,12 +233,6 @@ def _reading(status: Status, part: PartitionStatus) -> Reading:
 
 def _sp(part: PartitionStatus) -> SourcePartition:
     return SourcePartition(part.cluster, part.topic, part.partition)
-
-
-def _rate(first: int | None, second: int | None, seconds: float) -> float | None:
-    if first is None or second is None or second < first:
-        return None
-    return (second - first) / seconds
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:

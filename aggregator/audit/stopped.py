@@ -10,15 +10,8 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from aggregator.audit.document import Part
-from aggregator.audit.lag import (
-    LagReport,
-    LagRow,
-    Rates,
-    Reading,
-    make_report,
-    rate_window,
-    rates,
-)
+from aggregator.audit.lag import LagReport, LagRow, make_report
+from aggregator.audit.rates import Rates, Reading, rate_window, rates
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.delta import open_delta, translated
 from aggregator.checkpoint.history import history, state_at
@@ -31,6 +24,8 @@ STOPPED = "STOPPED"
 RATE_COMMITS = 200
 SILENT_INTERVALS = 3
 SILENT_GRACE_SECONDS = 30.0
+STILL_SECONDS = 60.0
+"""Where nothing moves an instance that runs commits no more often than that."""
 
 
 class PositionRow(Part):
@@ -189,7 +184,7 @@ def stopped_lag(config: Config) -> LagReport:
     recent = [one for one in commits if one.committed_at_ms >= since_ms]
     earlier = first_readings(place, recent[-1].seq)
     silent = (now_ms - last_ms) / 1000
-    patience = SILENT_INTERVALS * interval + SILENT_GRACE_SECONDS
+    patience = max(SILENT_INTERVALS * interval, STILL_SECONDS) + SILENT_GRACE_SECONDS
     running = not state.clean and silent <= patience
     said = to_moment(last_ms).isoformat(timespec="seconds")
     notes = [f"no running instance answers; positions are the checkpoint's of {said}"]

@@ -1,4 +1,4 @@
-"""`aggregator lag`: per source partition position, log end, lag in offsets and bytes, and ETA."""
+"""`aggregator lag`: per source partition position, log end, lag in offsets, bytes and time; ETA."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Annotated
 
 import typer
 
-from aggregator.audit.lag import LagReport
+from aggregator.audit.lag import LagReport, delay_of
+from aggregator.audit.rates import UNKNOWN
 from aggregator.audit.sample import measure
 from aggregator.audit.stopped import stopped_lag
+from aggregator.audit.units import short_duration
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.running import Absent, running_lag
 from aggregator.config.schema import Config
+from aggregator.plan.behind import Delay
 
 EXAMPLES = (
     "aggregator lag -c aggregator.yaml",
@@ -29,6 +32,7 @@ LAG_COLUMNS = (
     "log end",
     "lag",
     "bytes",
+    "behind",
     "lane",
     "state",
     "why",
@@ -51,8 +55,8 @@ def lag(
     """Show how far behind each source partition is.
 
     With totals, and when they will have caught up. Positions come from the running instance, else
-    from the checkpoint; log ends are read live. Lag counts offsets. A source that cannot be
-    reached shows "unknown".
+    from the checkpoint; log ends are read live. Lag counts offsets; for how long it has been behind
+    only a running instance knows. A source that cannot be reached shows "unknown".
     """
     config = load_config(ctx, config_file, sets)
     while True:
@@ -77,7 +81,7 @@ def find_lag(config: Config, *, sizes: bool = True) -> LagReport:
 
 def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
     """Rows and totals as a report; what is unknown says so in words."""
-    numbers = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes"})
+    right = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes", "behind"})
     rows = Table(
         "Lag",
         LAG_COLUMNS,
@@ -90,17 +94,18 @@ def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
                 _known(row.log_end),
                 _known(row.lag),
                 _known(row.lag_bytes),
+                behind_text(delay_of(row)),
                 row.lane,
                 row.state,
                 masked(ctx, row.reason) or None,
             )
             for row in lag.rows
         ],
-        numbers,
+        right,
     )
     totals = Table(
         "Totals",
-        ("source", "partitions", "unknown", "lag", "bytes", "read/s", "written/s", "ETA"),
+        ("source", "partitions", "unknown", "lag", "bytes", "behind", "read/s", "written/s", "ETA"),
         [
             (
                 total.cluster,
@@ -108,16 +113,24 @@ def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
                 total.unknown,
                 _known(total.lag),
                 _known(total.lag_bytes),
+                behind_text(delay_of(total)),
                 total.consumed_per_second,
                 total.produced_per_second,
                 total.eta,
             )
             for total in lag.totals
         ],
-        numbers | {"unknown", "read/s", "written/s"},
+        right | {"unknown", "read/s", "written/s"},
     )
     return Report(lag.model_dump(mode="json"), (rows, totals, *lag.notes))
 
 
+def behind_text(delay: Delay | None) -> str:
+    """For how long something has been behind; `> 5 min` when that is all that is known."""
+    if delay is None:
+        return UNKNOWN
+    return f"{'> ' if delay.at_least else ''}{short_duration(delay.seconds)}"
+
+
 def _known(value: int | None) -> int | str:
-    return "unknown" if value is None else value
+    return UNKNOWN if value is None else value

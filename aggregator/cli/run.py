@@ -27,7 +27,7 @@ EXAMPLES = (
     "aggregator run -c aggregator.yaml",
     "aggregator run -c aggregator.yaml --until-caught-up",
     "aggregator run -c aggregator.yaml --take-over",
-    "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=1",
+    "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=source",
 )
 
 Answer = TypeVar("Answer")
@@ -121,7 +121,7 @@ def report_of_result(status: Status, exit_code: int, problems: tuple[str, ...]) 
                 len(status.sources),
                 sum(source.topics for source in status.sources),
                 sum(source.partitions for source in status.sources),
-                sum(lane.records for lane in status.lanes),
+                sum(source.records for source in status.sources),
                 sum(source.lag or 0 for source in status.sources),
             )
         ],

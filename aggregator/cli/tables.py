@@ -4,38 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aggregator.audit.document import Status
+from aggregator.audit.document import SourceState, SourceStatus, Status
 from aggregator.audit.stopped import PositionRow
+from aggregator.audit.units import short_duration, size_text
 from aggregator.cli.render import Table
 
 
 def sources_table(status: Status) -> Table:
-    """The sources of a running or ended instance: topics, partitions, records copied, lag."""
+    """The sources of a running or ended instance: what was copied of each since the start, and lag.
+
+    `latency` is the age of records on arrival, p50 / p99 of the last minute.
+    """
     return Table(
         "Sources",
-        ("source", "state", "topics", "partitions", "records", "lag", "why"),
+        (
+            "source",
+            "state",
+            "topics",
+            "partitions",
+            "records",
+            "bytes",
+            "latency",
+            "lag",
+            "why",
+        ),
         [
             (
                 source.alias,
                 source.state,
                 source.topics,
                 source.partitions,
-                records_of(status, source.alias),
+                source.records,
+                size_text(source.bytes),
+                latency_text(source),
                 source.lag,
                 source.reason or None,
             )
             for source in status.sources
         ],
-        frozenset({"topics", "partitions", "records", "lag"}),
+        frozenset({"topics", "partitions", "records", "bytes", "latency", "lag"}),
     )
 
 
-def records_of(status: Status, alias: str) -> int | None:
-    """Records copied of a source since the start; None when it shares a lane, which counts all."""
-    lanes = [lane for lane in status.lanes if alias in lane.clusters]
-    if any(lane.clusters != (alias,) for lane in lanes):
+def latency_text(source: SourceStatus) -> str | None:
+    """p50 and p99 of the age of what arrived; None where nothing did, or where age is no latency.
+
+    What a source has held since before it was read is old whatever we do.
+    """
+    age = source.latency.age_ms
+    if age is None or source.state is SourceState.CATCHING_UP:
         return None
-    return sum(lane.records for lane in lanes)
+    return f"{short_duration(age.p50 / 1000)} / {short_duration(age.p99 / 1000)}"
 
 
 def positions_table(positions: Sequence[PositionRow]) -> Table:

@@ -124,15 +124,15 @@ def _words(annotation: Any, limits: list[Any]) -> str:
     if origin is Literal:
         return args[0] if len(args) == 1 else f"one of {', '.join(args)}"
     if origin in (Union, UnionType):
-        parts = [_words(part, []) for part in args if part is not NoneType]
-        return " or ".join(parts)
+        parts = [part for part in args if part is not NoneType]
+        return " or ".join(_words(part, limits if len(parts) == 1 else []) for part in parts)
     if hasattr(annotation, "__metadata__"):
         inner = [
             limit
             for part in annotation.__metadata__
             for limit in (part.metadata if isinstance(part, FieldInfo) else [part])
         ]
-        return _words(args[0], inner)
+        return _words(args[0], [*limits, *inner])
     if origin is list:
         return "a list of text"
     if origin is dict:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from aggregator.config.node import Node, Seconds
+from aggregator.model import OriginForm
 
 PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
 
@@ -59,6 +60,11 @@ class TopicRules(Node):
         default="quarantine",
         description="a record that the hub refuses: quarantine (it goes to topics.quarantine, all "
         "else goes on), or stop (its lane stops there)",
+    )
+    origin: OriginForm = Field(
+        default="headers",
+        description="how a hub record says where it came from: headers (five, origin.cluster and "
+        "so on, with its timestamp), or header (one, `origin: eu/orders/5/1204`)",
     )
 
     @field_validator("transform")

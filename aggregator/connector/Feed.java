@@ -109,6 +109,7 @@ final class Feed {
             if (found.offset() >= own.until) {
                 finish(at);
             } else if (isSkipped(own, found)) {
+                Failpoint.pass("task-skip");
                 positions[at] = found.offset() + 1;
                 skipped++;
             } else {
@@ -180,8 +181,10 @@ final class Feed {
         passed();
         for (int i = 0; i < states.length; i++) {
             boolean hold = held.contains(spec.parts.get(i).name());
-            if (hold && states[i] == State.READING) {
+            // Not one that is refused either: it would be tried again, and read.
+            if (hold && (states[i] == State.READING || states[i] == State.REFUSED)) {
                 states[i] = State.HELD;
+                reasons[i] = null;
                 forget();
             } else if (!hold && states[i] == State.HELD) {
                 states[i] = State.READING;
@@ -265,8 +268,7 @@ final class Feed {
             List<TopicPartition> of = new ArrayList<>(index.keySet());
             of.removeIf(name -> !refused.unauthorizedTopics().contains(name.topic()));
             exclude(of, State.REFUSED, text(refused));
-            note(refused);
-            refusedRetryAt = failedAt + LONGEST_RETRY_NANOS;
+            refusedRetryAt = System.nanoTime() + LONGEST_RETRY_NANOS;
         } catch (KafkaException failure) {
             failed(failure);
         }

@@ -40,6 +40,7 @@ final class LaneTask {
     private static final long ENDED_SLICE_MS = 20;
     private static final long SLOW_SLICE_MS = 50;
     private static final int QUARANTINE_OVERHEAD_BYTES = 128;
+    private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
     private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
@@ -48,7 +49,7 @@ final class LaneTask {
     private final Feed feed;
     private final Producer<byte[], byte[]> producer;
     private final Points points;
-    private final Header[][] constants;
+    private final Origin.Tag[] tags;
     private final Bucket records = new Bucket(System.nanoTime());
     private final Bucket bytes = new Bucket(System.nanoTime());
     private final Histogram age = new Histogram();
@@ -67,16 +68,16 @@ final class LaneTask {
 
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
-        feed = new Feed(spec, positions, LaneTask::consumer);
+        feed = new Feed(spec, positions, given -> consumer(spec, given));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
-        producer = new KafkaProducer<>(settings(spec.producer), serializer(), serializer());
-        constants = new Header[spec.parts.size()][];
-        for (int i = 0; i < constants.length; i++) {
+        producer = new KafkaProducer<>(settings(spec, spec.producer), serializer(), serializer());
+        tags = new Origin.Tag[spec.parts.size()];
+        for (int i = 0; i < tags.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
-            constants[i] = spec.origin.constants(part.topic, part.partition);
+            tags[i] = spec.origin.tag(part.topic, part.partition, part.route.compact);
         }
-        sentRecords = new long[constants.length];
-        sentBytes = new long[constants.length];
+        sentRecords = new long[tags.length];
+        sentBytes = new long[tags.length];
     }
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
@@ -184,11 +185,7 @@ final class LaneTask {
             return;
         }
         int own = headers.toArray().length;
-        spec.origin.append(
-            headers,
-            constants[at],
-            Origin.digits(from.offset()),
-            Origin.digits(from.timestamp()));
+        tags[at].append(headers, from.offset(), from.timestamp());
         int size = size(key) + size(value);
         records.take(1);
         bytes.take(size);
@@ -210,7 +207,9 @@ final class LaneTask {
     void commit() {
         feed.passed();
         point(System.nanoTime());
+        Failpoint.pass("task-flush");
         producer.flush();
+        Failpoint.pass("task-commit");
         if (failure != null) {
             throw new IllegalStateException(failure.getMessage(), failure);
         }
@@ -226,11 +225,14 @@ final class LaneTask {
         return feed.positions.clone();
     }
 
-    /** Ends it at once: what is not sent yet never is. By the task's thread, or when it has none. */
+    /**
+     * Ends it at once: what is not sent yet never is. By the task's thread, or when it has none.
+     */
     void kill() {
         // Kafka's clients set the interrupt again, and would then refuse to close.
         boolean interrupted = Thread.interrupted();
         closed = true;
+        Failpoint.pass("task-abort");
         try {
             producer.close(Duration.ZERO);
             feed.close();
@@ -255,6 +257,15 @@ final class LaneTask {
     /** Makes the task look at its orders now. By any thread. */
     void wake() {
         feed.wake();
+    }
+
+    /** What is news at once when it changes. */
+    record Stand(long point, boolean ended, String error) {}
+
+    /** How it stands; cheap. By any thread. */
+    Stand stand() {
+        boolean over = ended;
+        return new Stand(points.settle().number(), over, feed.error());
     }
 
     /** What the driver is told of this task, as JSON. By any thread. */
@@ -292,7 +303,9 @@ final class LaneTask {
         ArrayNode ends = json.putArray("ends");
         for (int i = 0; i < point.ends().length; i++) {
             if (point.ends()[i] > 0) {
-                ends.addArray().add(spec.placeTopics.get(i)).add(spec.placePartitions.get(i))
+                ends.addArray()
+                    .add(spec.placeTopics.get(i))
+                    .add(spec.placePartitions.get(i))
                     .add(point.ends()[i]);
             }
         }
@@ -328,6 +341,7 @@ final class LaneTask {
         long known = Math.max(spec.snapshot, Reporter.snapshot());
         if (points.stale(feed.positions, feed.states, known)) {
             points.close(feed.positions, feed.states, known, now());
+            Failpoint.pass("task-point");
         }
         nextPoint = nanos + POINT_NANOS;
         if (orders.end && !ended && points.settled()) {
@@ -346,18 +360,17 @@ final class LaneTask {
         if (route.quarantine.isEmpty()) {
             feed.stop(
                 "hub topic " + route.hubTopic + " would refuse " + spec.cluster + "/" + from.topic()
-                    + "-" + from.partition() + "@" + from.offset() + " (" + reason
-                    + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
-                    + ", or set topics.on_poison: quarantine");
+                + "-" + from.partition() + "@" + from.offset() + " (" + reason
+                + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
+                + ", or set topics.on_poison: quarantine");
             nextPoint = 0;
             untilLook = 0;
             return false;
         }
         int size = Limits.batchBytes(key, value, headers);
-        int room =
-            route.quarantineBytes - QUARANTINE_OVERHEAD_BYTES - route.hubTopic.length();
-        String kept =
-            size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
+        int room = route.quarantineBytes - QUARANTINE_OVERHEAD_BYTES - route.hubTopic.length()
+            - (route.compact ? QUARANTINE_TIMESTAMP_BYTES : 0);
+        String kept = size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
         Header[] all = headers.toArray();
         RecordHeaders marked = new RecordHeaders();
         for (int i = 0; i < ownHeaders && !kept.equals("nothing"); i++) {
@@ -367,6 +380,9 @@ final class LaneTask {
         for (int i = 0; i < told.length; i++) {
             byte[] text = told[i].getBytes(java.nio.charset.StandardCharsets.UTF_8);
             marked.add(new RecordHeader(spec.quarantineHeaders.get(i), text));
+        }
+        if (route.compact) {
+            marked.add(new RecordHeader(spec.quarantineTimestamp, Origin.digits(from.timestamp())));
         }
         for (int i = ownHeaders; i < all.length; i++) {
             marked.add(all[i]);
@@ -382,30 +398,27 @@ final class LaneTask {
     private void hand(int place, byte[] key, byte[] value, Headers headers) {
         long timestamp = feed.record.timestamp();
         // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
-        ProducerRecord<byte[], byte[]> to =
-            new ProducerRecord<>(
-                spec.placeTopics.get(place),
-                spec.placePartitions.get(place),
-                timestamp < 0 ? null : timestamp,
-                key,
-                value,
-                headers);
+        ProducerRecord<byte[], byte[]> to = new ProducerRecord<>(
+            spec.placeTopics.get(place),
+            spec.placePartitions.get(place),
+            timestamp < 0 ? null : timestamp,
+            key,
+            value,
+            headers);
         Points.Epoch epoch = points.sending();
         long polledAt = feed.polledAtMs;
-        producer.send(
-            to,
-            (metadata, error) -> {
-                if (error != null) {
-                    failed(error);
-                    return;
-                }
-                long now = now();
-                flight.add(now - polledAt);
-                if (timestamp >= 0) {
-                    age.add(Math.max(0, now - timestamp));
-                }
-                epoch.acknowledge(place, metadata.offset() + 1);
-            });
+        producer.send(to, (metadata, error) -> {
+            if (error != null) {
+                failed(error);
+                return;
+            }
+            long now = now();
+            flight.add(now - polledAt);
+            if (timestamp >= 0) {
+                age.add(Math.max(0, now - timestamp));
+            }
+            epoch.acknowledge(place, metadata.offset() + 1);
+        });
     }
 
     private void failed(Throwable error) {
@@ -450,12 +463,16 @@ final class LaneTask {
         return new ByteArraySerializer();
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(Map<String, String> given) {
+    private static KafkaConsumer<byte[], byte[]> consumer(
+        TaskSpec spec, Map<String, String> given) {
         return new KafkaConsumer<>(
-            settings(given), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            settings(spec, given), new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    private static Map<String, Object> settings(Map<String, String> given) {
-        return new HashMap<>(given);
+    /** A name of its own for each client, so that none stands in another's metrics. */
+    private static Map<String, Object> settings(TaskSpec spec, Map<String, String> given) {
+        Map<String, Object> settings = new HashMap<>(given);
+        settings.putIfAbsent("client.id", "aggregator-" + spec.name);
+        return settings;
     }
 }

@@ -40,13 +40,12 @@ public final class Lanes {
         JVMS.clear();
     }
 
-    /** Makes a lane known, before its query starts; returns the key of this life of it. */
-    public static synchronized String put(String spec) {
+    /** Makes a life of a lane known, before its query starts. */
+    public static synchronized void put(String spec) {
         JsonNode json = Json.parse(spec);
-        String key = TaskSpec.key(json.get("lane").asText(), json.get("generation").asLong());
+        String key = TaskSpec.key(json);
         SPECS.put(key, json);
         ORDERS.put(key, "");
-        return key;
     }
 
     /** Orders to all tasks of a lane (see {@link Orders}), in place of those before. */

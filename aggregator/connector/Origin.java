@@ -13,44 +13,49 @@ import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeader;
 
 /**
- * The origin of a record as headers behind its own: five of text, by the names that Python gives.
- * What is the same for a whole source partition is made once.
+ * The origin of a record as headers behind its own: five of text, or one, by the names that Python
+ * gives. What is the same for a whole source partition is made once.
  */
 final class Origin implements Serializable {
     private static final long serialVersionUID = 1L;
 
+    /** Appends the origins of one source partition; a record's own headers keep their order. */
+    interface Tag {
+        void append(Headers headers, long offset, long timestamp);
+    }
+
+    private static final byte[] NOTHING = {};
+
     final List<String> names = new ArrayList<>();
+    private final String compact;
     private final String cluster;
     private final Set<String> hubNames = new HashSet<>();
 
     Origin(JsonNode json, String cluster) {
         json.get("names").forEach(n -> names.add(n.asText()));
+        compact = json.get("compact").asText();
         json.get("hub_names").forEach(n -> hubNames.add(n.asText()));
         this.cluster = cluster;
     }
 
-    /** The headers of one source partition that are the same for all its records. */
-    Header[] constants(String topic, int partition) {
-        return new Header[] {
-            header(0, cluster), header(1, topic), header(2, Integer.toString(partition))
-        };
-    }
-
-    /** Appends the origin to the record's own headers, which keep their order. */
-    void append(Headers headers, Header[] constants, byte[] offset, byte[] timestamp) {
-        for (Header constant : constants) {
-            headers.add(constant);
-        }
-        headers.add(new RecordHeader(names.get(3), offset));
-        headers.add(new RecordHeader(names.get(4), timestamp));
+    /** In five headers, or in the one that does not repeat the record's timestamp. */
+    Tag tag(String topic, int partition, boolean inOne) {
+        return inOne ? one(topic, partition) : five(topic, partition);
     }
 
     /** Whether the record comes from the hub that it is to go to: one of its origins names it. */
     boolean fromHub(Headers own) {
         for (Header header : own) {
-            if (header.value() != null
-                && header.key().equals(names.get(0))
-                && hubNames.contains(new String(header.value(), StandardCharsets.UTF_8))) {
+            if (header.value() == null) {
+                continue;
+            }
+            String hop = null;
+            if (header.key().equals(names.get(0))) {
+                hop = new String(header.value(), StandardCharsets.UTF_8);
+            } else if (header.key().equals(compact)) {
+                hop = OriginText.cluster(header.value());
+            }
+            if (hop != null && hubNames.contains(hop)) {
                 return true;
             }
         }
@@ -59,16 +64,42 @@ final class Origin implements Serializable {
 
     /** A number as ASCII digits, without a string in between. */
     static byte[] digits(long number) {
-        if (number < 0) {
-            return Long.toString(number).getBytes(StandardCharsets.ISO_8859_1);
+        return number < 0 ? Long.toString(number).getBytes(StandardCharsets.ISO_8859_1)
+                          : digits(NOTHING, number);
+    }
+
+    /** These bytes, and behind them a number that is not negative as ASCII digits, in one array. */
+    static byte[] digits(byte[] before, long number) {
+        int end = before.length + 1;
+        for (long rest = number / 10; rest > 0; rest /= 10) {
+            end++;
         }
-        byte[] buffer = new byte[19];
-        int at = buffer.length;
-        do {
-            buffer[--at] = (byte) ('0' + number % 10);
-            number /= 10;
-        } while (number > 0);
-        return Arrays.copyOfRange(buffer, at, buffer.length);
+        byte[] bytes = Arrays.copyOf(before, end);
+        long rest = number;
+        while (end > before.length) {
+            bytes[--end] = (byte) ('0' + rest % 10);
+            rest /= 10;
+        }
+        return bytes;
+    }
+
+    private Tag five(String topic, int partition) {
+        Header[] constants = {
+            header(0, cluster), header(1, topic), header(2, Integer.toString(partition))};
+        return (headers, offset, timestamp) -> {
+            for (Header constant : constants) {
+                headers.add(constant);
+            }
+            headers.add(new RecordHeader(names.get(3), digits(offset)));
+            headers.add(new RecordHeader(names.get(4), digits(timestamp)));
+        };
+    }
+
+    private Tag one(String topic, int partition) {
+        byte[] place = OriginText.place(cluster, topic, partition);
+        return (headers,
+                offset,
+                timestamp) -> headers.add(new RecordHeader(compact, digits(place, offset)));
     }
 
     private Header header(int name, String value) {

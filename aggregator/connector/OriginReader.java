@@ -8,8 +8,8 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
 
 /**
- * Where a hub record comes from, by the headers that our own hop wrote: the last ones, always in the
- * same order. Pure.
+ * Where a hub record comes from, by the headers that our own hop wrote: the last ones, always in
+ * the same order, or the last one alone. Pure.
  */
 final class OriginReader {
     /** A source partition, by the alias that was written. */
@@ -18,18 +18,25 @@ final class OriginReader {
     record Origin(Place place, long offset) {}
 
     private final List<String> names = new ArrayList<>();
+    private final String compact;
 
     OriginReader(JsonNode json) {
         json.get("names").forEach(name -> names.add(name.asText()));
+        compact = json.get("compact").asText();
     }
 
     /** Null for a record of others, without a whole origin. */
     Origin read(Headers headers) {
         Header[] all = headers.toArray();
-        int first = all.length - names.size();
-        if (first < 0) {
-            return null;
+        if (all.length > 0 && all[all.length - 1].key().equals(compact)) {
+            byte[] value = all[all.length - 1].value();
+            return value == null ? null : OriginText.parse(value);
         }
+        return all.length < names.size() ? null : five(all);
+    }
+
+    private Origin five(Header[] all) {
+        int first = all.length - names.size();
         String[] values = new String[names.size()];
         for (int i = 0; i < values.length; i++) {
             Header header = all[first + i];

@@ -13,12 +13,17 @@ import org.slf4j.LoggerFactory;
 final class Reporter extends Thread {
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
     private static final long PERIOD_MS = 200;
+    /** Without other news a task is looked at so often: its counters may have moved. */
+    private static final long QUIET_NANOS = 1_000_000_000L;
+
+    /** What was told of a task last, and how it stood then. */
+    private record Told(LaneTask.Stand stand, String report, long atNanos) {}
 
     private static volatile Map<String, Orders> orders = Map.of();
     private static volatile long snapshot;
 
     private final PluginContext context;
-    private final Map<String, String> told = new HashMap<>();
+    private final Map<String, Told> told = new HashMap<>();
     private Map<String, String> ordersTold = Map.of();
     private boolean silent = true;
     private volatile boolean over;
@@ -67,13 +72,24 @@ final class Reporter extends Thread {
         List<String> open = new ArrayList<>();
         Map<String, String> news = new HashMap<>();
         for (LaneTask task : LaneTask.open()) {
+            String name = task.spec.name;
+            open.add(name);
+            Told before = told.get(name);
+            LaneTask.Stand stand = task.stand();
+            long now = System.nanoTime();
+            if (before != null && before.stand.equals(stand) && now - before.atNanos < QUIET_NANOS) {
+                continue;
+            }
             String report = task.report().toString();
-            open.add(task.spec.name);
-            if (!report.equals(told.put(task.spec.name, report))) {
-                news.put(task.spec.name, report);
+            told.put(name, new Told(stand, report, now));
+            if (before == null || !report.equals(before.report)) {
+                news.put(name, report);
             }
         }
         told.keySet().retainAll(Set.copyOf(open));
+        if (!open.isEmpty()) {
+            Failpoint.pass("task-report");
+        }
         long asked = System.currentTimeMillis();
         ReportPlugin.Report message =
             new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));

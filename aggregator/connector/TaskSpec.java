@@ -27,7 +27,10 @@ final class TaskSpec implements Serializable {
         final long until;
         /** Offsets that the hub holds already. */
         final SkipSet skip;
-        /** Of a compacted hub topic: keys (as in {@link SkipSet#key}) and their newest offset there. */
+        /**
+         * Of a compacted hub topic: keys (as in {@link SkipSet#key}) and their newest offset
+         * there.
+         */
         final Map<String, Long> later;
 
         Part(JsonNode json, List<Route> routes) {
@@ -38,9 +41,8 @@ final class TaskSpec implements Serializable {
             until = json.path("until").asLong(Long.MAX_VALUE);
             skip = SkipSet.of(json.path("skip"));
             Map<String, Long> found = new HashMap<>();
-            json.path("later")
-                .properties()
-                .forEach(e -> found.put(latin(e.getKey()), e.getValue().asLong()));
+            json.path("later").properties().forEach(
+                e -> found.put(latin(e.getKey()), e.getValue().asLong()));
             later = found;
         }
 
@@ -64,16 +66,20 @@ final class TaskSpec implements Serializable {
         /** The topic of records that would be refused; empty: such a record ends the lane. */
         final String quarantine;
         final int quarantineBytes;
+        /** Whether the origin of its records is one header. */
+        final boolean compact;
         /** Index of the hub topic's partition 0 among all places of the task. */
         final int firstPlace;
 
         Route(JsonNode json, int firstPlace) {
             hubTopic = json.get("hub_topic").asText();
             hubPartitions = json.get("hub_partitions").asInt();
-            placement = Placement.of(json.get("by").asText(), hubPartitions, json.path("fixed").asInt());
+            placement =
+                Placement.of(json.get("by").asText(), hubPartitions, json.path("fixed").asInt());
             limits = Limits.of(json.path("limits"));
             quarantine = json.path("quarantine").asText("");
             quarantineBytes = json.path("quarantine_bytes").asInt();
+            compact = json.path("compact").asBoolean();
             this.firstPlace = firstPlace;
         }
     }
@@ -92,6 +98,8 @@ final class TaskSpec implements Serializable {
     final List<Part> parts = new ArrayList<>();
     final Origin origin;
     final List<String> quarantineHeaders = new ArrayList<>();
+    /** The header for what an origin in one does not tell, and the topic's own time is not. */
+    final String quarantineTimestamp;
     final int quarantinePartition;
     /** Whether the sink takes records as they were read, and not out of the rows. */
     final boolean plain;
@@ -106,7 +114,7 @@ final class TaskSpec implements Serializable {
         this.snapshot = lane.get("snapshot").asLong();
         this.reading = reading;
         this.task = task;
-        key = key(this.lane, generation);
+        key = key(lane);
         name = key + "-" + reading + "-" + task;
         JsonNode own = lane.get("readings").get(reading);
         cluster = own.get("cluster").asText();
@@ -116,6 +124,7 @@ final class TaskSpec implements Serializable {
         origin = new Origin(lane.get("origin"), cluster);
         quarantinePartition = lane.path("quarantine").path("partition").asInt();
         lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));
+        quarantineTimestamp = lane.path("quarantine").path("timestamp").asText();
         List<Route> routes = routes(lane.get("routes"));
         for (JsonNode index : own.get("tasks").get(task)) {
             parts.add(new Part(own.get("partitions").get(index.asInt()), routes));
@@ -125,9 +134,9 @@ final class TaskSpec implements Serializable {
         placePartitions.add(quarantinePartition);
     }
 
-    /** The lane's life that this task is of, as the driver names it. */
-    static String key(String lane, long generation) {
-        return lane + "#" + generation;
+    /** The lane's life that a spec is of, as the driver names it. */
+    static String key(JsonNode lane) {
+        return lane.get("key").asText();
     }
 
     /** Routes of one hub topic share its places. */

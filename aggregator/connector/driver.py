@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import secrets
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +14,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from aggregator.connector.reports import LaneReport, TaskReport, join, parse_reports
+from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
-from aggregator.model import ORIGIN_HEADERS, Skip, SourcePartition
+from aggregator.model import Skip, SourcePartition
 from aggregator.plan.recovery import TailPlan
 
 PLUGIN = "aggregator.connector.ReportPlugin"
@@ -51,15 +53,20 @@ class Connector:
         # Any, because py4j finds Java classes by their names as attributes.
         jvm: Any = spark._jvm
         self._java = jvm.aggregator.connector
+        self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._since = 0
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
-    def put(self, spec: str, lane: str, generation: int) -> str:
-        """Make a life of a lane known before its query starts; returns its key."""
+    def key(self, lane: str, generation: int) -> str:
+        """The key of a life of a lane: of no other one, also of a run before in the same JVM."""
+        return f"{lane}#{generation}@{self._run}"
+
+    def put(self, spec: str, lane: str, generation: int) -> None:
+        """Make a life of a lane known before its query starts."""
         with self._lock:
             self._tasks[lane, generation] = {}
-        return str(self._java.Lanes.put(spec))
+        self._java.Lanes.put(spec)
 
     def order(self, key: str, orders: Orders) -> None:
         """Give orders to all tasks of a lane; they reach them within a fraction of a second."""
@@ -109,7 +116,7 @@ class Connector:
         """
         spec = {
             "consumer": {**consumer, "enable.auto.commit": "false", "auto.offset.reset": "none"},
-            "origin": {"names": ORIGIN_HEADERS},
+            "origin": origin_names(),
             "threads": TAIL_THREADS,
             "compacted": sorted(compacted),
             "ranges": [[*tp, log.earliest, log.latest] for tp, log in tail.ranges.items()],

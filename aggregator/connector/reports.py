@@ -17,6 +17,7 @@ from aggregator.model import Positions, SourcePartition, TopicPartition
 READING, HELD, DONE = "reading", "held", "done"
 OUT_OF_RANGE, REFUSED, POISONED = "out_of_range", "refused", "poisoned"
 """States of a partition in its reader, as the connector names them."""
+CANNOT_GO_ON = (OUT_OF_RANGE, REFUSED, POISONED)
 
 LARGEST_BUCKETS = 72
 
@@ -91,6 +92,16 @@ class LaneReport:
     def reasons(self) -> dict[SourcePartition, str]:
         """Why a partition is not being read, in words, where its reader says it."""
         return {sp: why for task in self.tasks for sp, why in task.reasons.items()}
+
+    @property
+    def unread(self) -> dict[SourcePartition, str]:
+        """The partitions that its readers cannot go on with, and why: in words, else the state."""
+        return {
+            sp: task.reasons.get(sp, state.replace("_", " "))
+            for task in self.tasks
+            for sp, state in task.states.items()
+            if state in CANNOT_GO_ON
+        }
 
     @property
     def errors(self) -> dict[str, str]:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.model import (
+    ORIGIN_HEADER,
     ORIGIN_HEADERS,
     QUARANTINE_HEADERS,
+    QUARANTINE_TIMESTAMP,
     Limits,
     Positions,
     Route,
@@ -44,6 +46,7 @@ class Clients:
 
 
 def render_spec(
+    key: str,
     lane: str,
     generation: int,
     readings: Sequence[Reading],
@@ -54,7 +57,7 @@ def render_spec(
     skips: Mapping[SourcePartition, Skip],
     snapshot: int,
 ) -> str:
-    """The spec as JSON.
+    """The spec as JSON; `key` names this life of the lane, and is given to no other one.
 
     `tasks` deals the partitions of each reading out to its tasks. `until` says where a partition
     ends, for a lane that is to end; `skips` what is left out of it. `snapshot` is the number of the
@@ -64,15 +67,17 @@ def render_spec(
     number = {(route.cluster, route.topic): at for at, route in enumerate(routes)}
     quarantine = next((it.poison.quarantine for it in routes if it.poison.quarantine), "")
     spec = {
+        "key": key,
         "lane": lane,
         "generation": generation,
         "snapshot": snapshot,
         "producer": dict(clients.producer),
-        "origin": {"names": ORIGIN_HEADERS, "hub_names": sorted(set(hub_names))},
+        "origin": {**origin_names(), "hub_names": sorted(set(hub_names))},
         "quarantine": {
             "topic": quarantine,
             "partition": QUARANTINE_PARTITION,
             "headers": QUARANTINE_HEADERS,
+            "timestamp": QUARANTINE_TIMESTAMP,
         },
         "routes": [_route(route) for route in routes],
         "readings": [
@@ -102,6 +107,11 @@ def render_spec(
         ],
     }
     return json.dumps(spec)
+
+
+def origin_names() -> dict[str, Any]:
+    """The headers of an origin, as whoever is to read them has to know them: five, or one."""
+    return {"names": ORIGIN_HEADERS, "compact": ORIGIN_HEADER}
 
 
 def _numbered(dealt: Sequence[Sequence[SourcePartition]]) -> list[list[int]]:
@@ -141,6 +151,7 @@ def _route(route: Route) -> dict[str, Any]:
         "limits": _limits(rule.limits),
         "quarantine": rule.quarantine,
         "quarantine_bytes": rule.quarantine_bytes,
+        "compact": route.origin == "header",
     }
 
 

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from aggregator.model import (
     ORIGIN_CLUSTER,
+    ORIGIN_HEADER,
     ORIGIN_OFFSET,
     ORIGIN_PARTITION,
     ORIGIN_TOPIC,
     SourcePartition,
+    parse_origin_text,
 )
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -59,7 +61,9 @@ class Tally:
 
 
 def origin_of(headers: Headers | None) -> tuple[SourcePartition, int] | None:
-    """Source partition and offset that origin headers name; the last set is the nearest hop."""
+    """Source partition and offset that origin headers name, five or one; the last are ours."""
+    if headers and headers[-1][0] == ORIGIN_HEADER:
+        return parse_origin_text((headers[-1][1] or b"").decode(errors="replace"))
     last = dict(headers or ())
     texts = [last.get(name) for name in (ORIGIN_CLUSTER, ORIGIN_TOPIC)]
     numbers = [last.get(name) for name in (ORIGIN_PARTITION, ORIGIN_OFFSET)]

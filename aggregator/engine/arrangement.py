@@ -13,7 +13,8 @@ from pyspark.errors import PySparkException
 
 from aggregator.config.schema import Config
 from aggregator.engine.events import Event, EventSink
-from aggregator.engine.lanes import Lanes, Start
+from aggregator.engine.lanes import Lanes
+from aggregator.engine.launch import Start
 from aggregator.engine.pace import Paces
 from aggregator.engine.parts import Parts
 from aggregator.engine.recovery import Recovery
@@ -148,9 +149,9 @@ class Arrangement:
         for lane in lanes:
             if self._stop.is_set():
                 return
-            skips, bound = self._recovery.take(lane.partitions)
+            skips, older = self._recovery.take(lane.partitions)
             try:
-                self._lanes.start(lane, Start(positions, skips, bound), plan.routes, settings)
+                self._lanes.start(lane, Start(positions, skips, older), plan.routes, settings)
             except (AggregatorError, PySparkException) as error:
                 if first:
                     raise

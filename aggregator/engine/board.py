@@ -14,8 +14,6 @@ from aggregator.audit.document import (
     CheckpointStatus,
     LaneState,
     LaneStatus,
-    PartitionState,
-    PartitionStatus,
     Phase,
     QuarantineStatus,
     RecoveryStatus,
@@ -27,7 +25,10 @@ from aggregator.audit.gaps import gaps_status, lost_offsets
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
 from aggregator.engine.careful import Careful
+from aggregator.engine.figures import SourceFigures
+from aggregator.engine.partitions import behind_fields, partitions_of
 from aggregator.model import Route, SourcePartition
+from aggregator.plan.behind import Delay, longest_by_source
 from aggregator.plan.gaps import GapRecord
 from aggregator.plan.plan import Plan
 
@@ -41,6 +42,7 @@ class LaneNote:
     partitions: tuple[SourcePartition, ...]
     restarts: int = 0
     reason: str = ""
+    leaving: tuple[str, ...] = ()
     careful: bool = False
     """Failed by a record that the next try will know: no reason to give up."""
 
@@ -50,6 +52,7 @@ class LaneProgress:
     """What a lane has told last: the records of all its lives since the start, and when it was."""
 
     records: int = 0
+    replayed: int = 0
     at_ms: int | None = None
     generation: int = 0
     report: LaneReport | None = None
@@ -80,6 +83,8 @@ class Board:
     sources: dict[str, SourceNote] = field(default_factory=dict)
     positions: Mapping[SourcePartition, int] = field(default_factory=dict)
     log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    behind: Mapping[SourcePartition, Delay] = field(default_factory=dict)
+    figures: Mapping[str, SourceFigures] = field(default_factory=dict)
     paused: Mapping[str, datetime] = field(default_factory=dict)
     held: Mapping[SourcePartition, str] = field(default_factory=dict)
     stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
@@ -90,6 +95,8 @@ class Board:
     committed_ms: int | None = None
     checkpoint_error: str = ""
     recovery: RecoveryStatus | None = None
+    replayed_before: int = 0
+    """Records that had been found missing and were written before the last recovery."""
     careful: Careful = field(default_factory=Careful)
     quarantine: QuarantineStatus | None = None
     quarantined: Mapping[str, int] = field(default_factory=dict)
@@ -140,17 +147,29 @@ class Board:
 
     def lag(self, alias: str) -> int | None:
         """Offsets that a source is behind, over its partitions of known lag; None if none is."""
-        lags = [
-            max(0, self.log_ends[sp] - position)
-            for sp, position in self.positions.items()
-            if sp.cluster == alias and sp in self.log_ends
-        ]
-        return sum(lags) if lags else None
+        return self.lags().get(alias)
+
+    def lags(self) -> dict[str, int]:
+        """The same of all sources of which any is known; one pass over the partitions."""
+        lags: dict[str, int] = {}
+        for sp, position in self.positions.items():
+            end = self.log_ends.get(sp)
+            if end is not None:
+                lags[sp.cluster] = lags.get(sp.cluster, 0) + max(0, end - position)
+        return lags
+
+    @property
+    def catching_up(self) -> frozenset[str]:
+        """Sources (aliases) that copy what has waited for long."""
+        return frozenset(
+            alias for alias, it in self.sources.items() if it.state is SourceState.CATCHING_UP
+        )
 
     def document(self) -> Status:
         """The status as it is now."""
         with self.lock:
-            partitions = tuple(self._partitions())
+            partitions, lags = partitions_of(self), self.lags()
+            behind = longest_by_source(self.behind)
             return Status(
                 name=self.config.name,
                 phase=self.phase,
@@ -161,7 +180,10 @@ class Board:
                 at=datetime.now(UTC),
                 hub_cluster_id=self.hub_cluster_id,
                 checkpoint_interval_seconds=self.config.stream.checkpoint_interval,
-                sources=tuple(self._source(alias) for alias in self.sources),
+                sources=tuple(
+                    self._source(alias, lags.get(alias), behind.get(alias))
+                    for alias in self.sources
+                ),
                 lanes=tuple(
                     _lane(name, note, self.progress.get(name, LaneProgress()))
                     for name, note in sorted(self.lanes.items())
@@ -174,15 +196,24 @@ class Board:
                     committed_at=_moment(self.committed_ms),
                     error=self.checkpoint_error,
                 ),
-                recovery=self.recovery,
+                recovery=self._recovery(),
                 quarantine=self.quarantine,
                 gaps=gaps_status(self.gaps),
                 warnings=self.warnings,
                 reason=self.reason,
             )
 
-    def _source(self, alias: str) -> SourceStatus:
-        note = self.sources[alias]
+    def replayed(self) -> int:
+        """Records that recoveries found missing and the lanes have written, since the start."""
+        return sum(progress.replayed for progress in self.progress.values())
+
+    def _recovery(self) -> RecoveryStatus | None:
+        if self.recovery is None:
+            return None
+        return self.recovery.model_copy(update={"replayed": self.replayed() - self.replayed_before})
+
+    def _source(self, alias: str, lag: int | None, behind: Delay | None) -> SourceStatus:
+        note, figures = self.sources[alias], self.figures.get(alias, SourceFigures())
         gaps = [record for record in self.gaps if record.gap.partition.cluster == alias]
         routes = [route for route in self.routes if route.cluster == alias]
         return SourceStatus(
@@ -193,45 +224,18 @@ class Board:
             cluster_id=note.cluster_id,
             topics=len(routes),
             partitions=sum(route.partitions for route in routes),
-            lag=self.lag(alias),
+            lag=lag,
+            **behind_fields(behind),
+            records=figures.records,
+            bytes=figures.bytes_,
+            latency=figures.latency,
+            copied=figures.copied,
+            skipped=figures.skipped,
+            looped=figures.looped,
             quarantined=self.quarantined.get(alias, 0),
             gaps=len(gaps),
             lost=lost_offsets(gaps),
         )
-
-    def _partitions(self) -> list[PartitionStatus]:
-        lane_of = {sp: name for name, note in self.lanes.items() for sp in note.partitions}
-        found = []
-        hub_topics = {
-            sp: route.hub_topic for route in self.routes for sp in route.source_partitions()
-        }
-        # Of a topic that is gone there is no route.
-        for sp in [*hub_topics, *sorted(self.held.keys() - hub_topics.keys())]:
-            state, reason = PartitionState.RUNNING, ""
-            if sp in self.gapped:
-                state, reason = PartitionState.QUARANTINED, self.gapped[sp]
-            elif sp.cluster in self.paused:
-                state = PartitionState.PAUSED
-            elif sp in self.held:
-                state, reason = PartitionState.HELD, self.held[sp]
-            elif sp in self.stuck:
-                state, reason = PartitionState.STUCK, self.stuck[sp]
-            elif sp in self.waiting:
-                reason = self.waiting[sp]
-            found.append(
-                PartitionStatus(
-                    cluster=sp.cluster,
-                    topic=sp.topic,
-                    partition=sp.partition,
-                    hub_topic=hub_topics.get(sp, ""),
-                    lane=lane_of.get(sp, ""),
-                    state=state,
-                    position=self.positions.get(sp),
-                    log_end=self.log_ends.get(sp),
-                    reason=reason,
-                )
-            )
-        return found
 
 
 def _lane(name: str, note: LaneNote, progress: LaneProgress) -> LaneStatus:
@@ -243,6 +247,7 @@ def _lane(name: str, note: LaneNote, progress: LaneProgress) -> LaneStatus:
         partitions=len(note.partitions),
         records=progress.records,
         reported_at=_moment(progress.at_ms),
+        leaving=note.leaving,
         restarts=note.restarts,
         reason=note.reason,
     )

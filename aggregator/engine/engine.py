@@ -17,7 +17,8 @@ from aggregator.engine.arrangement import Arrangement
 from aggregator.engine.changes import Changes
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.gaps import Gaps
-from aggregator.engine.lanes import Lanes, RunningLane
+from aggregator.engine.lanes import Lanes
+from aggregator.engine.launch import RunningLane
 from aggregator.engine.look import Look
 from aggregator.engine.orphans import orphans_of
 from aggregator.engine.pace import Paces
@@ -60,7 +61,15 @@ class Engine:
         self._lanes = Lanes(parts.spark, parts.connector, parts.observer, parts.board, emit)
         self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
         self._recovery = Recovery(
-            config, parts.connector, parts.observer, parts.hub, parts.board, emit, stop, self._gaps
+            config,
+            parts.connector,
+            parts.observer,
+            parts.hub,
+            parts.board,
+            emit,
+            stop,
+            self._gaps,
+            self._lanes.read_until,
         )
         known = (orphans_of(config, parts.connector), self._gaps, emit, self._lanes.read_until)
         self._starts = Starts(config, parts.observer, *known)
@@ -68,15 +77,9 @@ class Engine:
         self._changes = Changes(config, parts.spark, parts.hub, emit)
         self._steering = Steering(self, parts, self._starts, self._recovery, self._changes, emit)
         deciders = (self._starts, self._supervision, self._paces, self._recovery)
+        told = (self._failed, emit, stop)
         self._arrangement = Arrangement(
-            config,
-            parts,
-            self._lanes,
-            *deciders,
-            self._failed,
-            emit,
-            stop,
-            until_done=until_done,
+            config, parts, self._lanes, *deciders, *told, until_done=until_done
         )
         self._until_done, self._look_awaited, self._next_status = until_done, False, 0.0
         self._leaving: frozenset[str] = frozenset()
@@ -142,6 +145,7 @@ class Engine:
         elif newest is not None:
             self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
         self._notice_ends()
+        self._notice_stopped()
         self._notice_done()
         self._notice_left()
         if self._paces.follow(self.running):
@@ -183,6 +187,7 @@ class Engine:
             board.committed_ms = observer.committed_ms
             board.checkpoint_error = observer.error
             self._parts.sources.tell(board, self._emit)
+            board.figures = observer.figures.at(moment, board.catching_up)
         if board.log_ends:
             observer.saw(self._gaps.watch.own(board.log_ends))
         self._on_status(board.document())
@@ -209,6 +214,8 @@ class Engine:
         self._board.held = self._starts.held
         if first and not self._fresh:
             self._recovery.doubt(wanted, positions, look)
+        # What lanes are giving up starts when they have: that comes with a new look.
+        wanted -= {sp for less in self._lanes.holding.values() for sp in less}
         self._paces.starting(wanted - self.running, positions, look.ends)
         self._arrangement.follow(wanted, plan, positions, look.ends, first=first)
 
@@ -230,6 +237,23 @@ class Engine:
             self._parts.lookout.wake()
         if unwell:
             self.look_again()
+
+    def _notice_stopped(self) -> None:
+        """Take out partitions of which the next record cannot be written; the others go on."""
+        stopped = self._lanes.stopped()
+        for sp, reason in stopped.items():
+            delay = self._starts.stopped(sp, reason, for_good=self._until_done)
+            again = "" if self._until_done else f", next try in {delay:.0f} s"
+            words = f"{sp} is stopped{again}: {reason}"
+            self._emit(Event("partition_stopped", words, {"partition": str(sp)}))
+            self._check_abort(f"{sp} is stopped", reason)
+        if stopped:
+            self._board.held = self._starts.held
+            self._arrangement.again(but=stopped)
+
+    def _check_abort(self, what: str, reason: str) -> None:
+        if self._config.supervision.failure == "abort":
+            raise AggregatorError(f"{what}, and supervision.failure is abort: {reason}")
 
     def _notice_done(self) -> None:
         """Let lanes end that have read all that they were to read."""
@@ -256,10 +280,8 @@ class Engine:
             self._starts.orphans.add(running.query.key, own)
         words = f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}"
         self._emit(Event("lane_failed", words, {"lane": lane.name}))
-        if self._config.supervision.failure == "abort" and not note.careful:
-            raise AggregatorError(
-                f"lane {lane.name} failed, and supervision.failure is abort: {reason}"
-            )
+        if not note.careful:
+            self._check_abort(f"lane {lane.name} failed", reason)
 
     def _waiting(self) -> bool:
         """Whether something that does not run now, of a run that is to end, is still to run."""

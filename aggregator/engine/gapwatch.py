@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 from aggregator.connector.reports import OUT_OF_RANGE
 from aggregator.engine.events import Event, EventSink
-from aggregator.engine.lanes import RunningLane
+from aggregator.engine.launch import RunningLane
 from aggregator.engine.look import Look, identity_of
 from aggregator.engine.observer import Observer
 from aggregator.engine.sources import SourcesWatch

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Collection, Mapping
 
 from aggregator.discover import ClusterAdmin
+from aggregator.engine.events import Event, EventSink
 from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import ClusterError
 from aggregator.failpoint import failpoint
 from aggregator.model import OffsetRange, TopicPartition
+
+SETTLE_SECONDS = 1.0
+"""The hub's ends must have stood still for so long before a tail is read."""
+SETTLE_LIMIT_SECONDS = 15.0
+"""Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
 
 def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> HubSnapshot:
@@ -26,7 +33,7 @@ def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) 
     ranges = hub.offsets(partitions, timeout).ranges if partitions else {}
     failpoint("after-snapshot")
     taken_ms = time.time_ns() // 1_000_000
-    return HubSnapshot(taken_ms, {tp: log.latest for tp, log in ranges.items()})
+    return HubSnapshot(taken_ms, _ends(ranges))
 
 
 def read_logs(
@@ -41,6 +48,32 @@ def read_logs(
     if absent := sorted(set(topics) - counts.keys()):
         raise ClusterError(f"hub: its end offsets are not all known: no {', '.join(absent)}")
     return told_logs(hub, topics, counts, timeout)
+
+
+def settled_logs(
+    hub: ClusterAdmin,
+    topics: Collection[str],
+    timeout: float,
+    stop: threading.Event,
+    emit: EventSink,
+) -> dict[TopicPartition, OffsetRange]:
+    """As `read_logs`, once the ends have stood still: a request may still be under way.
+
+    Not waited for any longer when `stop` is set.
+    """
+    deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
+    before = read_logs(hub, topics, timeout)
+    while not stop.wait(SETTLE_SECONDS):
+        now = read_logs(hub, topics, timeout)
+        if _ends(now) == _ends(before):
+            return now
+        if time.monotonic() > deadline:
+            names = ", ".join(sorted(topics))
+            words = f"others keep writing into {names}; recovering anyway"
+            emit(Event("hub_not_settled", words))
+            return now
+        before = now
+    return before
 
 
 def told_logs(
@@ -59,3 +92,7 @@ def told_logs(
     if found.failed:
         raise ClusterError(f"hub: its end offsets are not all known: {dict(found.failed)}")
     return dict(found.ranges)
+
+
+def _ends(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:
+    return {tp: log.latest for tp, log in logs.items()}

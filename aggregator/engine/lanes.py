@@ -1,45 +1,27 @@
-"""The lanes that run: start one, let some end or read less, notice those that have ended."""
+"""The lanes that run: let some end or read less, notice those that have ended."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from aggregator.audit.document import LaneState
 from aggregator.connector.driver import Connector
-from aggregator.engine.board import Board, LaneNote
+from aggregator.connector.reports import POISONED
+from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.launch import Launch, RunningLane, Start
 from aggregator.engine.observer import Observer
-from aggregator.engine.tail import Ends
 from aggregator.errors import AggregatorError
 from aggregator.failpoint import failpoint
-from aggregator.model import Lane, Positions, Route, Skip, SourcePartition
+from aggregator.model import Lane, Route, SourcePartition
 from aggregator.plan.pace import Pace
-from aggregator.stream.frames import plan_readings
-from aggregator.stream.lane import LaneQuery, LaneSettings
+from aggregator.stream.lane import LaneSettings
 
 TICK_SECONDS = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class RunningLane:
-    """A lane with the routes its query was built from, and the query."""
-
-    lane: Lane
-    routes: tuple[Route, ...]
-    query: LaneQuery
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """From where a lane starts: positions, and for those with a skip set the hub's bound."""
-
-    positions: Positions
-    skips: Mapping[SourcePartition, Skip]
-    bound: Ends | None = None
 
 
 class Lanes:
@@ -53,12 +35,11 @@ class Lanes:
         board: Board,
         emit: EventSink,
     ) -> None:
-        self._spark = spark
         self._connector = connector
         self._observer = observer
         self._board = board
         self._emit = emit
-        self._generation = 0
+        self._launch = Launch(spark, connector, observer, board, emit)
         self._running: dict[str, RunningLane] = {}
         self._ending: dict[str, float] = {}
         self._holding: dict[str, frozenset[SourcePartition]] = {}
@@ -88,42 +69,9 @@ class Lanes:
     def start(
         self, lane: Lane, start: Start, routes: Sequence[Route], settings: LaneSettings
     ) -> None:
-        """Commit the start of a lane, then start its query.
-
-        Raises CheckpointError or ClusterError when the start cannot be committed, and whatever
-        Spark says against the query; the lane then does not run.
-        """
-        self._generation += 1
-        own = self._own(lane, routes)
-        positions = start.positions.only(set(lane.partitions))
-        restarts = self._board.lanes[lane.name].restarts if lane.name in self._board.lanes else 0
-        self._forget(lane)
-        self._note(lane, LaneState.STARTING, restarts)
-        failpoint("before-begin")
-        snapshot = self._observer.begin(lane.name, self._generation, positions, start.bound)
-        failpoint("after-begin")
-        query = LaneQuery.start(
-            self._spark,
-            self._connector,
-            lane,
-            self._generation,
-            plan_readings(own, positions),
-            settings,
-            start.skips,
-            snapshot,
-        )
-        failpoint("after-start")
-        self._running[lane.name] = RunningLane(lane, own, query)
-        self._observer.watch(query)
-        self._note(lane, LaneState.RUNNING, restarts)
-        self._emit(
-            Event(
-                "lane_started",
-                f"lane {lane.name} reads {len(lane.partitions)} partitions of "
-                f"{', '.join(lane.clusters)}",
-                {"lane": lane.name, "generation": self._generation},
-            )
-        )
+        """Let one lane more run; raises as `Launch.start` does, and then it does not."""
+        running = self._launch.start(lane, start, routes, settings, self._running)
+        self._running[lane.name] = running
 
     def leave(self, names: Collection[str], timeout_seconds: float) -> None:
         """Let lanes end, each as soon as its tasks have told where they are. Returns at once."""
@@ -143,6 +91,8 @@ class Lanes:
             if partitions - before:
                 self._running[name].query.hold(partitions)
                 self._holding[name] = before | partitions
+                leaving = sorted({sp.cluster for sp in self._holding[name]})
+                self._board.lanes[name].leaving = tuple(leaving)
 
     def pace(self, pace: Pace) -> None:
         """Read at this pace from now on."""
@@ -226,6 +176,20 @@ class Lanes:
                 ended[name] = self._finish(lane, clean=False)
         return ended
 
+    def stopped(self) -> dict[SourcePartition, str]:
+        """Partitions that their readers have stopped at a record, and why; not those that leave."""
+        found: dict[SourcePartition, str] = {}
+        for name, lane in self._running.items():
+            if name not in self._ending:
+                report, leaving = lane.query.report, self._holding.get(name, frozenset())
+                reasons = report.reasons
+                found |= {
+                    sp: reasons.get(sp, state)
+                    for sp, state in report.states.items()
+                    if state == POISONED and sp in lane.lane.partitions and sp not in leaving
+                }
+        return found
+
     def done(self) -> list[str]:
         """Lanes that have read everything up to the ends that they were given."""
         return [
@@ -246,7 +210,7 @@ class Lanes:
             return True
         topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
         before = [it for it in running.routes if (it.cluster, it.topic) in topics]
-        return not _same(before, self._own(lane, routes))
+        return not _same(before, self._launch.own(lane, routes))
 
     def kill(self) -> None:
         """End all lanes at once and commit nothing."""
@@ -263,7 +227,8 @@ class Lanes:
         self._running[name] = replace(lane, lane=less)
         lane.query.lane = less
         self.read_until.update(dict.fromkeys(partitions, time.monotonic()))
-        self._board.lanes[name].partitions = less.partitions
+        note = self._board.lanes[name]
+        note.partitions, note.leaving = less.partitions, ()
 
     def _finish(self, lane: RunningLane, clean: bool) -> str:
         name = lane.lane.name
@@ -286,21 +251,6 @@ class Lanes:
         note.state = LaneState.FAILED if problem else LaneState.DONE
         lane.query.close()
         return problem
-
-    def _own(self, lane: Lane, routes: Sequence[Route]) -> tuple[Route, ...]:
-        topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
-        own = [route for route in routes if (route.cluster, route.topic) in topics]
-        return self._board.careful.routes(own)
-
-    def _forget(self, lane: Lane) -> None:
-        """Lanes that are over, and whose partitions this one reads now, are no news any more."""
-        for name, note in list(self._board.lanes.items()):
-            if name not in self._running and set(note.partitions) & set(lane.partitions):
-                del self._board.lanes[name]
-
-    def _note(self, lane: Lane, state: LaneState, restarts: int) -> None:
-        note = LaneNote(state, self._generation, lane.partitions, restarts)
-        self._board.lanes[lane.name] = note
 
 
 def _same(before: Sequence[Route], after: Sequence[Route]) -> bool:

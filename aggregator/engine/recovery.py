@@ -16,12 +16,12 @@ from aggregator.discover import ClusterAdmin
 from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.gaps import Gaps
-from aggregator.engine.hub import read_logs
+from aggregator.engine.hub import read_logs, settled_logs
 from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.tail import Ends
 from aggregator.failpoint import failpoint
-from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.model import Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.doubt import plan_doubt
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import is_same_log
@@ -38,12 +38,8 @@ from aggregator.plan.recovery import (
 
 UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 """Ours are not transactional; somebody's open transaction must not hide them."""
-SETTLE_SECONDS = 1.0
-"""The hub's ends must have stood still for so long before the tail is read."""
 RETRY_SECONDS = 5.0
 CANCEL_SECONDS = 10.0
-SETTLE_LIMIT_SECONDS = 15.0
-"""Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +63,7 @@ class Recovery:
         emit: EventSink,
         stop: threading.Event,
         gaps: Gaps,
+        read_until: Mapping[SourcePartition, float],
     ) -> None:
         self._config = config
         self._connector = connector
@@ -76,29 +73,35 @@ class Recovery:
         self._emit = emit
         self._stop = stop
         self._gaps = gaps
+        self._read_until = read_until
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._skips: dict[SourcePartition, tuple[Skip, Ends]] = {}
+        self._skips: dict[SourcePartition, tuple[Skip, Ends, int]] = {}
+        self._read: Mapping[TopicPartition, int] = {}
 
     @property
     def ready(self) -> set[SourcePartition]:
         """Partitions that are not clean, and may start all the same: with what `take` gives."""
+        positions = self._observer.positions
         with self._lock:
+            # Of one that was moved since, by a gap or by hand, it says nothing any more.
+            self._skips = {sp: it for sp, it in self._skips.items() if positions.get(sp) == it[2]}
             return set(self._skips)
 
     def take(
         self, partitions: Collection[SourcePartition]
-    ) -> tuple[dict[SourcePartition, Skip], Ends | None]:
-        """What a lane of these partitions has to leave out, and the hub's bound before it; once.
+    ) -> tuple[dict[SourcePartition, Skip], dict[SourcePartition, Ends]]:
+        """What a lane of these partitions has to leave out, and the hub's ends before it; once.
 
         When the lane fails before it is through, they have to be recovered again.
         """
+        ready = self.ready
         with self._lock:
-            found = {sp: self._skips.pop(sp) for sp in partitions if sp in self._skips}
-        bounds = [ends for _, ends in found.values()]
-        shared = set.intersection(*map(set, bounds)) if bounds else set[TopicPartition]()
-        least = {tp: min(ends[tp] for ends in bounds) for tp in shared}
-        return {sp: skip for sp, (skip, _) in found.items()}, least if bounds else None
+            found = {sp: self._skips.pop(sp) for sp in partitions if sp in ready}
+        return (
+            {sp: skip for sp, (skip, _, _) in found.items()},
+            {sp: ends for sp, (_, ends, _) in found.items()},
+        )
 
     def recover(
         self,
@@ -143,11 +146,16 @@ class Recovery:
             told = self._connector.read_tail(tail, hub, compacted)
             found, records = told.parts, told.found
         failpoint("after-scan")
+        self._read = {tp: log.latest for tp, log in tail.ranges.items()}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
         self._gaps.lost(losses)
-        skips = plan_skips(positions, found)
+        # Ends that were looked up while a lane still read say nothing about what it has read.
+        sure = {
+            sp: log.latest for sp, log in logs.items() if look.began > self._read_until.get(sp, 0.0)
+        }
+        skips = plan_skips(positions, found, sure)
         self._commit(positions, skips, tail, bound)
         failpoint("after-recovered")
         self._tell(positions, tail, records, skips, time.monotonic() - began)
@@ -167,9 +175,11 @@ class Recovery:
             return
         # A hub partition that the bound does not know would be read from its beginning each time.
         ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound.hub_ends)
-        self._observer.skipping(positions.only(set(skips)), ends)
+        # Of each by itself: before its own bound there may be records of a topic that is gone.
+        older = {sp: {**ends, **tail.above.get(sp, {})} for sp in skips}
+        self._observer.skipping(positions.only(set(skips)), older)
         with self._lock:
-            self._skips |= {sp: (skip, ends) for sp, skip in skips.items()}
+            self._skips |= {sp: (skip, older[sp], positions[sp]) for sp, skip in skips.items()}
 
     def doubt(self, partitions: Collection[SourcePartition], starts: Positions, look: Look) -> None:
         """Before the first lanes start: recover also what needs no recovery, if that is in doubt.
@@ -177,14 +187,15 @@ class Recovery:
         `partitions` are those that are to start and are not unclean, `starts` where they would.
         Raises as `recover` does.
         """
-        state = self._observer.state
+        state, partitions = self._observer.state, set(partitions) - self.ready
         # A topic that this start has created is empty, and may have no leader yet.
         topics = hub_topics_of(look.plan.routes, partitions) & look.plan.hub.topics.keys()
-        hub_logs = self._logs(topics) if topics else {}
+        timeout = self._config.supervision.connect_timeout
+        hub_logs = read_logs(self._hub, topics, timeout) if topics else {}
         found = plan_doubt(
             look.plan.routes,
             partitions,
-            state.furthest_hub_ends(),
+            self._looked_at(state.furthest_hub_ends()),
             hub_logs,
             fresh=not state.entries,
         )
@@ -194,10 +205,20 @@ class Recovery:
             bound = Bound(begin, found.hub_ends)
             self.recover(found.partitions, look, alone=True, bound=bound)
 
+    def _looked_at(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The ends, or how far the tail was read just now where that is further."""
+        read = self._read
+        return {tp: max(ends.get(tp, 0), read.get(tp, 0)) for tp in ends.keys() | read.keys()}
+
     def _tail(self, bound: Bound, plan: Plan, *, alone: bool) -> TailPlan:
         topics = hub_topics_of(plan.routes, bound.positions)
         failpoint("before-settle")
-        hub_logs = self._settled(topics) if alone else self._logs(topics)
+        timeout = self._config.supervision.connect_timeout
+        hub_logs = (
+            settled_logs(self._hub, topics, timeout, self._stop, self._emit)
+            if alone
+            else read_logs(self._hub, topics, timeout)
+        )
         failpoint("after-settle")
         own_ends = self._observer.state.own_hub_ends(bound.positions)
         return plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
@@ -244,30 +265,6 @@ class Recovery:
             # The next look tries again, and comes soon.
             self._stop.wait(RETRY_SECONDS)
 
-    def _settled(self, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
-        """The hub's logs, once their ends have stood still; a request may still be under way."""
-        deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
-        before = self._logs(topics)
-        while not self._stop.wait(SETTLE_SECONDS):
-            now = self._logs(topics)
-            if {tp: log.latest for tp, log in now.items()} == {
-                tp: log.latest for tp, log in before.items()
-            }:
-                return now
-            if time.monotonic() > deadline:
-                self._emit(
-                    Event(
-                        "hub_not_settled",
-                        f"others keep writing into {', '.join(sorted(topics))}; recovering anyway",
-                    )
-                )
-                return now
-            before = now
-        return before
-
-    def _logs(self, topics: Collection[str]) -> dict[TopicPartition, OffsetRange]:
-        return read_logs(self._hub, topics, self._config.supervision.connect_timeout)
-
     def _progress(self, line: str) -> None:
         self._emit(Event("recovering", line))
 
@@ -279,6 +276,7 @@ class Recovery:
         skips: Mapping[SourcePartition, Skip],
         seconds: float,
     ) -> None:
+        self._board.replayed_before = self._board.replayed()
         self._board.recovery = RecoveryStatus(
             at=datetime.now(UTC),
             partitions=len(positions),

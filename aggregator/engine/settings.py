@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aggregator.config.kafka_settings import jvm_settings
-from aggregator.config.schema import Config, SourceConfig
+from aggregator.config.schema import Config
 from aggregator.connector.spec import Clients
 from aggregator.model import SourcePartition
 from aggregator.plan.effective import facts_after
 from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_for
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
-from aggregator.plan.producer import hub_producer, is_local, largest_record
+from aggregator.plan.producer import hub_producer, is_local, least_buffer
 from aggregator.stream.lane import LaneSettings
 
 POLL_RECORDS = "2000"
@@ -25,7 +25,9 @@ def lane_settings(
     """Settings for every lane of a plan, at a pace that may be another than the plan's."""
     partitions = partitions_of(plan.routes)
     local = is_local(config.spark.master)
-    heap, tasks = heap_for(config, local=local), plan.tasks * max(1, len(partitions))
+    # A transform has readers of its own.
+    readers = len({(route.cluster, route.transform) for route in plan.routes})
+    heap, tasks = heap_for(config, local=local), plan.tasks * max(1, readers)
     fetches = {"max.poll.records": POLL_RECORDS, **fetch_sizes(heap, tasks)}
     topics = facts_after(plan.hub, plan.actions)
     producer = hub_producer(
@@ -34,14 +36,15 @@ def lane_settings(
         [topics[name] for name in plan.hub_topics if name in topics],
     )
     if "buffer.memory" not in {*config.hub.kafka, *config.hub.producer}:
-        producer["buffer.memory"] = str(buffer_memory(heap, tasks, largest_record(producer)))
+        producer["buffer.memory"] = str(buffer_memory(heap, tasks, least_buffer(producer)))
     return LaneSettings(
         clients=Clients(
             consumers={
-                alias: _consumer(config, alias, source, fetches)
+                # Without a group: nothing is committed to the source, and no right is needed.
+                alias: {**fetches, **jvm_settings(source, "consumer")}
                 for alias, source in config.sources.items()
             },
-            producer={"client.id": f"aggregator-{config.name}", **producer},
+            producer=producer,
         ),
         hub_names=hub_names(config, plan),
         tasks=plan.tasks,
@@ -54,12 +57,3 @@ def lane_settings(
 def hub_names(config: Config, plan: Plan) -> tuple[str, ...]:
     """The names under which this hub is known as a source elsewhere."""
     return (config.name, plan.hub.cluster_id, *config.hub.known_as)
-
-
-def _consumer(
-    config: Config, alias: str, source: SourceConfig, fetches: Mapping[str, str]
-) -> dict[str, str]:
-    client = f"aggregator-{config.name}-{alias}"
-    # A group without members or commits: brokers show by it who reads.
-    own = {"client.id": client, "group.id": client, **fetches}
-    return {**own, **jvm_settings(source, "consumer")}

@@ -12,6 +12,7 @@ from aggregator.engine.board import Board
 from aggregator.engine.events import Event, EventSink
 from aggregator.engine.watch import SourceWatch
 from aggregator.model import SourcePartition
+from aggregator.plan.behind import Delays
 from aggregator.plan.outages import Probe, sick_sources
 from aggregator.plan.reload import same_connection
 from aggregator.plan.stuck import Movement, follow, stuck
@@ -30,6 +31,7 @@ class SourcesWatch:
         self._started = False
         self._watches = {alias: SourceWatch(config, alias) for alias in config.sources}
         self._movements: dict[SourcePartition, Movement] = {}
+        self._delays = Delays()
         self._totals: dict[str, deque[tuple[float, int]]] = {}
         self._sick: Mapping[str, str] = {}
 
@@ -88,9 +90,11 @@ class SourcesWatch:
         }
 
     def tell(self, board: Board, emit: EventSink) -> None:
-        """Put log ends, health and stuck partitions on the board; news become events."""
+        """Put log ends, delays, health and stuck partitions on the board; news become events."""
         now = time.monotonic()
-        board.log_ends = self.log_ends()
+        # Each once: an end has to go with the moment at which it was told.
+        latest = {alias: watch.latest for alias, watch in self._watches.items()}
+        board.log_ends = {sp: end for it in latest.values() for sp, end in it.log_ends.items()}
         watched = {sp for watch in self._watches.values() for sp in watch.partitions}
         positions = {sp: at for sp, at in board.positions.items() if sp in watched}
         self._movements = follow(self._movements, positions, board.log_ends, now)
@@ -100,9 +104,13 @@ class SourcesWatch:
             if sp not in before:
                 emit(Event("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)}))
         self._sick = sick_sources(self.probes(), self._config.supervision.deadline, now)
-        failed, errors = _failed(board), _errors(board)
+        told_at = {alias: it.answered_at for alias, it in latest.items()}
+        silent = self._sick.keys()
+        board.behind = self._delays.follow(positions, board.log_ends, told_at, silent, now)
+        failed, errors, lags = _failed(board), _errors(board), board.lags()
         for alias, watch in self._watches.items():
-            state, reason = self._health(alias, watch, board, failed, errors)
+            lag = lags.get(alias, 0)
+            state, reason = self._health(alias, watch, board, failed, errors, lag)
             if alias in board.sources and board.source(alias, state, reason):
                 message = f"source {alias} is {state}" + (f": {reason}" if reason else "")
                 emit(Event("source_state", message, {"source": alias, "state": str(state)}))
@@ -114,6 +122,7 @@ class SourcesWatch:
         board: Board,
         failed: Mapping[str, str],
         errors: Mapping[str, str],
+        lag: int,
     ) -> tuple[SourceState, str]:
         if alias in board.paused:
             return SourceState.PAUSED, f"until `aggregator resume {alias}`"
@@ -127,7 +136,6 @@ class SourcesWatch:
             return SourceState.FAILED, failed[alias]
         if alias in errors:
             return SourceState.FAILED, errors[alias]
-        lag = board.lag(alias) or 0
         if lag > max(CATCHING_UP_ABOVE, self._arrivals(alias, watch)):
             return SourceState.CATCHING_UP, ""
         return SourceState.RUNNING, ""

@@ -50,6 +50,7 @@ class Starts:
         self.backoff = BackOff()
         self.done: set[SourcePartition] = set()
         self.held: Mapping[SourcePartition, str] = {}
+        self._stopped: dict[SourcePartition, str] = {}
         self.doubtful: frozenset[SourcePartition] = frozenset()
         """Of these a gap is known, but not yet what the hub holds of them: to be recovered."""
         self.outdated = False
@@ -148,9 +149,10 @@ class Starts:
         wanted -= left_out.keys()
         self.held = {
             **{sp: reason for sp, reason in start.held.items() if sp not in wanted},
+            **{sp: why for sp, why in self._stopped.items() if sp in resting},
             **left_out,
         }
-        self._tell({*left_out, *start.quarantined})
+        self._tell({*left_out, *start.quarantined, *self._stopped})
         return start.positions, wanted
 
     @property
@@ -161,6 +163,17 @@ class Starts:
     def ended(self, partitions: Collection[SourcePartition]) -> None:
         """All that was to be copied of these is copied."""
         self.done |= set(partitions)
+
+    def stopped(self, sp: SourcePartition, reason: str, *, for_good: bool) -> float:
+        """A partition's next record cannot be written; returns the seconds until the next try.
+
+        `for_good`: there is none in this run.
+        """
+        self._stopped[sp] = reason
+        self.held = {**self.held, sp: reason}
+        if for_good:
+            self.done.add(sp)
+        return self.backoff.failed(str(sp), frozenset({sp}), time.monotonic())
 
     def resting(self) -> set[SourcePartition]:
         """Partitions that are not to start: failed a moment ago, waiting for a producer, done."""

@@ -60,9 +60,15 @@ class HubTail:
         if ends:
             self._add(now_ms, ends)
 
-    def bound(self, tasks: Iterable[TaskReport]) -> HubSnapshot:
-        """The ends that belong to what all these tasks report: per partition the smallest."""
-        bounds = [self._of(task) for task in tasks]
+    def bound(
+        self, tasks: Iterable[TaskReport], begun: Mapping[int, HubSnapshot] | None = None
+    ) -> HubSnapshot:
+        """The ends that belong to what all these tasks report: per partition the smallest.
+
+        `begun` are snapshots by their numbers that the tasks may name when all others are beyond.
+        """
+        known = {**(begun or {}), **self._snapshots}
+        bounds = [_bound_of(task, known) for task in tasks]
         taken = min((bound.taken_ms for bound in bounds), default=0)
         shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
         return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
@@ -73,14 +79,15 @@ class HubTail:
         for number in [it for it in self._snapshots if it < oldest]:
             del self._snapshots[number]
 
-    def _of(self, task: TaskReport) -> HubSnapshot:
-        # One that is not known any more says nothing: a recovery would read all.
-        snapshot = self._snapshots.get(task.snapshot, HubSnapshot(0, {}))
-        own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
-        return HubSnapshot(snapshot.taken_ms, own)
-
     def _add(self, taken_ms: int, ends: Ends) -> HubSnapshot:
         merged = {**self.newest.ends, **ends}
         self.number += 1
         self._snapshots[self.number] = HubSnapshot(taken_ms, merged)
         return self.newest
+
+
+def _bound_of(task: TaskReport, known: Mapping[int, HubSnapshot]) -> HubSnapshot:
+    # One that is not known any more says nothing: a recovery would read all.
+    snapshot = known.get(task.snapshot, HubSnapshot(0, {}))
+    own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
+    return HubSnapshot(snapshot.taken_ms, own)

@@ -204,7 +204,10 @@ class _Planning:
             self.records.append(after)
         self.held.pop(sp, None)
         if at is not None:
-            self.positions[sp] = self.moves[sp] = at
+            self.positions[sp] = at
+            # Where a recovery has left it, that is committed, with what belongs to it.
+            if gap.kind is not GapKind.BELOW_EARLIEST or sight.known.positions.get(sp) != at:
+                self.moves[sp] = at
 
     def follow(self, record: GapRecord) -> None:
         """Look after a gap that the logs alone would not show any more, while it is not settled."""

@@ -31,7 +31,7 @@ def plan_lanes(
     `auto`: one lane of all sources. `source`: a lane for each. `current` are the lanes that there
     are: their partitions stay where they are, those that are not wanted are taken out, and what is
     new joins the lane of its source alone, or gets one. Sources in `apart` (aliases) share no lane.
-    Without `room` for another lane's tasks what is new joins a lane that there is.
+    Without `room` for another lane's tasks what is new joins a lane that there is, if it may share.
     """
     wanted = sorted(set(partitions))
     aliases = {sp.cluster for sp in wanted}
@@ -45,11 +45,10 @@ def plan_lanes(
             new = {alias: found for alias, found in new.items() if alias in apart}
     for alias, found in new.items():
         own = [name for name, lane in kept.items() if {sp.cluster for sp in lane} == {alias}]
-        if not own and kept and not room:
-            own = [
-                *(n for n, lane in kept.items() if any(sp.cluster == alias for sp in lane)),
-                *kept,
-            ]
+        if not own and not room and alias not in apart:
+            open_ = {n: {sp.cluster for sp in lane} for n, lane in kept.items()}
+            open_ = {n: clusters for n, clusters in open_.items() if clusters.isdisjoint(apart)}
+            own = [*(n for n, clusters in open_.items() if alias in clusters), *open_]
         name = own[0] if own else free_name(alias, kept, aliases - {alias})
         kept[name] = [*kept.get(name, ()), *found]
     return tuple(Lane(name, tuple(sorted(found))) for name, found in kept.items())

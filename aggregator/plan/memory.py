@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from aggregator.config.schema import Config
 
 HEAP, EXECUTOR_HEAP = "spark.driver.memory", "spark.executor.memory"
-DEFAULT_HEAP = "2g"
+DEFAULT_HEAP, DEFAULT_EXECUTOR_HEAP = "2g", "1g"
+"""Ours for the driver, and Spark's own."""
 MIB = 2**20
 UNITS = {"k": 2**10, "m": MIB, "g": 2**30, "t": 2**40}
 
@@ -39,8 +40,8 @@ def heap_of(conf: Mapping[str, str], *, local: bool) -> int:
 
     The default where the size cannot be read, which Spark will say.
     """
-    given = conf.get(HEAP if local else EXECUTOR_HEAP, DEFAULT_HEAP)
-    return heap_bytes(given) or heap_bytes(DEFAULT_HEAP) or 2 * 2**30
+    name, default = (HEAP, DEFAULT_HEAP) if local else (EXECUTOR_HEAP, DEFAULT_EXECUTOR_HEAP)
+    return heap_bytes(conf.get(name, default)) or heap_bytes(default) or 2**30
 
 
 def heap_bytes(text: str) -> int | None:

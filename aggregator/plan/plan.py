@@ -14,7 +14,7 @@ from aggregator.plan.effective import facts_after
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.pace import Pace, plan_pace
+from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison
 from aggregator.plan.quarantine import plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
@@ -61,7 +61,7 @@ class Plan:
                 {
                     "name": lane.name,
                     "limits": {
-                        alias: asdict(self.pace.limits[alias])
+                        alias: _limit(self.pace.limits[alias])
                         for alias in lane.clusters
                         if alias in self.pace.limits
                     },
@@ -110,7 +110,8 @@ def make_plan(
         replace(route, poison=poison.get((route.cluster, route.topic), route.poison))
         for route in routes
     )
-    sources = len({route.cluster for route in routes})
+    # A transform sees only the topics that asked for it, so it has readers of its own.
+    sources = len({(route.cluster, route.transform) for route in routes})
     slots = plan_slots(config.spark.master, sources, config.spark.conf, cores)
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
@@ -146,6 +147,10 @@ def _cluster(facts: ClusterFacts) -> dict[str, Any]:
     return {"cluster_id": facts.cluster_id, "brokers": facts.brokers, "topics": len(facts.topics)}
 
 
+def _limit(limit: Limit) -> dict[str, Any]:
+    return {"records_per_second": limit.records, "bytes_per_second": limit.bytes_}
+
+
 def _route(route: Route) -> dict[str, Any]:
     return {
         "cluster": route.cluster,
@@ -157,6 +162,7 @@ def _route(route: Route) -> dict[str, Any]:
         "transform": route.transform,
         "on_poison": route.poison.quarantine or "stop",
         "limits": asdict(route.poison.limits),
+        "origin": route.origin,
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.kafka_settings import DEFAULTS, jvm_settings
 from aggregator.config.schema import Config
 from aggregator.model import TopicFacts
 from aggregator.plan.topic_configs import HEADER_SLACK_BYTES
@@ -51,9 +51,14 @@ def hub_producer(
     return producer
 
 
-def largest_record(producer: dict[str, str]) -> int:
-    """Bytes that a producer with these settings has to hold at least: one request and another."""
-    return 2 * int(producer["max.request.size"])
+def least_buffer(producer: Mapping[str, str]) -> int:
+    """Bytes that a producer with these settings has to buffer at least.
+
+    Its largest request; and another one beside it where sources take larger records than usual.
+    """
+    request, buffer = int(producer["max.request.size"]), int(producer["buffer.memory"])
+    usual = int(DEFAULTS["producer"]["max.request.size"])
+    return request if request <= usual else buffer
 
 
 def largest_request(producer: dict[str, str]) -> int:

@@ -92,14 +92,24 @@ def recovered_positions(
 
 
 def plan_skips(
-    positions: Positions, found: Mapping[SourcePartition, Skip]
+    positions: Positions,
+    found: Mapping[SourcePartition, Skip],
+    log_ends: Mapping[SourcePartition, int],
 ) -> dict[SourcePartition, Skip]:
-    """What is to be left out beyond these positions; nothing of a partition that has no hole."""
+    """What is to be left out beyond these positions; nothing of a partition that has no hole.
+
+    `log_ends` are ends of logs that are certain to be younger than all that was read of them. What
+    was found beyond one is of a log that was cut since: what comes there now are other records.
+    """
     skips = {}
     for sp, skip in found.items():
-        at = positions[sp]
-        ranges = [(max(at, start), end) for start, end in skip.ranges if end > at]
-        if ranges:
+        at, last = positions[sp], log_ends.get(sp)
+        ranges = [
+            (max(at, start), end if last is None else min(end, last))
+            for start, end in skip.ranges
+            if end > at and (last is None or start < last)
+        ]
+        if ranges := [(start, end) for start, end in ranges if start < end]:
             skips[sp] = Skip(ranges, skip.later)
     return skips
 
@@ -153,7 +163,7 @@ def plan_losses(
                     position,
                     log.earliest,
                     reason,
-                    reached,
+                    after[sp],
                     lost,
                     (before.cluster_ids.get(sp, ""), before.cluster_ids.get(sp, "")),
                     (before.topic_ids.get(sp, ""), before.topic_ids.get(sp, "")),

@@ -89,6 +89,7 @@ def plan_routes(
                 hub_partitions=target.partitions,
                 partition_by=rules.partition_by,
                 transform=rules.transform,
+                origin=rules.origin,
             )
             for source in sources
         ]

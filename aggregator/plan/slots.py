@@ -1,7 +1,7 @@
 """Task slots: how many the Spark master gives, and whether they are enough for the sources. Pure.
 
-A task holds its slot for as long as its lane runs. A source needs one at least; with fewer slots
-than sources some of them would never be read, and nothing would say so.
+A task holds its slot for as long as its lane runs. A source needs one at least, and one for each
+transform in it; with fewer slots some of them would never be read, and nothing would say so.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ def plan_slots(
 ) -> SlotPlan:
     """The master with its slots; refused when so many sources cannot each have one.
 
-    `auto` becomes `local[N]` with room for growth. Unknown slots are a warning: nothing here can
-    count them.
+    A source counts once for each transform in it, and once for what is not transformed. `auto`
+    becomes `local[N]` with room for growth. Unknown slots are a warning: nothing here can count
+    them.
     """
     required = max(1, sources)
     if master == "auto":
@@ -82,8 +83,8 @@ def plan_slots(
 
 def _too_few(master: str, slots: int, sources: int) -> str:
     return (
-        f"spark.master = {master} gives {slots} task slots for {sources} sources, and the surplus "
-        f"would never be read: {_fix(master, sources)}"
+        f"spark.master = {master} gives {slots} task slots for {sources} sources (one with "
+        f"transforms counts for each), and the surplus would never be read: {_fix(master, sources)}"
     )
 
 

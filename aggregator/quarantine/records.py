@@ -1,7 +1,8 @@
 """What stands in a quarantine topic: records that the hub refused, and notes about them. Pure.
 
-A quarantined record ends with the five origin headers, as every record of ours. A note has none of
-these, so nothing takes it for a record: its key is the origin as text, its headers say the rest.
+A quarantined record ends with its origin, as every record of ours: in five headers, or in one, as
+records of its hub topic have it. A note has none, so nothing takes it for a record: its key is the
+origin as text, its headers say the rest.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from aggregator.model import ORIGIN_HEADERS, QUARANTINE_HEADERS, SourcePartition
+from aggregator.model import (
+    ORIGIN_HEADER,
+    ORIGIN_HEADERS,
+    ORIGIN_TIMESTAMP,
+    QUARANTINE_HEADERS,
+    QUARANTINE_TIMESTAMP,
+    SourcePartition,
+    parse_origin_text,
+)
 
 STATE = "quarantine.state"
 BY = "quarantine.by"
@@ -113,32 +122,43 @@ class Note:
 
 def parse(raw: Raw) -> Quarantined | Note | None:
     """What a record of the quarantine topic is; None for one that is not ours."""
-    own = len(ORIGIN_HEADERS) + len(QUARANTINE_HEADERS)
-    names = (*QUARANTINE_HEADERS, *ORIGIN_HEADERS)
-    last = raw.headers[-own:]
-    if tuple(name for name, _ in last) == names:
-        texts = [(value or b"").decode(errors="replace") for _, value in last]
-        return _quarantined(raw, texts)
-    return _note(raw, dict(raw.headers))
+    if (ours := _ours(raw)) is None:
+        return _note(raw, dict(raw.headers))
+    origin = origin_of(raw)
+    reason, hub_topic, size, kept = (_text(value) for _, value in ours[: len(QUARANTINE_HEADERS)])
+    try:
+        # Behind the one header stands nothing: its timestamp is before it.
+        said = ours[-1] if ours[-1][0] == ORIGIN_TIMESTAMP else ours[-2]
+        timestamp, bytes_ = int(_text(said[1])), int(size)
+    except ValueError:
+        return None
+    if origin is None:
+        return None
+    return Quarantined(origin, timestamp, reason, hub_topic, bytes_, kept, raw.offset, raw.at_ms)
 
 
 def origin_of(raw: Raw) -> Origin | None:
     """Where a hub record came from, by its last headers; None for one that is not ours."""
-    last = raw.headers[-len(ORIGIN_HEADERS) :]
-    if tuple(name for name, _ in last) != ORIGIN_HEADERS:
+    last = origin_headers(raw)
+    names, texts = [name for name, _ in last], [_text(value) for _, value in last]
+    if names == [ORIGIN_HEADER]:
+        found = parse_origin_text(texts[0])
+        return Origin(*found) if found is not None else None
+    if names != list(ORIGIN_HEADERS):
         return None
-    cluster, topic, partition, offset, _ = ((value or b"").decode() for _, value in last)
+    cluster, topic, partition, offset, _ = texts
     return parse_origin(f"{cluster}/{topic}-{partition}@{offset}")
 
 
 def own_headers(raw: Raw) -> list[Header]:
     """The headers that a quarantined record had at its source."""
-    return list(raw.headers[: -len(ORIGIN_HEADERS) - len(QUARANTINE_HEADERS)])
+    return list(raw.headers[: len(raw.headers) - len(_ours(raw) or ())])
 
 
 def origin_headers(raw: Raw) -> list[Header]:
-    """The origin headers of a quarantined record."""
-    return list(raw.headers[-len(ORIGIN_HEADERS) :])
+    """The origin headers of a record of ours: the one, or the five."""
+    one = [name for name, _ in raw.headers[-1:]] == [ORIGIN_HEADER]
+    return list(raw.headers[-1 if one else -len(ORIGIN_HEADERS) :])
 
 
 def parse_origin(text: str) -> Origin | None:
@@ -150,20 +170,21 @@ def parse_origin(text: str) -> Origin | None:
     return Origin(SourcePartition(cluster, topic, int(partition)), int(offset))
 
 
-def _quarantined(raw: Raw, texts: Sequence[str]) -> Quarantined | None:
-    reason, hub_topic, size, kept, cluster, topic, *numbers = texts
-    try:
-        partition, offset, timestamp = (int(number) for number in numbers)
-        bytes_ = int(size)
-    except ValueError:
-        return None
-    origin = Origin(SourcePartition(cluster, topic, partition), offset)
-    return Quarantined(origin, timestamp, reason, hub_topic, bytes_, kept, raw.offset, raw.at_ms)
+def _ours(raw: Raw) -> Sequence[Header] | None:
+    """All that was put behind the own headers of a quarantined record; None for any other one."""
+    for names in (
+        (*QUARANTINE_HEADERS, *ORIGIN_HEADERS),
+        (*QUARANTINE_HEADERS, QUARANTINE_TIMESTAMP, ORIGIN_HEADER),
+    ):
+        last = raw.headers[-len(names) :]
+        if tuple(name for name, _ in last) == names:
+            return last
+    return None
 
 
 def _note(raw: Raw, headers: Mapping[str, bytes | None]) -> Note | None:
-    texts = {name: (value or b"").decode(errors="replace") for name, value in headers.items()}
-    origin = parse_origin((raw.key or b"").decode(errors="replace"))
+    texts = {name: _text(value) for name, value in headers.items()}
+    origin = parse_origin(_text(raw.key))
     if origin is None or texts.get(STATE) not in set(State):
         return None
     try:
@@ -172,3 +193,7 @@ def _note(raw: Raw, headers: Mapping[str, bytes | None]) -> Note | None:
         return None
     state, by, detail = State(texts[STATE]), texts.get(BY, ""), texts.get(DETAIL, "")
     return Note(origin, state, by, *place, detail, raw.offset, raw.at_ms)
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"").decode(errors="replace")

@@ -7,7 +7,7 @@ from collections import deque
 from datetime import timedelta
 
 from aggregator.audit.document import Status
-from aggregator.audit.lag import rate_window
+from aggregator.audit.rates import WINDOW_SECONDS
 
 KEPT = 12
 
@@ -22,7 +22,7 @@ class StatusHolder:
 
     def put(self, status: Status) -> None:
         """Take a new status; keeps few of the older ones, as far back as rates look."""
-        window = timedelta(seconds=rate_window(status.checkpoint_interval_seconds))
+        window = timedelta(seconds=WINDOW_SECONDS)
         with self._lock:
             self._latest = status
             if not self._kept or status.at - self._kept[-1].at >= window / KEPT:

@@ -1,35 +1,46 @@
-"""Column functions that read and write the origin headers of a record."""
+"""Column functions that read and write the origin of a record: its last headers, in either form."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from aggregator.model import (
     ORIGIN_CLUSTER,
+    ORIGIN_HEADER,
+    ORIGIN_HEADERS,
     ORIGIN_OFFSET,
     ORIGIN_PARTITION,
+    ORIGIN_TEXT,
     ORIGIN_TIMESTAMP,
     ORIGIN_TOPIC,
+    OriginForm,
 )
 
+# Not `$`, which a line's end may stand behind.
+WHOLE_TEXT = rf"^{ORIGIN_TEXT}\z"
 
-def with_origin_headers(frame: DataFrame, cluster: str) -> DataFrame:
-    """Append the five origin headers behind the record's own.
+
+def with_origin_headers(frame: DataFrame, cluster: str, form: OriginForm = "headers") -> DataFrame:
+    """Append the origin behind the record's own headers: five of them, or one.
 
     In: a Kafka source frame with `headers` (null for a record without any), `topic`, `partition`,
     `offset`, `timestamp`. Out: the same frame, `headers` never null. Values are UTF-8 text.
     The record's own headers keep their order, duplicates and null values.
     """
-    origin = F.array(
-        header(ORIGIN_CLUSTER, F.lit(cluster)),
-        header(ORIGIN_TOPIC, F.col("topic")),
-        header(ORIGIN_PARTITION, F.col("partition").cast("string")),
-        header(ORIGIN_OFFSET, F.col("offset").cast("string")),
-        header(ORIGIN_TIMESTAMP, F.unix_millis("timestamp").cast("string")),
-    )
+    if form == "header":
+        place = (F.col(name).cast("string") for name in ("topic", "partition", "offset"))
+        origin = F.array(_header(ORIGIN_HEADER, F.concat_ws("/", F.lit(cluster), *place)))
+    else:
+        origin = F.array(
+            _header(ORIGIN_CLUSTER, F.lit(cluster)),
+            _header(ORIGIN_TOPIC, F.col("topic")),
+            _header(ORIGIN_PARTITION, F.col("partition").cast("string")),
+            _header(ORIGIN_OFFSET, F.col("offset").cast("string")),
+            _header(ORIGIN_TIMESTAMP, F.unix_millis("timestamp").cast("string")),
+        )
     # The branch costs less than concat(coalesce(headers, empty), origin): most records have no
     # headers, and then nothing is copied.
     own = F.col("headers")
@@ -44,19 +55,81 @@ def filter_not_from_hub(frame: DataFrame, hub_names: Collection[str]) -> DataFra
     In and out: a frame with `headers`. `hub_names` are the names under which this hub is a source
     elsewhere. A record without headers stays.
     """
-    names = [F.lit(name.encode()) for name in sorted(set(hub_names))]
+    names = sorted(set(hub_names))
     if not names:
         return frame
-    came_back = F.exists(
-        "headers",
-        lambda header: (
-            (header["key"] == ORIGIN_CLUSTER)
-            & F.coalesce(header["value"].isin(*names), F.lit(False))
-        ),
-    )
+
+    def names_hub(header: Column) -> Column:
+        text = header["value"].cast("string")
+        cluster = F.when(header["key"] == ORIGIN_CLUSTER, text).when(
+            _is_whole_text(header), F.substring_index(text, "/", 1)
+        )
+        return F.coalesce(cluster.isin(*names), F.lit(False))
+
+    came_back = F.exists("headers", names_hub)
     return frame.filter(~F.coalesce(came_back, F.lit(False)))
 
 
-def header(key: str, value: Column) -> Column:
+def origin_texts() -> Column:
+    """The origin of a record with `headers`, as an array of text, in the order of ORIGIN_HEADERS.
+
+    Null, or with nulls in it, for one that has no whole origin. One header says no timestamp: then
+    there are four. For `origin_columns`, in a column of its own, so that it is made once.
+    """
+    # By place, not by a search: ours are the last ones of a record, always in this order.
+    last = F.try_element_at("headers", F.lit(-1))
+    text = F.when(_is_whole_text(last), last["value"].cast("string"))
+    return F.when(is_one_header(), F.split(text, "/")).otherwise(
+        F.array(*map(_at_its_place, ORIGIN_HEADERS))
+    )
+
+
+def origin_columns(texts: str) -> Mapping[str, Column]:
+    """The parts of an origin by their names, out of a column of `origin_texts`.
+
+    cluster string, topic string, partition int, offset bigint, timestamp bigint; null what is not
+    there, or is no number.
+    """
+    cluster, topic, partition, offset, timestamp = (F.get(texts, F.lit(at)) for at in range(5))
+    return {
+        "cluster": cluster,
+        "topic": topic,
+        "partition": partition.try_cast("int"),
+        "offset": offset.try_cast("bigint"),
+        "timestamp": timestamp.try_cast("bigint"),
+    }
+
+
+def is_of_origin(header: Column) -> Column:
+    """Whether a header tells of an origin: that of the last hop, or an earlier one."""
+    return header["key"].isin(*ORIGIN_HEADERS) | F.coalesce(_is_whole_text(header), F.lit(False))
+
+
+def is_one_header() -> Column:
+    """Whether a record with `headers` has its origin, if any, in the one header."""
+    last = F.try_element_at("headers", F.lit(-1))
+    return F.coalesce(last["key"] == ORIGIN_HEADER, F.lit(False))
+
+
+def headers_before_origin() -> Column:
+    """The headers of a record with an origin, without those; null when there are none."""
+    origin = F.when(is_one_header(), 1).otherwise(len(ORIGIN_HEADERS))
+    count = F.size("headers") - origin
+    return F.when(count > 0, F.slice("headers", F.lit(1), F.greatest(count, F.lit(0))))
+
+
+def _is_whole_text(header: Column) -> Column:
+    """Whether a header is an origin in one; null when it has no value."""
+    return (header["key"] == ORIGIN_HEADER) & header["value"].cast("string").rlike(WHOLE_TEXT)
+
+
+def _at_its_place(key: str) -> Column:
+    """The value of one of the five headers, null when it is not where we put it."""
+    place = F.lit(ORIGIN_HEADERS.index(key) - len(ORIGIN_HEADERS))
+    header = F.try_element_at("headers", place)
+    return F.when(header["key"] == key, header["value"].cast("string"))
+
+
+def _header(key: str, value: Column) -> Column:
     """One header as a column: its value is the UTF-8 text of `value`."""
     return F.struct(F.lit(key).alias("key"), value.cast("binary").alias("value"))

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregator.connector.driver import SINK, Connector, Orders
-from aggregator.connector.reports import DONE, HELD, READING, LaneReport
+from aggregator.connector.reports import DONE, HELD, READING, REFUSED, LaneReport
 from aggregator.connector.spec import Clients, Reading, render_spec
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Skip, SourcePartition
@@ -91,7 +91,9 @@ class LaneQuery:
         folder, and what Spark raises.
         """
         tasks = [deal_tasks(list(reading.positions), settings.tasks) for reading in readings]
+        key = connector.key(lane.name, generation)
         spec = render_spec(
+            key,
             lane.name,
             generation,
             readings,
@@ -103,7 +105,7 @@ class LaneQuery:
             snapshot,
         )
         folder = ScratchFolder.make(lane.name)
-        key = connector.put(spec, lane.name, generation)
+        connector.put(spec, lane.name, generation)
         try:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
             query = (
@@ -151,8 +153,9 @@ class LaneQuery:
 
     def has_left(self, partitions: Collection[SourcePartition]) -> bool:
         """Whether nothing more of these partitions is sent, and their positions are exact."""
+        # One that is refused is tried again, until the order has reached its task.
         states = self.report.states
-        return all(states.get(sp, READING) != READING for sp in partitions)
+        return all(states.get(sp, READING) not in (READING, REFUSED) for sp in partitions)
 
     def is_done(self) -> bool:
         """Whether everything that was to be read up to a fixed end is read."""

@@ -19,7 +19,7 @@ def with_hub_topic(frame: DataFrame, routes: Sequence[Route]) -> DataFrame:
 
     In: a frame with `topic`, holding only topics that have a route among `routes`.
     """
-    return frame.withColumn("hub_topic", by_route(routes, lambda route: F.lit(route.hub_topic)))
+    return frame.withColumn("hub_topic", _by_route(routes, lambda route: F.lit(route.hub_topic)))
 
 
 def with_hub_partition(frame: DataFrame, routes: Sequence[Route]) -> DataFrame:
@@ -28,7 +28,7 @@ def with_hub_partition(frame: DataFrame, routes: Sequence[Route]) -> DataFrame:
     Null leaves the choice to the producer: murmur2 of the key, as every Kafka client does it, and
     any partition for a record without a key. In: a frame with `topic`, `partition`, `offset`.
     """
-    return frame.withColumn("hub_partition", by_route(routes, _hub_partition))
+    return frame.withColumn("hub_partition", _by_route(routes, _hub_partition))
 
 
 def _hub_partition(route: Route) -> Column:
@@ -43,7 +43,7 @@ def _hub_partition(route: Route) -> Column:
     return rules[route.partition_by](route).cast("int")
 
 
-def by_route(routes: Sequence[Route], choose: Callable[[Route], Column]) -> Column:
+def _by_route(routes: Sequence[Route], choose: Callable[[Route], Column]) -> Column:
     """`choose` per source topic, as one expression; without a branch when all routes agree."""
     choices: dict[str, tuple[Column, list[str]]] = {}
     for route in routes:

@@ -1,27 +1,19 @@
 """Frames over offset ranges of one cluster, read once, and the origins that their records have.
 
-An origin frame has the columns cluster string, topic string, partition int, offset bigint (all
-from the last set of origin headers, the one that our own hop wrote) and key binary.
+An origin frame has the columns cluster string, topic string, partition int, offset bigint: all
+from the last origin of a record, the one that our own hop wrote, in either form.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.model import (
-    ORIGIN_CLUSTER,
-    ORIGIN_HEADERS,
-    ORIGIN_OFFSET,
-    ORIGIN_PARTITION,
-    ORIGIN_TOPIC,
-    OffsetRange,
-    TopicPartition,
-)
+from aggregator.model import OffsetRange, TopicPartition
+from aggregator.stream.headers import origin_columns, origin_texts
 
 ORIGIN = ("cluster", "topic", "partition")
 
@@ -56,30 +48,10 @@ def read_ranges(
     )
 
 
-def to_origins(records: DataFrame, quarantine: Collection[str] = ()) -> DataFrame:
-    """The origin frame of hub records; records of others, without a whole origin, are left out.
-
-    `quarantine` are topics whose records are not in their own hub topic: their key is null here,
-    because they replace no record of their key there. Two more columns say where a record is in the
-    hub: place string (topic/partition), hub_offset bigint.
-    """
-    # By place, not by a search: ours are the last ones of a record, always in this order.
-    origins = records.select(
-        origin_header(ORIGIN_CLUSTER).alias("cluster"),
-        origin_header(ORIGIN_TOPIC).alias("topic"),
-        origin_header(ORIGIN_PARTITION).try_cast("int").alias("partition"),
-        origin_header(ORIGIN_OFFSET).try_cast("bigint").alias("offset"),
-        F.when(~F.col("topic").isin(*quarantine), F.col("key")).alias("key")
-        if quarantine
-        else F.col("key"),
-        F.concat_ws("/", "topic", "partition").alias("place"),
-        F.col("offset").alias("hub_offset"),
+def to_origins(records: DataFrame) -> DataFrame:
+    """The origin frame of hub records; records of others, without a whole origin, are left out."""
+    parts = origin_columns("texts")
+    origins = records.select(origin_texts().alias("texts")).select(
+        *(parts[name].alias(name) for name in (*ORIGIN, "offset"))
     )
     return origins.dropna(subset=[*ORIGIN, "offset"])
-
-
-def origin_header(key: str) -> Column:
-    """The value of one of our headers, null when it is not where we put it."""
-    place = F.lit(ORIGIN_HEADERS.index(key) - len(ORIGIN_HEADERS))
-    header = F.try_element_at("headers", place)
-    return F.when(header["key"] == key, header["value"].cast("string"))

@@ -94,12 +94,23 @@ def _by_origin(rows: DataFrame) -> DataFrame:
         F.max("must").alias("must"),
         *(
             (F.min(column) != F.max(column)).alias(part)
-            for column, part in zip("kvht", PARTS, strict=True)
+            for column, part in zip("kvh", PARTS[:3], strict=True)
         ),
+        _timestamps_differ().alias(PARTS[3]),
         F.min("k").alias("k"),
         F.max("tombstone").alias("tombstone"),
         F.max("tid").alias("tid"),
     )
+
+
+def _timestamps_differ() -> Column:
+    """Whether the records of one origin say different times, or a copy has another one itself.
+
+    A source record without a timestamp (-1) gets that of its writing, which may be any.
+    """
+    said = F.min("t")
+    own = (F.min("s") != said) | (F.max("s") != said)
+    return (said != F.max("t")) | ((said >= 0) & own)
 
 
 def with_superseded(origins: DataFrame) -> DataFrame:

@@ -13,30 +13,27 @@ from functools import cached_property
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from aggregator.model import (
-    ORIGIN_CLUSTER,
-    ORIGIN_HEADERS,
-    ORIGIN_OFFSET,
-    ORIGIN_PARTITION,
-    ORIGIN_TIMESTAMP,
-    ORIGIN_TOPIC,
-    OffsetRange,
-    SourcePartition,
-    TopicPartition,
-)
+from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.verify import Standing
 from aggregator.plan.verify import Window as SourceWindow
-from aggregator.stream.headers import filter_not_from_hub
-from aggregator.stream.ranges import origin_header
+from aggregator.stream.headers import (
+    filter_not_from_hub,
+    headers_before_origin,
+    is_one_header,
+    origin_columns,
+    origin_texts,
+)
+from aggregator.stream.ranges import ORIGIN
 from aggregator.verify.small import Value, small_frame
 
 ROW = (
     "sid int, offset bigint, place bigint, zone int, must boolean, "
-    "k bigint, v bigint, h bigint, t bigint, tombstone boolean, tid int"
+    "k bigint, v bigint, h bigint, t bigint, s bigint, tombstone boolean, tid int"
 )
 """`sid` numbers the source partition, `offset` is the origin's. A hub row has a `place`, a source
 row has none. `k`, `v`, `h`, `t` stand for key, value, own headers and timestamp; they are null
-where they are not compared. `must`: the hub has to have it. `tid` numbers the hub topic."""
+where they are not compared. `s` is the timestamp of a hub record whose origin does not say it, in
+the place of `t`. `must`: the hub has to have it. `tid` numbers the hub topic."""
 
 BEFORE, ALONE, OWN, BEYOND = 0, 1, 2, 3
 """Zones of a hub record by its origin: below what is compared; compared, and the source may have
@@ -102,6 +99,7 @@ def source_rows(
         F.lit(None).cast("int").alias("zone"),
         (~F.col("loose")).alias("must"),
         *_digests(F.col("headers"), F.unix_millis("timestamp"), F.col("loose")),
+        F.lit(None).cast("bigint").alias("s"),
         F.col("value").isNull().alias("tombstone"),
         "tid",
     )
@@ -118,21 +116,20 @@ def hub_rows(
     The hub topics in `stamped` have timestamps of their own (LogAppendTime).
     """
     spark = records.sparkSession
-    tagged = records.select(
+    parts = origin_columns("texts")
+    tagged = records.withColumn("texts", origin_texts()).select(
         *("key", "value", "headers", "timestamp"),
         F.col("topic").alias("hub_topic"),
         F.col("partition").alias("hub_partition"),
         F.col("offset").alias("hub_offset"),
-        origin_header(ORIGIN_CLUSTER).alias("cluster"),
-        origin_header(ORIGIN_TOPIC).alias("topic"),
-        origin_header(ORIGIN_PARTITION).try_cast("int").alias("partition"),
-        origin_header(ORIGIN_OFFSET).try_cast("bigint").alias("offset"),
-        origin_header(ORIGIN_TIMESTAMP).try_cast("bigint").alias("said"),
+        *(parts[name].alias(name) for name in (*ORIGIN, "offset")),
+        parts["timestamp"].alias("said"),
     )
     placed = tagged.join(_places(spark, numbers, stamped), ["hub_topic", "hub_partition"]).join(
         _origins(spark, numbers, others), ["cluster", "topic", "partition"], "left"
     )
     foreign = F.col("zone") >= NO_ORIGIN
+    loose = F.coalesce("loose", F.lit(False))
     rows = (
         placed.withColumn("zone", _zone(others.unreachable))
         .filter("zone is not null")
@@ -142,12 +139,13 @@ def hub_rows(
             "hid",
             (F.col("hub_offset") - F.col("start")).alias("nth"),
             "zone",
-            *_digests(_own_headers(), _timestamp(), F.coalesce("loose", F.lit(False))),
+            *_digests(headers_before_origin(), _said(), loose),
+            F.when(~loose, _unsaid()).alias("s"),
             "tid",
         )
     )
     return rows.select(
-        *("sid", "offset", "zone", "k", "v", "h", "t", "tid"),
+        *("sid", "offset", "zone", "k", "v", "h", "t", "s", "tid"),
         _place().alias("place"),
         F.lit(None).cast("boolean").alias("must"),
         F.lit(None).cast("boolean").alias("tombstone"),
@@ -199,19 +197,21 @@ def _digests(headers: Column, timestamp: Column, loose: Column) -> list[Column]:
     return [F.when(~loose, column.cast("bigint")).alias(name) for name, column in columns.items()]
 
 
-def _own_headers() -> Column:
-    count = F.size("headers") - len(ORIGIN_HEADERS)
-    return F.when(count > 0, F.slice("headers", 1, F.greatest(count, F.lit(0))))
-
-
-def _timestamp() -> Column:
+def _said() -> Column:
     """What the origin says, when the record's own agrees; else a number that no timestamp is.
 
-    A source record without a timestamp (-1) gets that of its writing.
+    A source record without a timestamp (-1) gets that of its writing. Null for an origin that says
+    none.
     """
     said, own = F.col("said"), F.unix_millis("timestamp")
     differs = ~F.col("stamped") & (said >= 0) & (said != own)
-    return F.when(said.isNull(), -2).when(differs, -3).otherwise(said)
+    compared = F.when(said.isNull(), -2).when(differs, -3).otherwise(said)
+    return F.when(~is_one_header(), compared)
+
+
+def _unsaid() -> Column:
+    """The record's own timestamp, where nothing else tells that of its source."""
+    return F.when(is_one_header() & ~F.col("stamped"), F.unix_millis("timestamp"))
 
 
 def _places(spark: SparkSession, numbers: Numbers, stamped: Collection[str]) -> DataFrame:

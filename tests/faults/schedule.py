@@ -11,22 +11,13 @@ from aggregator.failpoint import POINTS
 MAINTENANCE = ("before-compaction", "after-compaction", "after-vacuum")
 """Passed every hundred commits only: a life of seconds never comes there."""
 STOPPING = ("before-drain", "before-final-commit", "after-final-commit")
-RECOVERY = (
-    "before-settle",
-    "after-settle",
-    "after-quick-look",
-    "before-replay",
-    "mid-replay",
-    "after-replay",
-    "after-recovered",
-)
+RECOVERY = ("before-settle", "after-settle", "after-scan", "after-recovered")
 LIVING = tuple(
     name
     for name in POINTS
-    # Spark scans only where a quick look does not do.
-    if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", "after-gap", "after-scan"}
+    if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", "after-gap"}
 )
-MANY = ("before-write", "after-write", "after-commit", "mid-batch", "after-snapshot", "batch-seen")
+MANY = ("before-write", "after-write", "after-commit", "mid-batch", "before-point")
 """Places that a life passes again and again."""
 
 
@@ -97,8 +88,7 @@ def faults(seed: int, kinds: Sequence[str] = tuple(WEIGHTS), calm: float = 8.0) 
 
 def _failpoint(kind: str, rng: random.Random) -> str:
     if kind == "app-kill-recovering":
-        name = rng.choice(RECOVERY)
-        return f"{name}:{rng.randint(1, 40)}" if name == "mid-replay" else name
+        return rng.choice(RECOVERY)
     if kind == "app-kill-at":
         name = rng.choice([*LIVING, *STOPPING])
         return f"{name}:{rng.randint(2, 12)}" if name in MANY else name

@@ -68,16 +68,16 @@ def test_killed_under_load_nothing_is_missing_and_nothing_is_there_twice(
         copied = 0
         for _ in range(KILLS):
             with child(config, tmp_path):
-                # Killed in the middle of a batch, some thousand records after it began to write.
+                # Killed in the midst of its work, some thousand records after it began to write.
                 copied = wait_until_topic_has(hub.bootstrap_servers, unique, copied + 5_000)
         with run_in_background(config) as running:
             assert "recovered" in running.kinds()
             running.wait_for(
                 lambda: (
                     (running.status.checkpoint.seq or 0) > 0
-                    and any((lane.batch or 0) >= 1 for lane in running.status.lanes)
+                    and any(lane.records >= 1 for lane in running.status.lanes)
                 ),
-                "batches end after the recovery",
+                "records arrive after the recovery",
             )
     assert catch_up(config).exit_code == 0
     assert_copied(

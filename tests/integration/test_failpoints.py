@@ -1,7 +1,7 @@
 """kill -9 at each failpoint, one after the other on one state, under load: each origin once.
 
-Each life of the application recovers what the one before it left. The first eight die during the
-recovery itself, of a hub with holes; the last test lets it catch up and compares everything.
+Each life of the application recovers what the one before it left. The first die during the
+recovery itself, of a hub with holes, and while they are filled; the last test lets it catch up and compares everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.failpoint import POINTS
 from aggregator.plan.murmur2 import partition_for_key
 from support.application import KILLED, QUICK_START, Application, application
@@ -29,28 +29,27 @@ SOURCES = {"eu": 3, "us": 2}
 HUB_PARTITIONS = 4
 HISTORY = 8_000
 """Records of each source that a crash has left in the hub in part."""
-WRITTEN = 1_000
 
 RECOVERY = (
     "before-settle",
     "after-settle",
     "after-scan",
-    "before-replay",
-    "mid-replay:3",
-    "mid-replay:10",
-    "after-replay",
     "after-recovered",
+    "task-skip",
+    "task-skip:500",
 )
-STOPPING = ("before-drain", "before-final-commit", "after-final-commit")
+STOPPING = ("before-drain", "task-abort", "before-final-commit", "after-final-commit")
+BATCHES = ("task-flush", "task-commit")
 MAINTENANCE = ("before-compaction", "after-compaction", "after-vacuum")
 LATER = {
-    # The first passes are the claim of the epoch and the starts of lanes; these are batches.
+    # The first passes are the claim of the epoch and the starts of lanes; these are reports.
     "before-write": "before-write:6",
     "after-write": "after-write:6",
     "after-commit": "after-commit:6",
     "mid-batch": "mid-batch:6",
-    "batch-seen": "batch-seen:2",
-    "after-snapshot": "after-snapshot:6",
+    "before-point": "before-point:2",
+    "task-point": "task-point:5",
+    "task-report": "task-report:5",
 }
 MAINTAIN_SOON = (
     "-c",
@@ -59,16 +58,19 @@ MAINTAIN_SOON = (
 )
 """`aggregator` with maintenance after every 6 commits instead of 100."""
 
+SHORT_BATCHES = (
+    "-c",
+    "import aggregator.stream.lane as lane; lane.BATCH_SECONDS = 1\n"
+    "from aggregator.cli.main import main; main()",
+)
+"""`aggregator` with batches of a second instead of minutes."""
+
 OTHERS = [
     LATER.get(name, name)
     for name in POINTS
     # That of gaps has a test where there are gaps.
     if name != "after-gap" and not any(it.startswith(name) for it in RECOVERY)
 ]
-WITH_A_TAIL = "after-quick-look"
-"""Passed only where the last life has left records in the hub that no checkpoint knows of."""
-
-
 class World:
     """Two sources under load, a hub with holes, and the state that all lives share."""
 
@@ -81,7 +83,8 @@ class World:
     def die_at(self, failpoint: str) -> Application:
         """One life that is to end at the failpoint; fails when it does not."""
         name = failpoint.partition(":")[0]
-        options = {"program": MAINTAIN_SOON} if name in MAINTENANCE else {}
+        programs = dict.fromkeys(MAINTENANCE, MAINTAIN_SOON) | dict.fromkeys(BATCHES, SHORT_BATCHES)
+        options = {"program": programs[name]} if name in programs else {}
         with application(
             self.config, self.folder / "runs", failpoint=failpoint, **options
         ) as running:
@@ -95,17 +98,6 @@ class World:
             # Its JVM has no other reason to end than that Python is gone.
             assert running.wait_gone(), running.members()
         return running
-
-    def die_while_it_writes(self) -> None:
-        """One life that is killed when records arrive in the hub."""
-        servers = self.config.hub.bootstrap_servers
-        before = sum(end_offsets(servers, TOPIC).values())
-        with application(self.config, self.folder / "runs") as running:
-            running.until(
-                lambda: sum(end_offsets(servers, TOPIC).values()) > before + WRITTEN, "it writes"
-            )
-            running.kill()
-            assert running.wait_gone(), running.members()
 
     def end_load(self) -> None:
         """Write nothing more into the sources."""
@@ -156,8 +148,6 @@ def torn(alias: str, cluster: EmbeddedCluster) -> list[Record]:
 
 @pytest.mark.parametrize("failpoint", [*RECOVERY, *OTHERS])
 def test_killed_there_under_load(failpoint: str, world: World) -> None:
-    if failpoint == WITH_A_TAIL:
-        world.die_while_it_writes()
     world.die_at(failpoint)
 
 

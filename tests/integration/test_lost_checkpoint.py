@@ -61,7 +61,7 @@ def test_a_checkpoint_that_is_gone_is_found_again_in_the_hub(
     events = events_of(copied)
     assert "doubt" in kinds(events)
     (recovered,) = [event for event in events if event.kind == "recovered"]
-    assert (recovered.fields["found"], recovered.fields["replayed"]) == (3_000, 0)
+    assert (recovered.fields["found"], recovered.fields["holed"]) == (3_000, 0)
     assert_complete(source_a, hub, unique)
 
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_restored_from_a_backup_costs_nothing_twice(
     events = events_of(copied)
     assert "doubt" in kinds(events)
     (recovered,) = [event for event in events if event.kind == "recovered"]
-    assert (recovered.fields["found"], recovered.fields["replayed"]) == (500, 0)
+    assert (recovered.fields["found"], recovered.fields["holed"]) == (500, 0)
     assert "doubt" not in kinds(events_of(copied))
     assert_complete(source_a, hub, unique)
 

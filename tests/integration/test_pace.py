@@ -1,38 +1,65 @@
-"""Limits on brokers: in records, in bytes, while catching up, and with too few task slots."""
+"""Limits on brokers: in records, in bytes, while catching up; and with few task slots."""
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import pytest
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.engine.prepare import prepare
-from support.reading import wait_until_topic_has
-from support.running import Run, make_config, run_in_background, source
-from support.verdict import assert_copied
+from aggregator.errors import RefusedError
+from support.reading import read_topic, wait_until_topic_has
+from support.running import Run, catch_up, make_config, run_in_background, source
+from support.verdict import assert_copied, judge
 
 RECORDS = [NewRecord(b"%096d" % at, b"%04d" % at) for at in range(1_200)]
 BYTES = 100
 """Of each record, key and value."""
+ARRIVAL = {"message.timestamp.type": "LogAppendTime"}
+BURST = 1.5
+"""What may come in a second at most, as a share of the limit: a quarter of it may be saved up."""
 
 
-def test_a_limited_source_is_read_in_small_batches_and_nobody_else_is(
+def arrivals(hub: EmbeddedCluster, topic: str, alias: str) -> list[int]:
+    """When the records of a source arrived at the hub, in ms, by its own clock."""
+    return sorted(
+        record.timestamp
+        for record in read_topic(hub.bootstrap_servers, topic)
+        if record.origin.cluster == alias
+    )
+
+
+def assert_complete(sources: dict[str, EmbeddedCluster], hub: EmbeddedCluster, topic: str) -> None:
+    """As `assert_copied`, for a hub topic that has the time of arrival as its timestamps."""
+    found = [
+        record._replace(timestamp=record.origin.timestamp)
+        for record in read_topic(hub.bootstrap_servers, topic)
+    ]
+    written = {alias: read_topic(it.bootstrap_servers, topic) for alias, it in sources.items()}
+    verdict = judge(written, found)
+    assert not verdict.problems, verdict.problems
+
+
+def most_in_a_second(moments: list[int]) -> int:
+    return max(
+        sum(1 for it in moments[at:] if it < moment + 1_000) for at, moment in enumerate(moments)
+    )
+
+
+def test_a_limited_source_is_read_at_its_pace_and_nobody_else_is(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    limit, records = 200, 1_200
+    limit, records = 200, len(RECORDS)
     clusters = {"eu": source_a, "us": source_b}
     for cluster in clusters.values():
         create_topic(cluster.bootstrap_servers, unique, partitions=3)
         produce(cluster.bootstrap_servers, unique, RECORDS)
-    create_topic(hub.bootstrap_servers, unique, partitions=3)
+    create_topic(hub.bootstrap_servers, unique, partitions=3, config=ARRIVAL)
     config = make_config(
         hub,
         tmp_path,
@@ -40,57 +67,34 @@ def test_a_limited_source_is_read_in_small_batches_and_nobody_else_is(
             "eu": source(source_a, unique, max_records_per_second=limit),
             "us": source(source_b, unique),
         },
+        topics={"sync_configs": False},
     )
-    plan = prepare(config).plan
-    assert {lane.name: plan.pace.trigger_of(lane) for lane in plan.lanes} == {
-        "eu": "microbatch",
-        "us": "realtime",
-    }
-    with run_in_background(config) as running:
+    with run_in_background(config):
         wait_until_topic_has(hub.bootstrap_servers, unique, 2 * records)
-        batches = running.wait_for(lambda: batches_of("eu", records), "its batches are told")
-    assert all(rows <= limit for _, rows in batches)
-    # Six batches, which begin at full seconds; only the first may be late.
-    begins = [began for began, _ in batches]
-    assert begins[-1] - begins[0] >= records / limit - 2
-    for first, last in zip(begins, begins[3:], strict=False):
-        assert last - first >= 1
-    where = {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=2 * records)
-
-
-def batches_of(lane: str, records: int) -> list[tuple[float, int]]:
-    """When each batch of a lane began, in seconds, and its records; [] until these are all told."""
-    streams = SparkSession.builder.getOrCreate().streams.active
-    (query,) = [it for it in streams if str(it.name).startswith(f"{lane}-")]
-    told = [json.loads(it.json) for it in query.recentProgress]
-    found = [
-        (datetime.fromisoformat(it["timestamp"]).timestamp(), int(it["numInputRows"]))
-        for it in told
-        if it["numInputRows"]
-    ]
-    return found if sum(rows for _, rows in found) == records else []
+    slow, free = (arrivals(hub, unique, alias) for alias in ("eu", "us"))
+    assert (len(slow), len(free)) == (records, records)
+    assert slow[-1] - slow[0] >= 1_000 * (records / limit - 1)
+    assert most_in_a_second(slow) <= BURST * limit
+    # In one lane with it, and done when the other has just begun.
+    assert free[-1] - free[0] < (slow[-1] - slow[0]) / 2
+    assert_complete(clusters, hub, unique)
 
 
 def test_a_limit_in_bytes_goes_by_the_size_of_the_records_that_are_there(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique, partitions=2)
-    create_topic(hub.bootstrap_servers, unique, partitions=2)
-    limited = source(source_a, unique, max_bytes_per_second="30kB")
-    config = make_config(hub, tmp_path, {"eu": limited})
-    empty = prepare(config).plan
-    assert (empty.pace.limits, empty.sizes) == ({"eu": 30}, {})
-    assert "the size of its records is not known yet" in " ".join(empty.warnings)
+    create_topic(hub.bootstrap_servers, unique, partitions=2, config=ARRIVAL)
     produce(source_a.bootstrap_servers, unique, RECORDS)
-    known = prepare(config).plan
-    assert (known.pace.limits, known.sizes) == ({"eu": 30_000 // BYTES}, {"eu": BYTES})
-    with run_in_background(config) as running:
+    limited = source(source_a, unique, max_bytes_per_second="30kB")
+    config = make_config(hub, tmp_path, {"eu": limited}, topics={"sync_configs": False})
+    with run_in_background(config):
         wait_until_topic_has(hub.bootstrap_servers, unique, len(RECORDS))
-        batches = running.wait_for(lambda: batches_of("eu", len(RECORDS)), "its batches are told")
-    assert all(rows <= 30_000 // BYTES for _, rows in batches)
-    where = {"eu": (source_a.bootstrap_servers, unique)}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=len(RECORDS))
+    moments = arrivals(hub, unique, "eu")
+    per_second = 30_000 // BYTES
+    assert moments[-1] - moments[0] >= 1_000 * (len(RECORDS) / per_second - 1)
+    assert most_in_a_second(moments) <= BURST * per_second
+    assert_complete({"eu": source_a}, hub, unique)
 
 
 def test_history_is_read_at_its_own_limit_and_what_is_live_without(
@@ -103,65 +107,70 @@ def test_history_is_read_at_its_own_limit_and_what_is_live_without(
     clusters = {"eu": source_a, "us": source_b}
     for cluster in clusters.values():
         create_topic(cluster.bootstrap_servers, unique, partitions=2)
+    create_topic(hub.bootstrap_servers, unique, partitions=2, config=ARRIVAL)
     produce(source_a.bootstrap_servers, unique, RECORDS)
     history = source(source_a, unique, catch_up_records_per_second=100)
     sources = {"eu": history, "us": source(source_b, unique)}
+    config = make_config(hub, tmp_path, sources, topics={"sync_configs": False})
 
     def paces() -> list[str]:
         return [event.message for event in running.events if event.kind == "source_pace"]
 
-    with run_in_background(make_config(hub, tmp_path, sources)) as running:
+    with run_in_background(config) as running:
         # What is live arrives while there is history.
         produce(source_b.bootstrap_servers, unique, RECORDS[:10])
-        wait_until_topic_has(hub.bootstrap_servers, unique, 10)
-        assert not is_real_time("eu")
         running.wait_for(lambda: len(paces()) == 2, "the history is read")
         assert paces() == [
             "source eu is 1,200 records behind: it catches up at 100 a second",
             "source eu has caught up",
         ]
-        running.wait_for(lambda: is_real_time("eu"), "its lane runs freely")
         # Far more than the limit, and told at once: what is live is no backlog.
         for _ in range(3):
             produce(source_a.bootstrap_servers, unique, RECORDS)
         expected = 10 + 4 * len(RECORDS)
         wait_until_topic_has(hub.bootstrap_servers, unique, expected)
         wait_until_positions(running, expected)
-        assert is_real_time("eu") and is_real_time("us")
         assert len(paces()) == 2
-    where = {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=expected)
+    slow = arrivals(hub, unique, "eu")
+    # Until five seconds' worth are left.
+    limited, live = slow[: len(RECORDS) - 500], arrivals(hub, unique, "us")
+    assert most_in_a_second(limited) <= BURST * 100
+    assert live[-1] < limited[-1]
+    assert_complete(clusters, hub, unique)
 
 
 def wait_until_positions(running: Run, records: int) -> None:
-    """Until batches have ended and told all of it."""
+    """Until the tasks have told all of it."""
     running.wait_for(
         lambda: sum(it.position or 0 for it in running.status.partitions) == records,
         "the positions are told",
     )
 
 
-def is_real_time(lane: str) -> bool:
-    """Whether the query of a lane is in real-time mode; False while it does not run."""
-    streams = SparkSession.builder.getOrCreate().streams.active
-    found = [it for it in streams if str(it.name).startswith(f"{lane}-")]
-    return any("RealTime" in it._jsq.streamingQuery().trigger().toString() for it in found)
-
-
-def test_with_fewer_slots_than_partitions_all_is_read_in_micro_batches(
-    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+def test_with_fewer_slots_than_sources_nothing_is_started_and_the_fix_is_named(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
 ) -> None:
-    create_topic(source_a.bootstrap_servers, unique, partitions=5)
-    produce(source_a.bootstrap_servers, unique, RECORDS)
-    eu = {"eu": source(source_a, unique)}
-    config = make_config(hub, tmp_path, eu, spark={"master": "local[2]"})
-    plan = prepare(config).plan
-    assert plan.pace.trigger == "microbatch"
-    assert "2 task slots for 5 source partitions" in " ".join(plan.warnings)
-    with run_in_background(config) as running:
-        wait_until_topic_has(hub.bootstrap_servers, unique, len(RECORDS))
-        produce(source_a.bootstrap_servers, unique, RECORDS)
+    clusters = {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=5)
+        produce(cluster.bootstrap_servers, unique, RECORDS)
+    sources = {alias: source(cluster, f"{unique}.*") for alias, cluster in clusters.items()}
+    few = make_config(hub, tmp_path, sources, spark={"master": "local[1]"})
+    with pytest.raises(RefusedError, match=r"1 task slots for 2 sources.*local\[2\]"):
+        catch_up(few)
+    enough = make_config(hub, tmp_path, sources, spark={"master": "local[2]"})
+    later = f"{unique}.later"[-200:]
+    with run_in_background(enough):
         wait_until_topic_has(hub.bootstrap_servers, unique, 2 * len(RECORDS))
-        assert running.status.trigger == "microbatch"
-    where = {"eu": (source_a.bootstrap_servers, unique)}
+        # No slot is free for another lane: what comes later joins the one that there is.
+        create_topic(source_a.bootstrap_servers, later)
+        produce(source_a.bootstrap_servers, later, RECORDS)
+        wait_until_topic_has(hub.bootstrap_servers, later, len(RECORDS))
+    where = {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()}
     assert_copied(where, (hub.bootstrap_servers, unique), at_least=2 * len(RECORDS))
+    eu = {"eu": (source_a.bootstrap_servers, later)}
+    assert_copied(eu, (hub.bootstrap_servers, later), at_least=len(RECORDS))

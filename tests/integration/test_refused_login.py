@@ -19,14 +19,14 @@ RECORDS = 500
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("lanes", ["auto", 1], ids=["own lanes", "shared lane"])
+@pytest.mark.parametrize("lanes", ["source", "auto"], ids=["own lanes", "shared lane"])
 def test_a_refused_login_is_named_and_hurts_no_other_source(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
     cluster_factory: ClusterFactory,
     tmp_path: Path,
     unique: str,
-    lanes: str | int,
+    lanes: str,
 ) -> None:
     locked = cluster_factory("locked", sasl_users={USER: PASSWORD})
     client = locked.client_config(USER)

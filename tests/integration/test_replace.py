@@ -42,7 +42,6 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
                 **({"delivery.timeout.ms": "8000"} if gives_up else {}),
             }
         },
-        stream={"lanes": 1},
         api={"listen": "off"},
     )
     with load([source_a, mute], topic), run_in_background(config) as running:
@@ -51,7 +50,10 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
         try:
             mute.brokers[0].pause()
             try:
-                running.wait_for(lambda: "source_out" in running.kinds(), "a source is taken out")
+                running.wait_for(
+                    lambda: any(it.state == "UNREACHABLE" for it in running.status.sources),
+                    "a source is away",
+                )
                 if gives_up:
                     running.wait_for(lambda: "lane_failed" in running.kinds(), "the lane fails")
             finally:
@@ -59,7 +61,10 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
         finally:
             hub.brokers[0].resume()
         copied = wait_until_topic_has(hub.bootstrap_servers, topic, 1)
-        running.wait_for(lambda: "source_back" in running.kinds(), "the source is back")
+        running.wait_for(
+            lambda: all(it.state != "UNREACHABLE" for it in running.status.sources),
+            "the source is back",
+        )
         wait_until_topic_has(hub.bootstrap_servers, topic, copied + 4_000)
     assert catch_up(config).exit_code == 0
     written = {

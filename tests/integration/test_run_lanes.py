@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.config.schema import StreamConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import ConfigError
-from aggregator.plan import tasks
 from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
@@ -25,18 +23,13 @@ def words(count: int) -> list[NewRecord]:
     ]
 
 
-@pytest.mark.parametrize("many", [tasks.MANY_TASKS, 8], ids=["generated", "interpreted"])
 def test_one_lane_is_a_union_of_all_sources_and_a_transform_touches_its_own_route_only(
-    many: int,
-    monkeypatch: pytest.MonkeyPatch,
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    # With so many partitions on, tasks interpret their rows: 8 are read here.
-    monkeypatch.setattr(tasks, "MANY_TASKS", many)
     clusters = {"eu": source_a, "us": source_b}
     plain, changed = f"plain.{unique}", f"changed.{unique}"
     for cluster in clusters.values():
@@ -48,7 +41,6 @@ def test_one_lane_is_a_union_of_all_sources_and_a_transform_touches_its_own_rout
         tmp_path,
         {alias: source(cluster, f".*{unique}") for alias, cluster in clusters.items()},
         topics={"overrides": {changed: {"transform": TRANSFORM}}},
-        stream={"lanes": 1},
     )
     with run_in_background(config) as running:
         wait_until_topic_has(hub.bootstrap_servers, plain, 400)
@@ -78,19 +70,31 @@ def test_one_lane_is_a_union_of_all_sources_and_a_transform_touches_its_own_rout
     assert sorted(found) == sorted(wanted)
 
 
-def test_a_number_of_lanes_splits_one_source(
-    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+def test_each_source_has_a_lane_of_its_own_when_the_config_says_so(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
 ) -> None:
-    create_topic(source_a.bootstrap_servers, unique, partitions=5)
-    produce(source_a.bootstrap_servers, unique, words(500))
-    config = make_config(hub, tmp_path, {"eu": source(source_a, unique)}, stream={"lanes": 2})
+    clusters = {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=3)
+        produce(cluster.bootstrap_servers, unique, words(500))
+    config = make_config(
+        hub,
+        tmp_path,
+        {alias: source(cluster, unique) for alias, cluster in clusters.items()},
+        stream={"lanes": "source"},
+    )
     with run_in_background(config) as running:
-        wait_until_topic_has(hub.bootstrap_servers, unique, 500)
-        assert sorted(lane.partitions for lane in running.status.lanes) == [2, 3]
-        produce(source_a.bootstrap_servers, unique, words(500))
         wait_until_topic_has(hub.bootstrap_servers, unique, 1000)
-    where = {"eu": (source_a.bootstrap_servers, unique)}
-    assert_copied(where, (hub.bootstrap_servers, unique), at_least=1000)
+        found = {lane.name: (lane.clusters, lane.partitions) for lane in running.status.lanes}
+        assert found == {"eu": (("eu",), 3), "us": (("us",), 3)}
+        produce(source_a.bootstrap_servers, unique, words(500))
+        wait_until_topic_has(hub.bootstrap_servers, unique, 1500)
+    where = {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()}
+    assert_copied(where, (hub.bootstrap_servers, unique), at_least=1500)
 
 
 @pytest.mark.parametrize(
@@ -116,19 +120,6 @@ def test_a_transform_that_breaks_a_record_is_refused_before_anything_is_written(
         catch_up(config)
     assert refused.value.exit_code == 2
     assert topic not in topics_of(hub.bootstrap_servers)
-
-
-def test_a_hundred_partitions_have_a_longer_interval_in_force(
-    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
-) -> None:
-    create_topic(source_a.bootstrap_servers, unique, partitions=100)
-    produce(source_a.bootstrap_servers, unique, words(200))
-    named = make_config(hub, tmp_path, {"eu": source(source_a, unique)}, topics={"partitions": 2})
-    assert catch_up(named).status.checkpoint_interval_seconds == 2
-    left_open = named.model_copy(update={"stream": StreamConfig()})
-    assert catch_up(left_open).status.checkpoint_interval_seconds == 120
-    eu = {"eu": (source_a.bootstrap_servers, unique)}
-    assert_copied(eu, (hub.bootstrap_servers, unique), at_least=200)
 
 
 def test_records_do_not_come_back_to_a_hub_that_they_have_been_to(

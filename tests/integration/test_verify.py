@@ -439,7 +439,7 @@ def test_beside_a_running_instance_what_is_committed_is_there(
     with load([source_a], unique), run_in_background(config) as running:
         wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
         running.wait_for(
-            lambda: any((lane.batch or 0) >= 1 for lane in running.status.lanes), "batches end"
+            lambda: any(lane.records for lane in running.status.lanes), "records are told"
         )
         done = subprocess.run(command, capture_output=True, text=True, timeout=240)
         told = json.loads(done.stdout)

@@ -52,6 +52,7 @@ class BucketTest {
         assertEquals(SECOND / 2, wait);
         assertEquals(1, bucket.waitNanos(START + wait - 1));
         assertEquals(0, bucket.waitNanos(START + wait));
+        assertEquals(0, bucket.waitNanos(START + wait + SECOND / 20), "half a record is there");
     }
 
     @Test

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
@@ -28,7 +27,7 @@ class OrdersTest {
 
     @Test
     void aRateOfNullIsNoLimit() {
-        TaskSpec other = task(0, 1);
+        TaskSpec other = Specs.task(0, 1);
         Orders orders = Orders.of("{\"rates\":{\"0-1\":[10,null],\"1-1\":[null,2.5]}}");
         assertEquals(10, orders.records(other));
         assertEquals(NO_LIMIT, orders.bytes(other));
@@ -41,8 +40,8 @@ class OrdersTest {
         Orders orders = Orders.of("{\"rates\":{\"1-0\":[1,2],\"0-1\":[3,4],\"11-1\":[5,6]}}");
         assertEquals(NO_LIMIT, orders.records(task));
         assertEquals(NO_LIMIT, orders.bytes(task));
-        assertEquals(1, orders.records(task(1, 0)));
-        assertEquals(4, orders.bytes(task(0, 1)));
+        assertEquals(1, orders.records(Specs.task(1, 0)));
+        assertEquals(4, orders.bytes(Specs.task(0, 1)));
     }
 
     @Test
@@ -50,7 +49,7 @@ class OrdersTest {
         Orders orders =
             Orders.of("{\"held\": {\"eu\": [\"orders/0\", \"orders/1\"], \"us\": [\"orders/2\"]}}");
         assertEquals(Set.of("orders/0", "orders/1"), orders.held(task));
-        assertEquals(Set.of("orders/2"), orders.held(task(0, 0)));
+        assertEquals(Set.of("orders/2"), orders.held(Specs.task(0, 0)));
         assertEquals(Set.of(), Orders.of("{\"held\": {\"us\": [\"orders/2\"]}}").held(task));
     }
 
@@ -71,16 +70,5 @@ class OrdersTest {
         assertEquals(Set.of(), orders.held(task));
         assertEquals(NO_LIMIT, orders.records(task));
         assertEquals(NO_LIMIT, orders.bytes(task));
-    }
-
-    /** A task without partitions; readings 0 and 1 are of clusters "us" and "eu". */
-    private static TaskSpec task(int reading, int task) {
-        JsonNode lane =
-            Specs.json(
-                "{'lane': 'a', 'generation': 1, 'snapshot': 0, 'producer': {}, 'routes': [], 'readings': ["
-                + "{'cluster': 'us', 'plain': true, 'consumer': {}, 'tasks': [[], []]},"
-                + "{'cluster': 'eu', 'plain': true, 'consumer': {}, 'tasks': [[], []]}],"
-                + "'origin': " + Specs.ORIGIN + "}");
-        return new TaskSpec(lane, reading, task);
     }
 }

@@ -107,6 +107,83 @@ class OriginReaderTest {
         assertNull(reader.read(new RecordHeaders(large)));
     }
 
+    @Test
+    void readsWhatIsAppendedInOneHeader() {
+        for (long offset : new long[] {0, 1, 4_000_000_000L, Long.MAX_VALUE}) {
+            for (int partition : new int[] {0, 17, Integer.MAX_VALUE}) {
+                Headers headers = new RecordHeaders();
+                headers.add("origin", bytes("web"));
+                headers.add("none", null);
+                appendOne(headers, "eü", "orders.名", partition, offset);
+                assertEquals(origin("eü", "orders.名", partition, offset), reader.read(headers));
+            }
+        }
+    }
+
+    @Test
+    void behindTheOriginOfAnEarlierHopInTheOtherFormTheLastOneCounts() {
+        Headers five = new RecordHeaders();
+        appendOne(five, "first", "old", 1, 1);
+        append(five, "second", "new", 2, 22);
+        assertEquals(origin("second", "new", 2, 22), reader.read(five));
+        Headers one = new RecordHeaders();
+        append(one, "first", "old", 1, 1);
+        appendOne(one, "second", "new", 2, 22);
+        assertEquals(origin("second", "new", 2, 22), reader.read(one));
+        appendOne(one, "third", "newer", 3, 33);
+        assertEquals(origin("third", "newer", 3, 33), reader.read(one));
+    }
+
+    @Test
+    void behindAnOriginInOneHeaderAnyOtherMakesItNone() {
+        Headers headers = new RecordHeaders();
+        appendOne(headers, "eu", "orders", 0, 5);
+        headers.add("more", bytes("1"));
+        assertNull(reader.read(headers));
+    }
+
+    @Test
+    void whatIsNoOriginInOneHeaderIsNoneAlsoBehindOneInFive() {
+        for (String foreign : List.of(
+                 "",
+                 "/",
+                 "///",
+                 "web",
+                 "a/b/c",
+                 "a/b/1",
+                 "a/b/1/",
+                 "a/b//2",
+                 "a//1/2",
+                 "/b/1/2",
+                 "a/b/1/2/",
+                 "/a/b/1/2",
+                 "a/b/c/1/2",
+                 "a/b/x/2",
+                 "a/b/1/x",
+                 "a/b/-1/2",
+                 "a/b/1/-2",
+                 "a/b/+1/2",
+                 "a/b/1/2 ",
+                 "a/b/1/2\n",
+                 "a/b/ 1/2",
+                 "a/b/1.0/2",
+                 "a/b/١/2",
+                 "a/b/2147483648/2",
+                 "a/b/99999999999/2",
+                 "a/b/1/9223372036854775808",
+                 "a/b/1/99999999999999999999")) {
+            Headers headers = new RecordHeaders();
+            headers.add("origin", bytes(foreign));
+            assertNull(reader.read(headers), foreign);
+            Headers behind = new RecordHeaders(whole());
+            behind.add("origin", bytes(foreign));
+            assertNull(reader.read(behind), foreign);
+        }
+        Headers none = new RecordHeaders();
+        none.add("origin", null);
+        assertNull(reader.read(none));
+    }
+
     /** Headers of a record that can be read. */
     private List<Header> whole() {
         Headers headers = new RecordHeaders();
@@ -117,9 +194,14 @@ class OriginReaderTest {
 
     private static void append(
         Headers headers, String cluster, String topic, int partition, long offset) {
-        Origin origin = new Origin(Specs.origin(), cluster);
-        origin.append(
-            headers, origin.constants(topic, partition), Origin.digits(offset), Origin.digits(99));
+        new Origin(Specs.origin(), cluster)
+            .tag(topic, partition, false)
+            .append(headers, offset, 99);
+    }
+
+    private static void appendOne(
+        Headers headers, String cluster, String topic, int partition, long offset) {
+        new Origin(Specs.origin(), cluster).tag(topic, partition, true).append(headers, offset, 99);
     }
 
     private static OriginReader.Origin origin(

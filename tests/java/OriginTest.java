@@ -42,16 +42,17 @@ class OriginTest {
         Headers headers = new RecordHeaders();
         headers.add("origin.cluster", bytes("before"));
         append(headers);
-        assertEquals(List.of("origin.cluster=before", "origin.cluster=eü"), texts(headers).subList(0, 2));
+        assertEquals(
+            List.of("origin.cluster=before", "origin.cluster=eü"), texts(headers).subList(0, 2));
         assertEquals(6, headers.toArray().length);
     }
 
     @Test
     void whatIsTheSameForAPartitionServesAllItsRecords() {
-        Header[] constants = origin.constants("orders", 17);
+        Origin.Tag tag = origin.tag("orders", 17, false);
         for (long offset = 0; offset < 3; offset++) {
             Headers headers = new RecordHeaders();
-            origin.append(headers, constants, Origin.digits(offset), Origin.digits(7));
+            tag.append(headers, offset, 7);
             assertEquals("origin.topic=orders", texts(headers).get(1));
             assertEquals("origin.offset=" + offset, texts(headers).get(3));
         }
@@ -92,9 +93,80 @@ class OriginTest {
         assertFalse(origin.fromHub(none));
     }
 
+    @Test
+    void inOneHeaderTheOriginComesBehindTheOwnHeadersToo() {
+        Headers headers = new RecordHeaders();
+        headers.add("b", bytes("1"));
+        headers.add("origin", bytes("web"));
+        headers.add("a", null);
+        appendOne(headers);
+        assertEquals(
+            List.of("b=1", "origin=web", "a=null", "origin=eü/orders/17/42"), texts(headers));
+    }
+
+    @Test
+    void thePlaceOfAPartitionServesAllItsRecords() {
+        Origin.Tag tag = origin.tag("orders", 0, true);
+        for (long offset : new long[] {0, 1, 9, 10, 99, 100, 4_000_000_000L, Long.MAX_VALUE}) {
+            Headers headers = new RecordHeaders();
+            tag.append(headers, offset, 7);
+            assertEquals(List.of("origin=eü/orders/0/" + offset), texts(headers));
+        }
+    }
+
+    @Test
+    void theOriginsOfEarlierHopsStayInWhicheverForm() {
+        Headers headers = new RecordHeaders();
+        appendOne(headers);
+        append(headers);
+        appendOne(headers);
+        List<String> found = texts(headers);
+        assertEquals(7, found.size());
+        assertEquals("origin=eü/orders/17/42", found.get(0));
+        assertEquals("origin.cluster=eü", found.get(1));
+        assertEquals("origin.timestamp=-1", found.get(5));
+        assertEquals("origin=eü/orders/17/42", found.get(6));
+    }
+
+    @Test
+    void digitsComeBehindOtherBytes() {
+        byte[] before = bytes("a/");
+        Random random = new Random(5);
+        for (int i = 0; i < 1000; i++) {
+            long number = random.nextLong() >>> (1 + random.nextInt(63));
+            assertEquals("a/" + number, text(Origin.digits(before, number)));
+        }
+        assertEquals("a/", text(before));
+    }
+
+    @Test
+    void aRecordIsFromTheHubWhenAnOriginInOneHeaderNamesIt() {
+        assertTrue(origin.fromHub(headers("origin", "hub/orders/0/1")));
+        assertTrue(origin.fromHub(headers("origin", "høb/orders/0/1")));
+        assertTrue(origin.fromHub(headers("origin", "hub/o/0/1", "x", "y", "origin", "eu/o/0/1")));
+        assertTrue(origin.fromHub(headers("origin", "eu/o/0/1", "origin.cluster", "hub")));
+        assertTrue(origin.fromHub(headers("origin.cluster", "eu", "origin", "hub/o/0/1")));
+    }
+
+    @Test
+    void aHeaderOfAnotherThatIsCalledAsOursNamesNoHub() {
+        assertFalse(origin.fromHub(headers("origin", "hub")));
+        assertFalse(origin.fromHub(headers("origin", "eu/hub/0/1")));
+        assertFalse(origin.fromHub(headers("origin", "hub/orders/0")));
+        assertFalse(origin.fromHub(headers("origin", "hub/orders/x/1")));
+        assertFalse(origin.fromHub(headers("origin", "https://hub/orders")));
+        assertFalse(origin.fromHub(headers("origin.cluster", "hub/orders/0/1")));
+        Headers none = new RecordHeaders();
+        none.add("origin", null);
+        assertFalse(origin.fromHub(none));
+    }
+
     private void append(Headers headers) {
-        origin.append(
-            headers, origin.constants("orders", 17), Origin.digits(42), Origin.digits(-1));
+        origin.tag("orders", 17, false).append(headers, 42, -1);
+    }
+
+    private void appendOne(Headers headers) {
+        origin.tag("orders", 17, true).append(headers, 42, -1);
     }
 
     private static Headers headers(String... pairs) {

@@ -4,10 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 
 /** Task specs for tests, as aggregator/connector/spec.py renders them. */
 final class Specs {
-    static final String ORIGIN =
-        """
+    static final String ORIGIN = """
         {"names": ["origin.cluster", "origin.topic", "origin.partition", "origin.offset",
                    "origin.timestamp"],
+         "compact": "origin",
          "hub_names": ["hub", "høb"]}
         """;
 
@@ -18,6 +18,11 @@ final class Specs {
      * and route, and with ' for ".
      */
     static TaskSpec task(String... partitions) {
+        return task(1, 1, partitions);
+    }
+
+    /** The same of reading 0, of cluster "us", or 1, of cluster "eu", and of task 0 or 1. */
+    static TaskSpec task(int reading, int task, String... partitions) {
         StringBuilder parts = new StringBuilder();
         StringBuilder numbers = new StringBuilder();
         for (int i = 0; i < partitions.length; i++) {
@@ -25,15 +30,14 @@ final class Specs {
             parts.append(comma).append("{'route': 0, ").append(partitions[i]).append('}');
             numbers.append(comma).append(i);
         }
-        String other = "{'cluster': 'us', 'plain': true, 'consumer': {}, 'tasks': [], 'partitions': []}";
-        String own =
-            "{'cluster': 'eu', 'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [[], [" + numbers
-            + "]], 'partitions': [" + parts + "]}";
+        String own = "'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [[" + numbers + "], ["
+            + numbers + "]], 'partitions': [" + parts + "]}";
         String lane =
-            "{'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {}, 'quarantine': {}, 'routes': ["
-            + "{'hub_topic': 'hub.orders', 'hub_partitions': 4, 'by': 'key', 'fixed': 2}],"
-            + "'readings': [" + other + ", " + own + "], 'origin': " + ORIGIN + "}";
-        return new TaskSpec(json(lane), 1, 1);
+            "{'key': 'eu#3', 'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {},"
+            + "'quarantine': {}, 'routes': [{'hub_topic': 'hub.orders', 'hub_partitions': 4,"
+            + "'by': 'key', 'fixed': 2}], 'origin': " + ORIGIN + ", 'readings': ["
+            + "{'cluster': 'us', " + own + ", {'cluster': 'eu', " + own + "]}";
+        return new TaskSpec(json(lane), reading, task);
     }
 
     static JsonNode json(String text) {

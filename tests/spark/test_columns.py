@@ -1,4 +1,7 @@
-"""Column functions, each on a few rows: origin headers, loop guard, hub topic, hub partition."""
+"""Column functions, each on a few rows: origin headers, loop guard, hub topic, hub partition.
+
+The origin is written and read in both forms, and the notebook's columns come of it.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,20 @@ from chispa import assert_df_equality
 from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.model import Positions, Route, SourcePartition
+from aggregator.model import OriginForm, Route
+from aggregator.notebook import with_origin_columns
 from aggregator.plan.murmur2 import partition_for_key
-from aggregator.stream.frames import (
-    Reading,
-    live_options,
-    parse_offsets,
-    plan_readings,
-    to_hub_rows,
+from aggregator.stream.headers import (
+    filter_not_from_hub,
+    headers_before_origin,
+    origin_columns,
+    origin_texts,
+    with_origin_headers,
 )
-from aggregator.stream.headers import filter_not_from_hub, with_origin_headers
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
+from aggregator.stream.ranges import to_origins
 from aggregator.stream.transform import RECORD_SCHEMA
 
-EITHER_WAY = True
-
-MIB = 1 << 20
 Headers = Sequence[tuple[str, bytes | None]] | None
 
 ROW_SCHEMA = "id int, headers array<struct<key:string,value:binary>>"
@@ -39,6 +40,9 @@ ORIGIN = [
     ("origin.offset", b"41"),
     ("origin.timestamp", MILLIS.encode()),
 ]
+
+ONE = [("origin", b"eu/orders/3/41")]
+PLACE = ("eu", "orders", 3, 41)
 
 
 def route(topic: str, **options: Any) -> Route:
@@ -70,16 +74,20 @@ def headers_of(frame: DataFrame) -> list[tuple[str, bytes | None]]:
         [],
         [("a", b"1"), ("b", None), ("a", b""), ("a", b"1")],
         [("origin.cluster", b"evil"), ("origin.timestamp", None)],
+        [("origin", b"web"), *ONE, *ORIGIN, ("origin", None)],
     ],
 )
 def test_origin_headers_come_behind_the_records_own(spark: SparkSession, own: Headers) -> None:
     tagged = with_origin_headers(record(spark, own), "eu")
     assert headers_of(tagged) == [*(own or ()), *ORIGIN]
+    in_one = with_origin_headers(record(spark, own), "eu", "header")
+    assert headers_of(in_one) == [*(own or ()), *ONE]
 
 
-def test_origin_headers_touch_nothing_else(spark: SparkSession) -> None:
+@pytest.mark.parametrize("form", ["headers", "header"])
+def test_origin_headers_touch_nothing_else(spark: SparkSession, form: OriginForm) -> None:
     frame = record(spark, None)
-    tagged = with_origin_headers(frame, "eu")
+    tagged = with_origin_headers(frame, "eu", form)
     assert tagged.columns == frame.columns
     assert_df_equality(tagged.drop("headers"), frame.drop("headers"))
 
@@ -101,16 +109,133 @@ def test_records_that_have_been_to_this_hub_are_dropped(spark: SparkSession) -> 
         [("origin.cluster", None)],
         [("origin.cluster", b"eu"), ("other", b"central")],
         [("origin.cluster", b"centra")],
+        # Called as ours, and not in our form; or in it, and of another cluster.
+        [("origin", None)],
+        [("origin", b"central")],
+        [("origin", b"central/a/b")],
+        [("origin", b"central/a/0/x")],
+        [("origin", b"https://central/a/0/1")],
+        [("origin", b"central/a/0/1\n")],
+        [("origin", b"eu/central/0/1"), ("other", b"central/a/0/1")],
+        [("origin.cluster", b"central/a/0/1")],
     ]
     goes: list[Headers] = [
         [("origin.cluster", b"central")],
         [("origin.cluster", None), ("origin.cluster", b"hub-id")],
         [("origin.cluster", b"central"), ("origin.cluster", b"eu")],
+        [("origin", b"central/a/0/1")],
+        [("origin", b"hub-id/a.b/12/4000000000"), ("origin", b"eu/a/0/1"), ("x", None)],
+        [("origin", b"eu/a/0/1"), ("origin.cluster", b"central")],
+        [("origin.cluster", b"eu"), ("origin", b"central/a/0/1")],
     ]
     frame = spark.createDataFrame(list(enumerate(stays + goes)), ROW_SCHEMA)
     wanted = spark.createDataFrame(list(enumerate(stays)), ROW_SCHEMA)
     assert_df_equality(filter_not_from_hub(frame, ["central", "hub-id"]), wanted)
     assert filter_not_from_hub(frame, []) is frame
+
+
+ORIGINS: list[tuple[Headers, tuple[str, str, int, int] | None]] = [
+    (ORIGIN, PLACE),
+    (ONE, PLACE),
+    ([("origin", b"web"), ("a", None), *ONE], PLACE),
+    ([("origin", b"web"), ("a", None), *ORIGIN], PLACE),
+    # A hub of hubs: the last hop counts, whatever form an earlier one had.
+    ([("origin", b"us/old/0/7"), *ORIGIN], PLACE),
+    ([("origin", b"us/old/0/7"), *ONE], PLACE),
+    ([*((name, b"7") for name, _ in ORIGIN), *ONE], PLACE),
+    ([("origin", b"eu/a/2147483647/9223372036854775807")], ("eu", "a", 2**31 - 1, 2**63 - 1)),
+    *(
+        (headers, None)
+        for headers in (
+            None,
+            [],
+            [("a", b"1")],
+            [*ONE, ("behind", b"1")],
+            [*ORIGIN, ("behind", b"1")],
+            ORIGIN[1:],
+            [*ORIGIN, ("origin", None)],
+        )
+    ),
+    *(
+        ([*ORIGIN, ("origin", text)], None)
+        for text in (
+            b"",
+            b"/",
+            b"web",
+            b"a/b/c",
+            b"a/b/1/",
+            b"a/b//2",
+            b"a//1/2",
+            b"/b/1/2",
+            b"a/b/1/2/",
+            b"a/b/c/1/2",
+            b"a/b/x/2",
+            b"a/b/1/x",
+            b"a/b/-1/2",
+            b"a/b/1/+2",
+            b"a/b/1/2 ",
+            b"a/b/1/2\n",
+            b"a/b/2147483648/2",
+            b"a/b/1/9223372036854775808",
+        )
+    ),
+]
+
+
+def test_the_origin_is_read_in_either_form(spark: SparkSession) -> None:
+    frame = spark.createDataFrame(
+        [(at, headers) for at, (headers, _) in enumerate(ORIGINS)], ROW_SCHEMA
+    )
+    wanted = {at: place for at, (_, place) in enumerate(ORIGINS) if place is not None}
+    parts = origin_columns("texts")
+    read = frame.withColumn("texts", origin_texts()).select(
+        "id", *(column.alias(name) for name, column in parts.items())
+    )
+    found = {row["id"]: row for row in read.collect()}
+    for at, (headers, place) in enumerate(ORIGINS):
+        row = found[at]
+        if place is not None:
+            assert tuple(row)[1:5] == place, headers
+            # The one header says none.
+            five = (headers or ())[-1][0] != "origin"
+            assert row["timestamp"] == (int(MILLIS) if five else None), headers
+        else:
+            assert None in tuple(row)[1:5], headers
+    assert sorted(tuple(row) for row in to_origins(frame).collect()) == sorted(wanted.values())
+
+
+def test_the_own_headers_are_those_before_the_origin(spark: SparkSession) -> None:
+    own: list[Headers] = [[("a", b"1"), ("origin", b"web"), ("b", None)], [("x", b""), *ONE]]
+    rows = [(at, [*(mine or ()), *ours]) for at, mine in enumerate(own) for ours in (ORIGIN, ONE)]
+    frame = spark.createDataFrame([*rows, (9, ORIGIN), (9, ONE)], ROW_SCHEMA)
+    for row in frame.select("id", headers_before_origin().alias("headers")).collect():
+        if row["id"] == 9:
+            assert row["headers"] is None
+        else:
+            found = [(key, None if it is None else bytes(it)) for key, it in row["headers"]]
+            assert found == own[row["id"]]
+
+
+def test_the_notebooks_columns_are_of_either_form(spark: SparkSession) -> None:
+    own: Headers = [("a", b"1"), ("a", b"2"), ("n", None), ("origin", b"web")]
+    earlier = [("origin", b"us/old/0/7"), *((name, b"7") for name, _ in ORIGIN)]
+    cases: list[tuple[Headers, Any, Any, Any]] = [
+        ([*(own or ()), *ORIGIN], PLACE, MOMENT, {"a": b"2", "n": None, "origin": b"web"}),
+        ([*(own or ()), *ONE], PLACE, None, {"a": b"2", "n": None, "origin": b"web"}),
+        ([*earlier, *ONE], PLACE, None, {}),
+        ([*ONE, *ORIGIN], PLACE, MOMENT, {}),
+        ([("origin", b"web")], (None,) * 4, None, {"origin": b"web"}),
+        (None, (None,) * 4, None, None),
+    ]
+    for headers, place, moment, left in cases:
+        (row,) = with_origin_columns(record(spark, headers)).collect()
+        assert (row["topic"], row["partition"], row["offset"]) == ("orders", 3, 41)
+        names = ("cluster", "topic", "partition", "offset")
+        assert tuple(row[f"origin_{name}"] for name in names) == place, headers
+        told = row["origin_timestamp"]
+        assert (told and told.astimezone(UTC)) == moment
+        found = row["headers"]
+        assert (found and {k: None if v is None else bytes(v) for k, v in found.items()}) == left
 
 
 def test_hub_topic_follows_the_route(spark: SparkSession) -> None:
@@ -159,93 +284,3 @@ def test_our_partition_for_a_key_is_the_java_producers(spark: SparkSession) -> N
             chosen = java.invoke(None, arguments)
             assert chosen == partition_for_key(key, partitions)
             assert chosen == (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def test_a_hub_row_is_what_the_sink_reads(spark: SparkSession) -> None:
-    routes = (route("orders", hub_topic="all", partition_by="source_partition"),)
-    reading = Reading("eu", "", routes, Positions({SourcePartition("eu", "orders", 3): 0}))
-    rows = to_hub_rows(record(spark, None), reading, ["central"])
-    assert [(field.name, field.dataType.simpleString()) for field in rows.schema.fields] == [
-        ("topic", "string"),
-        ("partition", "int"),
-        ("key", "binary"),
-        ("value", "binary"),
-        ("headers", "array<struct<key:string,value:binary>>"),
-    ]
-    (row,) = rows.collect()
-    assert (row["topic"], row["partition"], bytes(row["key"]), bytes(row["value"])) == (
-        "all",
-        3,
-        b"k",
-        b"v",
-    )
-    assert headers_of(rows) == ORIGIN
-    came_back = record(spark, [("origin.cluster", b"central")])
-    assert to_hub_rows(came_back, reading, ["central"]).isEmpty()
-
-
-def test_a_reading_holds_what_shares_a_cluster_and_a_transform() -> None:
-    routes = [
-        route("b"),
-        route("a"),
-        route("changed", transform="m:f"),
-        Route("us", "a", "a", 1, 4),
-    ]
-    positions = Positions(
-        {
-            SourcePartition("us", "a", 0): 4,
-            SourcePartition("eu", "b", 1): 3,
-            SourcePartition("eu", "a", 0): 1,
-            SourcePartition("eu", "changed", 0): 2,
-        }
-    )
-    readings = plan_readings(routes, positions)
-    assert [(r.cluster, r.transform, [x.topic for x in r.routes]) for r in readings] == [
-        ("eu", "", ["a", "b"]),
-        ("eu", "m:f", ["changed"]),
-        ("us", "", ["a"]),
-    ]
-    assert Positions().merged({k: v for r in readings for k, v in r.positions.items()}) == positions
-    assert plan_readings(list(reversed(routes)), positions) == readings
-    with pytest.raises(KeyError):
-        plan_readings(routes[:1], positions)
-
-
-def test_offsets_of_a_reading_become_positions() -> None:
-    reading = Reading("eu", "", (), Positions())
-    assert parse_offsets(reading, '{"a":{"0":5,"1":7},"b":{"3":0}}') == Positions(
-        {
-            SourcePartition("eu", "a", 0): 5,
-            SourcePartition("eu", "a", 1): 7,
-            SourcePartition("eu", "b", 3): 0,
-        }
-    )
-    assert parse_offsets(reading, None) == Positions()
-
-
-@pytest.mark.parametrize(
-    ("partitions", "wait", "fetch"),
-    [
-        (0, 500, 8 * MIB),
-        (16, 500, 8 * MIB),
-        (32, 500, 4 * MIB),
-        (200, 500, MIB),
-        (1_000, 2_500, MIB),
-        (100_000, 10_000, MIB),
-    ],
-)
-def test_the_more_partitions_the_longer_a_broker_may_wait_and_the_less_it_sends_at_once(
-    partitions: int, wait: int, fetch: int
-) -> None:
-    assert live_options({"a": "b"}, partitions) == {
-        "a": "b",
-        "kafka.fetch.max.wait.ms": str(wait),
-        "kafka.max.partition.fetch.bytes": str(fetch),
-    }
-
-
-def test_a_fetch_does_not_wait_beyond_the_time_for_an_answer_nor_against_the_users_will() -> None:
-    short = {"kafka.request.timeout.ms": "8000"}
-    assert live_options(short, 100_000)["kafka.fetch.max.wait.ms"] == "4000"
-    given = {"kafka.fetch.max.wait.ms": "7", "kafka.max.partition.fetch.bytes": "8"}
-    assert live_options(given, 100_000) == given

@@ -43,11 +43,16 @@ def origin(offset: int, sp: SourcePartition = EU0, millis: object = MILLIS) -> l
     return [(f"origin.{n}", str(v).encode()) for n, v in zip(names, values, strict=True)]
 
 
+def one(offset: int, sp: SourcePartition = EU0) -> list[Any]:
+    return [("origin", f"{sp.cluster}/{sp.topic}/{sp.partition}/{offset}".encode())]
+
+
 def copy(at: int, offset: int, hub_partition: int = 0, **parts: Any) -> tuple[Any, ...]:
     """The hub's copy of a record, at a hub offset; `parts` are laid over a faithful one."""
     it = {"key": b"k", "value": b"v", "headers": None, "millis": MILLIS, "sp": EU0, **parts}
     said = it.get("said", it["millis"])
-    tagged = [*(it["headers"] or ()), *origin(offset, it["sp"], said)]
+    ours = one(offset, it["sp"]) if it.get("one") else origin(offset, it["sp"], said)
+    tagged = [*(it["headers"] or ()), *ours]
     hub_topic = it.get("topic", "orders")
     return (it["key"], it["value"], hub_topic, hub_partition, at, moment(it["millis"]), tagged)
 
@@ -152,8 +157,59 @@ def test_whatever_differs_is_named(spark: SparkSession) -> None:
     assert case.told(ours, hub) == expected
 
 
+def test_an_origin_in_one_header_is_compared_as_one_in_five(spark: SparkSession) -> None:
+    parts: list[dict[str, Any]] = [
+        *({"headers": headers} for headers in [*ODD, [("origin", b"web")], one(7), origin(7)]),
+        {"key": None},
+        {"value": None},
+    ]
+    # In one topic every second record has it in the other form.
+    ours = [source(at, **part) for at, part in enumerate(parts)]
+    for first in (0, 1):
+        hub = [copy(100 + at, at, one=at % 2 == first, **part) for at, part in enumerate(parts)]
+        case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
+        assert case.told(ours, hub) == {}
+
+
+def test_whatever_differs_is_named_where_the_origin_is_one_header(spark: SparkSession) -> None:
+    case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
+    # It says no timestamp that could be wrong.
+    differences = [it for it in DIFFERENCES if "said" not in it[1]]
+    differences.append(({}, {"millis": MILLIS + 1}, "timestamp"))
+    differences.append(({}, {"millis": -1}, "timestamp"))
+    ours = [source(at, **there) for at, (there, _, _) in enumerate(differences)]
+    hub = [
+        copy(100 + at, at, one=True, **{**there, **here})
+        for at, (there, here, _) in enumerate(differences)
+    ]
+    expected = {(0, at): [part] for at, (_, _, part) in enumerate(differences)}
+    assert len(expected) > 9
+    assert case.told(ours, hub) == expected
+
+
+def test_timestamps_of_copies_in_both_forms(spark: SparkSession) -> None:
+    case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
+    ours = [source(0, millis=-1), source(1), source(2), source(3, millis=-1), source(4)]
+    hub = [
+        # A record without a timestamp gets that of its writing, each time another one.
+        *(copy(100, 0, one=True), copy(101, 0, one=True, millis=MILLIS + 9)),
+        *(copy(102, 1, one=True), copy(103, 1)),
+        *(copy(104, 2, one=True, millis=MILLIS + 1), copy(105, 2)),
+        *(copy(106, 3, one=True), copy(107, 3, said=MILLIS)),
+        *(copy(108, 4, one=True), copy(109, 4, said=MILLIS + 1)),
+    ]
+    assert case.told(ours, hub) == {
+        (0, 0): ["twice"],
+        (0, 1): ["twice"],
+        (0, 2): ["twice", "timestamp"],
+        (0, 3): ["twice", "timestamp"],
+        (0, 4): ["twice", "timestamp"],
+    }
+
+
 def test_a_record_without_a_timestamp_gets_that_of_its_writing(spark: SparkSession) -> None:
     assert Case(spark).told([source(3, millis=-1)], [copy(100, 3, said=-1)]) == {}
+    assert Case(spark).told([source(3, millis=-1)], [copy(100, 3, one=True)]) == {}
 
 
 def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None:
@@ -161,6 +217,8 @@ def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None
     case.stamped = ("orders",)
     assert case.told([source(3)], [copy(100, 3, millis=MILLIS + 5000, said=MILLIS)]) == {}
     assert case.told([source(3)], [copy(100, 3, said=MILLIS + 1)]) == {(0, 3): ["timestamp"]}
+    # Nothing says what it was at its source.
+    assert case.told([source(3)], [copy(100, 3, one=True, millis=MILLIS + 5000)]) == {}
 
 
 def test_missing_twice_and_late(spark: SparkSession) -> None:
@@ -201,6 +259,10 @@ def test_foreign_records(spark: SparkSession) -> None:
         bare(103, origin(3)[1:]),
         bare(104, [*origin(3), ("behind", b"1")]),
         copy(105, -7),
+        bare(114, [*origin(3), ("origin", b"eu/orders/x/3")]),
+        bare(115, [*one(3), ("behind", b"1")]),
+        copy(116, 3, one=True, sp=SourcePartition("asia", "orders", 0)),
+        copy(117, 20, one=True),
         copy(106, 3, sp=SourcePartition("asia", "orders", 0)),
         copy(107, 3, sp=SourcePartition("eu", "orders", 77)),
         copy(108, 3, sp=EU1),
@@ -218,6 +280,8 @@ def test_foreign_records(spark: SparkSession) -> None:
         (-1, 107): "unknown_source",
         (-1, 108): "other_topic",
         (-1, 111): "other_topic",
+        **dict.fromkeys([(-1, 114), (-1, 115)], "no_origin"),
+        (-1, 116): "unknown_source",
         (0, 4): "no_such_record",
         (0, 20): "no_such_record",
     }
@@ -246,6 +310,10 @@ def test_a_record_that_came_from_this_hub_is_not_expected(spark: SparkSession) -
     looped = [("origin.cluster", b"central")]
     ours = [source(1, headers=looped), source(2, headers=looped), source(3)]
     found = case.told(ours, [copy(100, 2, headers=looped), copy(101, 3)])
+    assert found == {(0, 2): "no_such_record"}
+    looped = one(5, SourcePartition("central", "orders", 0))
+    ours = [source(1, headers=looped), source(2, headers=looped), source(3)]
+    found = case.told(ours, [copy(100, 2, headers=looped), copy(101, 3, one=True)])
     assert found == {(0, 2): "no_such_record"}
 
 

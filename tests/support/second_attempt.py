@@ -1,19 +1,37 @@
 """`python second_attempt.py SERVERS PLAIN GUARDED`: a task that Spark tries again.
 
-Writes 100 records into PLAIN, then into GUARDED with the project's interceptor; the first attempt
-of each task fails before it has written anything. Prints the words of the last failure.
+Writes 100 records into PLAIN with Spark's own sink, then starts a lane that copies them into
+GUARDED; the first attempt of each task fails before it has written anything. Prints the words of
+the last failure.
 """
+
+from __future__ import annotations
 
 import sys
 
-from pyspark import SparkConf, TaskContext
-from pyspark.sql import SparkSession
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from aggregator.stream.driver import spark_jars
-from aggregator.stream.interceptor import CLASS_NAME
+from aggregator.config import load_text
+from aggregator.connector.driver import Connector
+from aggregator.connector.spec import Clients
+from aggregator.embedded.waiting import wait_until
+from aggregator.model import Lane, Positions, Route, SourcePartition
+from aggregator.plan.pace import Pace
+from aggregator.stream.driver import prepare_driver
+from aggregator.stream.frames import plan_readings
+from aggregator.stream.lane import LaneQuery, LaneSettings
+from aggregator.stream.session import build_session, session_conf
 
 RECORDS = 100
+SECONDS = 60.0
+FOUR_FAILURES = "local[2,4]"
+"""A master that Spark's own setting for it, which we enforce, does not count for."""
+
+SETS = ("sources.eu.bootstrap_servers=127.0.0.1:9", "sources.eu.topics.include=orders")
+FIRST = "reflect('java.lang.System', 'setProperty', 'tried', 'yes') = 'null'"
+"""True once in a JVM: it gives what was set before, as text."""
 
 
 def fail_at_first(number: int) -> bytes:
@@ -25,22 +43,41 @@ def fail_at_first(number: int) -> bytes:
     return b"%d" % number
 
 
+def fails_at_first(records: DataFrame) -> DataFrame:
+    """The transform of the lane: fails at the first record, and lets pass what is tried again."""
+    failing = F.when(F.expr(FIRST), F.raise_error(F.lit("the first attempt")).cast("binary"))
+    return records.withColumn("value", failing.otherwise(F.col("value")))
+
+
 def main(servers: str, plain: str, guarded: str) -> None:
     """Write both topics."""
-    paths = spark_jars(None, print)
-    conf = SparkConf().setMaster("local[2,4]").set("spark.ui.enabled", "false")
-    conf = conf.set("spark.jars", ",".join(map(str, paths)))
-    spark = SparkSession.builder.config(conf=conf).getOrCreate()
+    config = load_text("", [*SETS, f"hub.bootstrap_servers={servers}"])
+    driver = prepare_driver(config, print)
+    spark = build_session(session_conf(config, FOUR_FAILURES, driver), driver.java_home)
+    address = {"bootstrap.servers": servers}
     value = F.udf(fail_at_first, "binary")
     rows = spark.range(0, RECORDS, 1, 1).select(value("id").alias("value"))
-    sink = {"kafka.bootstrap.servers": servers}
+    sink = {f"kafka.{name}": it for name, it in address.items()}
     rows.write.format("kafka").options(**sink, topic=plain).save()
-    sink["kafka.interceptor.classes"] = CLASS_NAME
+    own = SourcePartition("eu", plain, 0)
+    route = Route("eu", plain, guarded, 1, 1, transform="second_attempt:fails_at_first")
+    query = LaneQuery.start(
+        spark,
+        Connector(spark),
+        Lane("eu", (own,)),
+        1,
+        plan_readings([route], Positions({own: 0})),
+        LaneSettings(Clients({"eu": address}, address), (), 1, Pace(), {"eu": 1}),
+        {},
+        1,
+    )
     try:
-        rows.write.format("kafka").options(**sink, topic=guarded).save()
-    except Exception as error:
-        sys.stdout.write(f"failed: {error}\n")
-    spark.stop()
+        wait_until(lambda: not query.active, seconds=SECONDS, what="the lane fails")
+        sys.stdout.write(f"failed: {query.failure()}\n")
+    finally:
+        query.stop()
+        query.close()
+        spark.stop()
 
 
 if __name__ == "__main__":

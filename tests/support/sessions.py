@@ -28,7 +28,7 @@ def plain_config() -> Config:
 def running_session() -> Iterator[SparkSession]:
     """A session with every jar of a run; stopped with the block."""
     driver = prepare_driver(plain_config(), lambda _: None)
-    session = build_session(session_conf(plain_config(), "local[2]", driver, 2), driver.java_home)
+    session = build_session(session_conf(plain_config(), "local[2]", driver), driver.java_home)
     try:
         yield session
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from aggregator.audit.lag import UNKNOWN
+from aggregator.audit.rates import UNKNOWN
 from aggregator.audit.stopped import STOPPED, checkpoint_view, stopped_lag
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
@@ -219,6 +220,18 @@ def test_an_unclean_checkpoint_of_now_is_a_running_instance_without_api(config: 
     assert report.running
     assert report.rows[0].state != STOPPED
     assert report.totals[0].eta == UNKNOWN
+
+
+@pytest.mark.parametrize(("seconds", "running"), [(70, True), (100, False)])
+def test_an_instance_that_has_nothing_to_copy_commits_once_a_minute(
+    config: Config, seconds: int, running: bool
+) -> None:
+    made = CheckpointTable.create(config.checkpoint.path)
+    at_ms = time.time_ns() // 1_000_000 - 1000 * seconds
+    made._clock_ms = lambda: at_ms
+    made.claim_epoch("me")
+    made.append(checkpoint(at_ms, {sp(0): 1}))
+    assert stopped_lag(config).running is running
 
 
 def test_lag_without_a_checkpoint(config: Config) -> None:

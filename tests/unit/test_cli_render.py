@@ -12,6 +12,7 @@ from aggregator.discover import CheckResult
 from aggregator.errors import ClusterError
 from aggregator.model import ClusterFacts, ClusterFailure, FailureKind, Lane, Route, SourcePartition
 from aggregator.plan.actions import CreateTopic
+from aggregator.plan.pace import Limit, Pace
 from aggregator.plan.plan import Plan
 from aggregator.plan.routes import SkippedTopic
 from aggregator.plan.slots import SlotPlan
@@ -94,6 +95,8 @@ PLAN = Plan(
     actions=(CreateTopic("orders", 4, None),),
     lanes=(Lane("eu", tuple(SourcePartition("eu", "orders", each) for each in range(6))),),
     slots=SlotPlan("local[1024]", 1024, 6),
+    pace=Pace({"eu": Limit(1500, 2_000_000), "us": Limit(5)}),
+    tasks=4,
     skipped=tuple(SkippedTopic("eu", f"t{each}", "not in include") for each in range(8)),
     warnings=("look out",),
     refusals=("not so",),
@@ -108,7 +111,9 @@ def test_the_plan_as_a_report() -> None:
         "hub-id",
         "unreachable: connection refused",
         "create orders: 4 partitions, replication factor default",
+        "eu 1,500 records/s, eu 2,000,000 bytes/s",
         "Slots: 6 needed, 1,024 given by local[1024]",
+        "Tasks: 4 for each source at most",
         "t0, t1, t2, t3, t4, and 3 more",
         "warning: look out",
         "refused: not so",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -11,21 +12,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from aggregator.audit.document import (
     CheckpointStatus,
+    Copied,
     LaneState,
     LaneStatus,
+    Latency,
+    PartitionStatus,
+    Percentiles,
     Phase,
     SourceState,
     SourceStatus,
     Status,
 )
-from aggregator.audit.lag import LagReport
+from aggregator.audit.lag import LagReport, report_of
+from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
+from aggregator.cli.render import to_text
+from aggregator.cli.run import report_of_result
 from aggregator.cli.running import Absent, api_url, running_lag, running_status
-from aggregator.cli.tables import records_of
+from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.serve.app import make_app
@@ -55,6 +64,17 @@ def lane(name: str, *clusters: str, records: int = 0) -> LaneStatus:
     )
 
 
+EU = SourceStatus(
+    alias="eu",
+    state=SourceState.RUNNING,
+    since=NOW,
+    topics=1,
+    lag=7,
+    records=1235,
+    bytes=2_500_000,
+    latency=Latency(age_ms=Percentiles(p50=85, p95=700, p99=1240)),
+    copied=(Copied(topic="orders", records=1235, bytes=2_500_000),),
+)
 STATUS = Status(
     name="central",
     phase=Phase.RUNNING,
@@ -63,9 +83,8 @@ STATUS = Status(
     pid=42,
     started_at=NOW,
     at=NOW,
-    trigger="realtime",
     checkpoint_interval_seconds=10,
-    sources=(SourceStatus(alias="eu", state=SourceState.RUNNING, since=NOW, topics=1, lag=7),),
+    sources=(EU,),
     lanes=(lane("eu", "eu", records=1234), lane("eu-2", "eu", records=1)),
     checkpoint=CheckpointStatus(path="./state", seq=5, epoch=2, committed_at=NOW),
     warnings=("careful",),
@@ -174,8 +193,8 @@ def status_command(listen: str, *more: str) -> str:
 
 def test_status_of_a_running_instance(listen: str) -> None:
     text = status_command(listen)
-    assert "central: RUNNING, pid 42 on here, since 2026-01-31 12:00:00 UTC (realtime)" in text
-    assert "1,235" in text
+    assert "central: RUNNING, pid 42 on here, since 2026-01-31 12:00:00 UTC\n" in text
+    assert re.search(r"^eu +RUNNING +1 +0 +1,235 +2\.5 MB +85 ms / 1\.2 s +7 +-$", text, re.M)
     assert "Checkpoint: ./state, commit 5, epoch 2, 2026-01-31 12:00:00 UTC" in text
     assert "warning: careful" in text
     assert json.loads(status_command(listen, "-o", "json")) == {
@@ -193,8 +212,49 @@ def test_status_without_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert list(tmp_path.iterdir()) == []
 
 
-def test_records_of_a_source_that_shares_a_lane_are_not_known() -> None:
-    lanes = (lane("shared-1", "eu", "us", records=9), lane("ap", "ap", records=4))
-    status = STATUS.model_copy(update={"lanes": lanes})
-    assert records_of(status, "eu") is None
-    assert records_of(status, "ap") == 4
+def test_age_is_no_latency_while_a_source_catches_up_and_none_when_nothing_came() -> None:
+    assert latency_text(EU) == "85 ms / 1.2 s"
+    for state in (SourceState.PAUSED, SourceState.UNREACHABLE):
+        assert latency_text(EU.model_copy(update={"state": state})) == "85 ms / 1.2 s"
+    assert latency_text(EU.model_copy(update={"state": SourceState.CATCHING_UP})) is None
+    assert latency_text(EU.model_copy(update={"latency": Latency()})) is None
+
+
+def test_at_the_end_of_a_run_its_records_are_those_of_its_sources() -> None:
+    us = EU.model_copy(update={"alias": "us", "records": 5})
+    # A lane that ended and whose partitions others read since is not among the lanes any more.
+    status = STATUS.model_copy(update={"sources": (EU, us), "lanes": ()})
+    text = to_text(report_of_result(status, 0, ()), tty=False)
+    assert re.search(r"^ +2 +2 +0 +1,240 +14$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "at_least", "text"),
+    [
+        (0.0, False, "0 s"),
+        (2.5, False, "2.5 s"),
+        (300.0, True, "> 5 min"),
+        (None, False, "unknown"),
+    ],
+)
+def test_lag_shows_for_how_long_a_partition_has_been_behind(
+    seconds: float | None, at_least: bool, text: str
+) -> None:
+    part = PartitionStatus(
+        cluster="eu",
+        topic="orders",
+        partition=0,
+        hub_topic="orders",
+        position=3,
+        log_end=5,
+        seconds_behind=seconds,
+        seconds_behind_at_least=at_least,
+    )
+    lag = report_of(STATUS.model_copy(update={"partitions": (part,)}))
+    report = report_of_lag(typer.Context(typer.main.get_command(app)), lag)
+    shown = to_text(report, tty=False)
+    rows, totals = (line for line in shown.splitlines() if line.startswith("eu "))
+    assert re.search(rf"^eu +orders +0 +3 +5 +2 +unknown +{text} +RUNNING +-$", rows)
+    assert re.search(rf"^eu +1 +0 +2 +unknown +{text} +- +- +unknown$", totals)
+    assert report.data["rows"][0]["seconds_behind"] == seconds
+    assert report.data["totals"][0]["seconds_behind_at_least"] is at_least

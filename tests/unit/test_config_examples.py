@@ -83,13 +83,13 @@ def test_cloud_onboarding(folder: Path) -> None:
 
 def test_migration(folder: Path) -> None:
     config = example(folder, "migration")
-    assert config.stream.trigger == "microbatch"
+    assert config.sources["old"].max_bytes_per_second == 50_000_000
     assert librdkafka_settings(config.sources["old"])["sasl.username"] == "migration"
 
 
 def test_backup(folder: Path) -> None:
     config = example(folder, "backup")
-    assert config.stream.trigger == "available-now"
+    assert config.topics.rename == "${topic}.backup"
     assert config.topics.rules_for("ledger.backup").sync_configs
     source = librdkafka_settings(config.sources["production"])
     assert source["sasl.oauthbearer.client.secret"] == "oauth"

@@ -38,7 +38,8 @@ def test_the_minimum_takes_every_default() -> None:
     assert config.sources["eu"].topics.include == "orders"
     assert config.sources["eu"].start == "earliest"
     assert config.topics.rename == "${topic}"
-    assert config.stream.checkpoint_interval == 60.0
+    assert config.stream.checkpoint_interval == 5.0
+    assert config.stream.lanes == "auto"
 
 
 def test_every_problem_is_told_at_once() -> None:
@@ -57,7 +58,7 @@ sources:
     topics: {include: "*orders"}
     start: yesterday
 topics: {partitions: many, overrides: {orders: {partition_by: keys}}}
-stream: {trigger: real-time, lanes: 0, checkpoint_interval: 0s, partitions: 3}
+stream: {lanes: sources, max_records_per_second: 0, checkpoint_interval: 0s, partitions: 3}
 spark: {conf: {spark.speculation: true}}
 checkpont: {path: x}
 """
@@ -81,11 +82,10 @@ checkpont: {path: x}
         "  - topics.overrides.orders.partition_by: 'keys' is not one of key, source_partition,"
         " round_robin, cluster (did you mean key?)\n"
         "  - topics.partitions: 'many' is not source or a whole number from 1 to 100000\n"
-        "  - stream.trigger: 'real-time' is not one of realtime, microbatch, available-now"
-        " (did you mean realtime?)\n"
-        "  - stream.lanes: '0' is not auto or a whole number from 1 to 1000\n"
+        "  - stream.lanes: 'sources' is not one of auto, source (did you mean source?)\n"
         "  - stream.checkpoint_interval: '0s' is not a length of time from 1s to 1h,"
         " such as 500ms, 10s or 5m\n"
+        "  - stream.max_records_per_second: '0' is not a whole number of at least 1\n"
         "  - stream.partitions: unknown key (did you mean topics.partitions?)\n"
         "  - spark.conf.spark.speculation: refused: a second attempt of a task would write its"
         " records again (remove it)\n"
@@ -204,6 +204,16 @@ def test_null_is_a_value_where_it_means_something() -> None:
     assert config.topics.rules_for("b").replication_factor == 3
 
 
+def test_the_form_of_the_origin_is_an_option_of_all_topics_and_of_one() -> None:
+    assert config_of().topics.origin == "headers"
+    config = config_of("topics: {origin: header, overrides: {a: {origin: headers}}}")
+    assert config.topics.rules_for("a").origin == "headers"
+    assert config.topics.rules_for("b").origin == "header"
+    assert problems_with("topics: {origin: compact}\n") == [
+        "topics.origin: 'compact' is not one of headers, header"
+    ]
+
+
 def test_a_setting_without_a_value_is_a_problem() -> None:
     assert problems_with("spark:\n  conf:\n    spark.ui.port:\n") == [
         'spark.conf.spark.ui.port: has no value (write "" for empty text)'
@@ -246,8 +256,11 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
          " a length of time above 0s, such as 500ms, 10s or 5m"),
         ("topics: {refresh_interval: soon}", "topics.refresh_interval: 'soon' is no length"
          " of time; write 500ms, 10s, 5m, 2h or 7d"),
-        ("stream: {max_offsets_per_trigger: 0}",
-         "stream.max_offsets_per_trigger: '0' is not a whole number of at least 1"),
+        ("stream: {max_records_per_second: 0}",
+         "stream.max_records_per_second: '0' is not a whole number of at least 1"),
+        ("stream: {trigger: realtime}", "stream.trigger: unknown key (valid here: lanes,"
+         " checkpoint_interval, max_records_per_second, max_bytes_per_second)"),
+        ("stream: {lanes: 4}", "stream.lanes: '4' is not one of auto, source"),
         ("stream: fast", "stream: 'fast' is not a map of settings"),
         ("spark: {jars: [a]}", "spark.jars: a list is not text"),
         ("spark: {conf: x}", "spark.conf: 'x' is not a map of settings"),

@@ -32,6 +32,7 @@ def rules() -> dict[str, st.SearchStrategy[Any]]:
         "grow": st.booleans(),
         "partition_by": st.sampled_from(["key", "source_partition", "round_robin", "cluster"]),
         "transform": st.sampled_from(["", "a.b:c"]),
+        "origin": st.sampled_from(["headers", "header"]),
     }
 
 

@@ -94,12 +94,24 @@ def test_origin_is_read_from_the_last_set_of_headers() -> None:
     assert origin_of([*far, ("other", None), *ORIGIN]) == (EU1, 42)
 
 
+def test_origin_is_read_from_one_header_too() -> None:
+    one = ("origin", b"eu/orders/1/42")
+    assert origin_of([one]) == (EU1, 42)
+    assert origin_of([("origin", b"web"), *ORIGIN, ("other", None), one]) == (EU1, 42)
+    assert origin_of([("origin", b"us/orders/0/7"), *ORIGIN]) == (EU1, 42)
+
+
 @pytest.mark.parametrize(
     "headers",
     [
         None,
         [],
         ORIGIN[:3],
+        [*ORIGIN, ("origin", None)],
+        [*ORIGIN, ("origin", b"web")],
+        [*ORIGIN, ("origin", b"eu/orders/42")],
+        [*ORIGIN, ("origin", b"eu/orders/1/42/")],
+        [*ORIGIN, ("origin", b"eu/orders/2147483648/42")],
         [*ORIGIN[:3], ("origin.offset", b"x")],
         [*ORIGIN, ("origin.offset", None)],
         [*ORIGIN, ("origin.topic", b"\xff")],

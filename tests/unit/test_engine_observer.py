@@ -1,35 +1,48 @@
-"""What the observer commits, on a real Delta table, of queries that end well and badly."""
+"""What the observer commits, on a real Delta table, of queries that report what the test says."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.connector.reports import LaneReport, TaskReport
+from aggregator.engine import commits, observer
 from aggregator.engine.events import Event
 from aggregator.engine.identity import Identity
 from aggregator.engine.observer import Observer
 from aggregator.engine.tail import HubSnapshot
-from aggregator.errors import ClusterError
+from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
-from aggregator.stream.lane import BatchEnd, LaneQuery
+from aggregator.stream.lane import LaneQuery
+from support.reports import lane_report, task
 
-EU0 = SourcePartition("eu", "orders", 0)
+EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
+US0 = SourcePartition("us", "orders", 0)
 HUB0 = TopicPartition("orders", 0)
+INTERVAL = 10.0
 
 
 class Query(LaneQuery):
     """A lane's query that tells what the test has put in; it needs no Spark."""
 
-    def __init__(self) -> None:
-        self.lane = Lane("eu", (EU0,))
-        self.generation = 1
-        self.batches: list[BatchEnd] = []
+    def __init__(self, name: str, positions: Positions, generation: int = 1) -> None:
+        self.lane = Lane(name, tuple(positions))
+        self.generation = generation
+        self.now = LaneReport((), whole=False)
 
-    def new_batch(self) -> BatchEnd | None:
-        return self.batches.pop(0) if self.batches else None
+    @property
+    def report(self) -> LaneReport:
+        return self.now
+
+    def tells(self, *tasks: TaskReport, expected: int | None = None) -> None:
+        self.now = lane_report(*tasks, expected=expected)
 
 
 class Hub:
@@ -44,166 +57,454 @@ class Hub:
         return HubSnapshot(1, {} if self.end < 0 else {HUB0: self.end})
 
 
-@pytest.fixture
-def hub() -> Hub:
-    return Hub()
+class FakeConnector:
+    """Takes no reports: the queries have them. Notes which snapshot the tasks are told."""
+
+    number = 0
+
+    def poll(self) -> None:
+        pass
+
+    def snapshot(self, number: int) -> None:
+        self.number = number
+
+
+class Clock:
+    """The time of the observer: it stands still until the test lets it go on."""
+
+    seconds = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def time_ns(self) -> int:
+        return time.time_ns()
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hub, self.connector, self.clock = Hub(), FakeConnector(), Clock()
+        self.events: list[Event] = []
+        self.table = CheckpointTable.create(str(folder))
+        self.table.claim_epoch("the test")
+        ids = {("eu", "orders"): "T", ("us", "orders"): "S"}
+        clusters = {"hub": "H", "eu": "E", "us": "U"}
+        connector: Any = self.connector
+        self.observer = Observer(
+            self.table,
+            self.hub.read,
+            connector,
+            Identity(clusters, ids, {"orders": 1}),
+            INTERVAL,
+            3600.0,
+            self.events.append,
+        )
+
+    @property
+    def state(self) -> State:
+        return self.observer.state
+
+    def begun(
+        self,
+        end: int = 100,
+        positions: Positions | None = None,
+        older: Mapping[SourcePartition, Mapping[TopicPartition, int]] | None = None,
+        name: str = "eu",
+    ) -> tuple[Query, int]:
+        """A lane that has begun when the hub ended there, and the number of that snapshot."""
+        positions = positions or Positions({EU0: 0})
+        query = Query(name, positions)
+        self.hub.end = end
+        number = self.observer.begin(name, 1, positions, older)
+        self.observer.watch(query)
+        return query, number
+
+    def later(self, seconds: float = INTERVAL) -> None:
+        """Look again when so much time has passed."""
+        self.clock.seconds += seconds
+        self.observer.tick()
+
+    def bound(self, *partitions: SourcePartition) -> int:
+        """Where a recovery of these partitions (of EU0 alone) would begin to read."""
+        return self.state.hub_ends_for(partitions or [EU0])[HUB0]
+
+    def read_again(self) -> State:
+        """The state as another process finds it."""
+        table = CheckpointTable.open(str(self.folder), {})
+        assert table is not None
+        return table.load()
 
 
 @pytest.fixture
-def events() -> list[Event]:
-    return []
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    made = World(tmp_path)
+    for module in (observer, commits):
+        monkeypatch.setattr(module, "time", made.clock)
+    yield made
 
 
-@pytest.fixture
-def observer(tmp_path: Path, hub: Hub, events: list[Event]) -> Iterator[Observer]:
-    table = CheckpointTable.create(str(tmp_path))
-    table.claim_epoch("the test")
-    identity = Identity({"hub": "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 1})
-    yield Observer(table, hub.read, identity, 1.0, 3600.0, events.append)
+def test_a_start_is_known_and_unclean_before_anything_is_written(world: World) -> None:
+    world.begun(end=100)
+    assert world.observer.positions == Positions({EU0: 0})
+    assert world.state.positions == Positions({EU0: 0})
+    assert world.state.unclean == {EU0}
+    assert world.bound() == 100
 
 
-def batch(number: int, position: int) -> BatchEnd:
-    return BatchEnd(number, 0, 1, position, Positions({EU0: position}))
-
-
-def begun(observer: Observer, hub: Hub, end: int) -> Query:
-    query = Query()
-    hub.end = end
-    observer.begin("eu", 1, Positions({EU0: 0}))
-    observer.watch(query)
-    return query
-
-
-def bound(observer: Observer) -> int:
-    return observer.state.hub_ends_for([EU0])[HUB0]
-
-
-def test_a_start_is_known_and_unclean_before_anything_is_written(
-    observer: Observer, hub: Hub
+def test_a_report_is_committed_when_it_is_due_with_the_snapshot_that_it_names(
+    world: World,
 ) -> None:
-    begun(observer, hub, end=100)
-    assert observer.positions == Positions({EU0: 0})
-    assert observer.state.positions == Positions({EU0: 0})
-    assert observer.state.unclean == {EU0}
-    assert bound(observer) == 100
+    query, number = world.begun(end=100)
+    # By now 50 records are written that it does not cover.
+    world.hub.end = 250
+    query.tells(task({EU0: 10}, snapshot=number))
+    world.later(INTERVAL - 1)
+    assert (world.state.positions, world.observer.positions) == (
+        Positions({EU0: 0}),
+        Positions({EU0: 10}),
+    )
+    world.later(1)
+    assert world.state.positions == Positions({EU0: 10})
+    assert world.state.unclean == {EU0}
+    assert world.bound() == 100
+    query.tells(task({EU0: 20}, point=2, snapshot=number, ends={HUB0: 180}))
+    world.later(INTERVAL - 1)
+    assert world.state.positions == Positions({EU0: 10})
+    world.later(1)
+    assert (world.state.positions, world.bound()) == (Positions({EU0: 20}), 180)
 
 
-def test_a_batch_is_committed_with_what_was_read_before_the_next_one_began(
-    observer: Observer, hub: Hub
+def test_all_that_is_due_is_one_commit(world: World) -> None:
+    eu, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    us, _ = world.begun(positions=Positions({US0: 0}), name="us")
+    before = world.state.seq
+    eu.tells(task({EU0: 7}, snapshot=number), task({EU1: 8}, snapshot=number, number=1))
+    us.tells(task({US0: 7}, snapshot=number))
+    world.later()
+    assert world.state.seq == before + 1
+    assert world.state.positions == Positions({EU0: 7, EU1: 8, US0: 7})
+    assert world.read_again() == world.state
+
+
+def test_nothing_is_committed_before_each_task_of_a_lane_has_told(world: World) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    before = world.state.seq
+    query.tells(task({EU0: 10}, snapshot=number), expected=2)
+    world.later(10 * INTERVAL)
+    assert world.state.seq == before
+    assert world.observer.positions == Positions({EU0: 0, EU1: 0})
+    query.tells(task({EU0: 10}, snapshot=number), task({EU1: 3}, snapshot=number, number=1))
+    world.observer.tick()
+    assert world.state.positions == Positions({EU0: 10, EU1: 3})
+
+
+def test_positions_that_stand_still_are_committed_now_and_then_for_their_bound(
+    world: World,
 ) -> None:
-    query = begun(observer, hub, end=100)
-    # By now the next batch has written 50 records already.
-    query.batches, hub.end = [batch(0, 10)], 250
-    observer.tick()
-    assert observer.state.positions == Positions({EU0: 10})
-    assert bound(observer) == 100
+    query, number = world.begun(end=100)
+    query.tells(task({EU0: 0}, snapshot=number))
+    before = world.state.seq
+    world.later(INTERVAL)
+    assert world.state.seq == before
+    world.hub.end = 300
+    world.later(60.0)
+    # The tasks are told the new number, and name it in their next report.
+    query.tells(task({EU0: 0}, point=2, snapshot=world.connector.number))
+    world.later(60.0)
+    assert (world.state.positions, world.bound()) == (Positions({EU0: 0}), 300)
 
 
-def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told(
-    observer: Observer, hub: Hub
+def test_tasks_are_told_a_new_number_when_the_hub_is_further_by_what_they_report(
+    world: World,
 ) -> None:
-    query = begun(observer, hub, end=100)
-    hub.end = -1
-    query.batches = [batch(0, 10)]
-    observer.finish(query, clean=True)
+    query, number = world.begun(end=100)
+    world.observer.tick()
+    assert world.connector.number == number
+    query.tells(task({EU0: 10}, snapshot=number, ends={HUB0: 110}))
+    world.observer.tick()
+    assert world.connector.number > number
+    told = world.connector.number
+    world.observer.tick()
+    assert world.connector.number == told
+
+
+def test_a_lane_is_bounded_by_its_own_start_when_the_others_are_further(world: World) -> None:
+    other, number = world.begun(end=100, positions=Positions({US0: 0}), name="us")
+    late, begun = world.begun(end=200)
+    for point in range(1, 4):
+        number = max(number, world.connector.number)
+        other.tells(task({US0: point}, point=point, snapshot=number, ends={HUB0: 200 + point}))
+        world.observer.tick()
+    late.tells(task({EU0: 0}, point=0, snapshot=begun))
+    world.later(60.0)
+    assert world.bound() == 200
+
+
+def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told(world: World) -> None:
+    query, number = world.begun(end=100)
+    world.hub.end = -1
+    query.tells(task({EU0: 10}, snapshot=number))
+    world.observer.finish(query, clean=True)
     # Without any, the next recovery would read it from its beginning.
-    assert (bound(observer), observer.state.clean) == (100, True)
+    assert (world.bound(), world.state.clean) == (100, True)
 
 
-def test_a_lane_that_fails_keeps_the_bound_of_its_last_whole_batch(
-    observer: Observer, hub: Hub
-) -> None:
-    query = begun(observer, hub, end=100)
-    query.batches, hub.end = [batch(0, 10)], 250
-    observer.tick()
-    observer.tick()
-    # Batch 1 is cut off: what it wrote, from 200 on, is covered by no position.
-    hub.end = 300
-    observer.finish(query, clean=False)
-    assert observer.state.positions == Positions({EU0: 10})
-    assert observer.state.unclean == {EU0}
-    assert bound(observer) == 100
+def test_a_lane_that_fails_keeps_the_bound_of_its_last_report(world: World) -> None:
+    query, number = world.begun(end=100)
+    query.tells(task({EU0: 10}, snapshot=number))
+    world.hub.end = 250
+    world.observer.tick()
+    # What it wrote since then, from 200 on, is covered by no position.
+    world.hub.end = 300
+    world.observer.finish(query, clean=False)
+    assert world.state.positions == Positions({EU0: 10})
+    assert world.state.unclean == {EU0}
+    assert world.bound() == 100
 
 
-def test_a_lane_that_fails_before_its_first_batch_ends_is_known_by_its_start(
-    observer: Observer, hub: Hub
-) -> None:
-    query = begun(observer, hub, end=100)
-    observer.tick()
-    hub.end = 300
-    observer.finish(query, clean=False)
-    assert observer.positions == Positions({EU0: 0})
-    assert bound(observer) == 100
+def test_a_lane_that_fails_before_its_first_report_is_known_by_its_start(world: World) -> None:
+    query, _ = world.begun(end=100)
+    world.observer.tick()
+    world.hub.end = 300
+    world.observer.finish(query, clean=False)
+    assert world.observer.positions == Positions({EU0: 0})
+    assert world.state.unclean == {EU0}
+    assert world.bound() == 100
 
 
-def test_a_clean_end_needs_no_look_into_the_hub(observer: Observer, hub: Hub) -> None:
-    query = begun(observer, hub, end=100)
-    query.batches, hub.end = [batch(0, 10)], 110
-    observer.finish(query, clean=True)
-    assert observer.state.positions == Positions({EU0: 10})
-    assert observer.state.clean
-    assert bound(observer) == 110
+def test_a_clean_end_needs_no_look_into_the_hub(world: World) -> None:
+    query, number = world.begun(end=100)
+    query.tells(task({EU0: 10}, snapshot=number))
+    world.hub.end = 110
+    world.observer.finish(query, clean=True)
+    assert world.state.positions == Positions({EU0: 10})
+    assert world.state.clean
+    assert world.bound() == 110
 
 
-def test_records_are_counted_over_the_lives_of_a_lane(observer: Observer, hub: Hub) -> None:
-    for _ in range(2):
-        query = begun(observer, hub, end=100)
-        query.batches = [batch(0, 10)]
-        observer.tick()
-        observer.finish(query, clean=True)
-    assert observer.progress["eu"].records == 20
+def test_records_are_counted_over_the_lives_of_a_lane(world: World) -> None:
+    for life in (1, 2):
+        query, number = world.begun()
+        told = {"snapshot": number, "generation": life}
+        query.tells(task({EU0: 10}, records=7, **told), expected=2)
+        world.observer.tick()
+        query.tells(task({EU0: 20}, point=2, records=10, replayed=4, **told))
+        world.observer.tick()
+        world.observer.finish(query, clean=True)
+    assert world.observer.progress["eu"].records == 20
+    assert world.observer.progress["eu"].replayed == 8
+    assert world.observer.figures.at(0)["eu"].records == 20
 
 
-def test_a_hub_that_does_not_answer_is_told_once_and_stops_no_commit(
-    observer: Observer, hub: Hub, events: list[Event]
-) -> None:
-    query = begun(observer, hub, end=100)
-    hub.end = None
-    for number in (1, 2):
-        query.batches = [batch(number, 10 * number)]
-        observer.tick()
-    assert [event.kind for event in events].count("checkpoint_error") >= 1
-    assert observer.positions == Positions({EU0: 20})
-    assert bound(observer) == 100
+def test_a_hub_that_does_not_answer_is_told_once_and_stops_no_commit(world: World) -> None:
+    query, number = world.begun(end=100)
+    world.hub.end = None
+    for point in (1, 2):
+        query.tells(task({EU0: 10 * point}, point=point, snapshot=number))
+        world.later(60.0)
+    assert [event.kind for event in world.events].count("checkpoint_error") >= 1
+    assert world.state.positions == world.observer.positions == Positions({EU0: 20})
+    assert world.bound() == 100
 
 
-def recreated(observer: Observer) -> None:
+def recreated(world: World) -> None:
     """A look finds that the topic is another one, and longer."""
-    observer.update(Identity({"hub": "H", "eu": "E"}, {("eu", "orders"): "U"}, {"orders": 1}))
+    ids = {("eu", "orders"): "U"}
+    world.observer.update(Identity({"hub": "H", "eu": "E"}, ids, {"orders": 1}))
 
 
-def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(
-    observer: Observer, hub: Hub
-) -> None:
-    observer.saw({EU0: 9})
-    query = begun(observer, hub, 0)
-    recreated(observer)
-    query.batches = [batch(0, 7)]
-    observer.tick()
-    entry = observer.state.entries[EU0]
+def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World) -> None:
+    world.observer.saw({EU0: 9})
+    query, number = world.begun(end=0)
+    recreated(world)
+    query.tells(task({EU0: 7}, snapshot=number))
+    world.later()
+    entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (7, "T", 9)
-    query.batches = [batch(1, 8)]
-    observer.finish(query, clean=False)
-    assert observer.state.entries[EU0].topic_id == "T"
+    query.tells(task({EU0: 8}, point=2, snapshot=number))
+    world.observer.finish(query, clean=False)
+    assert world.state.entries[EU0].topic_id == "T"
     # What a recovery finds of it still belongs to the topic that it was read from.
-    observer.recovered(Positions({EU0: 9}))
-    entry = observer.state.entries[EU0]
+    world.observer.recovered(Positions({EU0: 9}))
+    entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (9, "T", 9)
-    assert observer.state.clean
+    assert world.state.clean
 
 
 def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the_hub_of_now(
-    observer: Observer, hub: Hub
+    world: World,
 ) -> None:
-    observer.saw({EU0: 9})
-    query = begun(observer, hub, 0)
-    query.batches = [batch(0, 7)]
-    observer.finish(query, clean=True)
-    recreated(observer)
-    hub.end = 55
-    observer.moved(Positions({EU0: 0}))
-    entry = observer.state.entries[EU0]
+    world.observer.saw({EU0: 9})
+    query, number = world.begun(end=0)
+    query.tells(task({EU0: 7}, snapshot=number))
+    world.observer.finish(query, clean=True)
+    recreated(world)
+    world.hub.end = 55
+    world.observer.moved(Positions({EU0: 0}))
+    entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (0, "U", None)
-    assert observer.state.clean
-    assert observer.state.hub_ends_for() == {HUB0: 55}
-    assert observer.positions == Positions({EU0: 0})
+    assert world.state.clean
+    assert world.state.hub_ends_for() == {HUB0: 55}
+    assert world.observer.positions == Positions({EU0: 0})
+
+
+# --- lanes that leave out what the hub holds already ----------------------------------------
+
+
+def test_what_leaves_something_out_keeps_its_older_bound_until_its_lane_is_through(
+    world: World,
+) -> None:
+    positions = Positions({EU0: 5, EU1: 0, EU2: 0})
+    older = {EU0: {HUB0: 40}, EU1: {HUB0: 60}, US0: {HUB0: 1}}
+    query, number = world.begun(100, positions, older)
+    assert [world.bound(sp) for sp in positions] == [40, 60, 100]
+    assert world.read_again() == world.state
+    told = {EU0: 6, EU1: 0, EU2: 1}
+    query.tells(task(told, snapshot=number, ends={HUB0: 130}, skipping=True))
+    world.later()
+    assert world.state.positions == Positions(told)
+    assert [world.bound(sp) for sp in positions] == [40, 60, 130]
+    assert world.read_again() == world.state
+    # When it is through, that is committed at once: a recovery has less to read from here on.
+    query.tells(task({EU0: 9, EU1: 9, EU2: 9}, point=2, snapshot=number, ends={HUB0: 150}))
+    world.observer.tick()
+    assert world.state.positions == Positions({EU0: 9, EU1: 9, EU2: 9})
+    assert world.bound(*positions) == 150
+    seq = world.state.seq
+    world.later(1)
+    assert world.state.seq == seq
+
+
+def test_one_that_ends_before_it_is_through_is_not_clean_where_it_left_something_out(
+    world: World,
+) -> None:
+    positions = Positions({EU0: 5, EU1: 0})
+    query, number = world.begun(100, positions, {EU0: {HUB0: 40}})
+    query.tells(task({EU0: 6, EU1: 3}, snapshot=number, skipping=True, ended=True))
+    world.hub.end = 110
+    world.observer.finish(query, clean=True)
+    # The hub holds records of EU0 beyond 6: a start that believed it clean would write them twice.
+    assert world.state.unclean == {EU0}
+    assert (world.bound(EU0), world.bound(EU1)) == (40, 110)
+    assert world.state.positions == Positions({EU0: 6, EU1: 3})
+    assert world.read_again() == world.state
+
+
+def test_so_are_partitions_that_are_given_up_before_that(world: World) -> None:
+    positions = Positions({EU0: 5, EU1: 0, EU2: 0})
+    query, number = world.begun(100, positions, {EU0: {HUB0: 40}})
+    query.tells(task({EU0: 6, EU1: 3, EU2: 1}, snapshot=number, skipping=True))
+    world.observer.left(query, {EU0, EU1})
+    assert world.state.unclean == {EU0, EU2}
+    assert world.bound(EU0) == 40
+
+
+def test_one_that_is_through_ends_clean(world: World) -> None:
+    query, number = world.begun(100, Positions({EU0: 5}), {EU0: {HUB0: 40}})
+    query.tells(task({EU0: 9}, snapshot=number, ended=True))
+    world.observer.finish(query, clean=True)
+    assert (world.state.clean, world.bound()) == (True, 100)
+
+
+def test_what_was_recovered_and_has_holes_is_not_clean_and_each_keeps_its_own_bound(
+    world: World,
+) -> None:
+    older = {EU0: {HUB0: 40}, EU1: {HUB0: 60}}
+    world.observer.skipping(Positions({EU0: 5, EU1: 6}), older)
+    assert world.state.unclean == {EU0, EU1}
+    assert [world.bound(sp) for sp in older] == [40, 60]
+    assert world.observer.positions == Positions({EU0: 5, EU1: 6})
+    assert world.read_again() == world.state
+
+
+# --- partitions that a lane gives up --------------------------------------------------------
+
+
+def test_partitions_that_are_given_up_are_clean_and_no_later_commit_holds_them(
+    world: World,
+) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
+    world.hub.end = 120
+    world.observer.left(query, {EU1})
+    assert world.state.positions == Positions({EU0: 0, EU1: 4})
+    assert world.state.unclean == {EU0}
+    assert world.bound(EU1) == 120
+    left = world.state.entries[EU1]
+    # Another lane reads it from there on.
+    world.observer.begin("eu-2", 2, Positions({EU1: 4}))
+    world.observer.moved(Positions({EU1: 30}))
+    moved = world.state.entries[EU1]
+    assert moved != left
+    # Nothing new is told, and it is committed for its bound alone; then there is news.
+    world.later(60.0)
+    assert world.state.positions == Positions({EU0: 10, EU1: 30})
+    query.tells(task({EU0: 11, EU1: 4}, point=2, snapshot=number, states={EU1: "held"}))
+    world.later()
+    world.observer.finish(query, clean=True)
+    assert world.state.entries[EU1] == moved
+    assert world.observer.positions == world.state.positions == Positions({EU0: 11, EU1: 30})
+
+
+def test_a_lane_that_has_given_everything_up_ends_without_a_commit(world: World) -> None:
+    query, number = world.begun()
+    query.tells(task({EU0: 10}, snapshot=number, states={EU0: "held"}))
+    world.observer.left(query, {EU0})
+    seq = world.state.seq
+    world.later(60.0)
+    world.observer.finish(query, clean=False)
+    assert (world.state.seq, world.state.clean) == (seq, True)
+
+
+# --- commits that fail ----------------------------------------------------------------------
+
+
+def test_a_commit_that_fails_is_tried_again_with_what_is_told_by_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Checkpoint) -> None:
+        raise CheckpointError("the disk is full")
+
+    query, number = world.begun()
+    query.tells(task({EU0: 10}, snapshot=number))
+    with monkeypatch.context() as patched:
+        patched.setattr(world.table, "append", fail)
+        world.later()
+        world.later(0.25)
+        assert (world.observer.error, world.state.positions[EU0]) == ("the disk is full", 0)
+    query.tells(task({EU0: 20}, point=2, snapshot=number))
+    world.later(0.25)
+    assert (world.observer.error, world.state.positions[EU0]) == ("", 20)
+    told = [(event.kind, event.message) for event in world.events]
+    assert told == [
+        ("checkpoint_error", "the disk is full"),
+        ("checkpoint_recovered", "checkpoints are committed again"),
+    ]
+
+
+def test_beside_another_writer_nothing_is_committed_any_more(world: World) -> None:
+    query, number = world.begun()
+    CheckpointTable.create(str(world.folder)).claim_epoch("another one")
+    query.tells(task({EU0: 10}, snapshot=number))
+    world.later()
+    assert isinstance(world.observer.conflict, CheckpointConflictError)
+    assert world.observer.error == ""
+    with pytest.raises(CheckpointConflictError):
+        world.observer.begin("us", 2, Positions({US0: 0}))
+    with pytest.raises(CheckpointConflictError):
+        world.observer.finish(query, clean=True)
+    assert world.read_again().positions == Positions({EU0: 0})
+
+
+def test_an_error_that_nobody_foresaw_ends_the_thread_and_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(world.connector, "poll", fail)
+    world.observer.start()
+    world.observer._thread.join(30)
+    assert str(world.observer.failure) == "no such thing"
+    world.observer.stop()

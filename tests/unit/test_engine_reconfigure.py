@@ -81,7 +81,7 @@ def test_watches_come_and_go_and_the_others_go_on() -> None:
 
 
 def test_the_board_shows_no_source_that_is_gone() -> None:
-    board = Board(config(*US), "realtime")
+    board = Board(config(*US))
     for alias in ("eu", "us"):
         board.source(alias, SourceState.RUNNING)
     board.reconfigure(config())

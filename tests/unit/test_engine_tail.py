@@ -1,51 +1,156 @@
-"""The rule that ties a hub snapshot to a lane's checkpoint, against a model of what was written."""
+"""The rule that ties hub snapshots to what tasks report; also against a model of the writes."""
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.engine.tail import HubSnapshot, HubTail
-from aggregator.model import TopicPartition
+from aggregator.model import SourcePartition, TopicPartition
+from support.reports import task
 
-HUB = TopicPartition("orders", 0)
-
-
-def test_a_snapshot_read_after_a_batch_end_was_missed_is_not_used_for_that_batch() -> None:
-    tail = HubTail(HubSnapshot(0, {}))
-    first, second = HubSnapshot(1, {HUB: 10}), HubSnapshot(2, {HUB: 20})
-    tail.taken(first)
-    tail.began("eu", first)
-    # The lane's batch has ended and its next one writes, before anybody looks at the lane.
-    tail.taken(second)
-    assert tail.for_batch("eu") == first
-    tail.quiet("eu")
-    assert tail.for_batch("eu") == second
+EU, US = SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)
+HUB, OTHER, NEW = (TopicPartition("orders", number) for number in range(3))
 
 
-@given(
-    st.lists(st.sampled_from(["write", "end", "snapshot", "look"]), max_size=60),
-)
-def test_the_snapshot_of_a_batch_is_never_newer_than_the_first_write_of_the_next(
-    steps: list[str],
-) -> None:
-    """Whatever the interleaving: all that positions do not cover lies behind the snapshot."""
-    tail = HubTail(HubSnapshot(0, {HUB: 0}))
-    tail.began("eu", HubSnapshot(0, {HUB: 0}))
-    written, covered, reported = 0, 0, 0
-    seen = 0
-    ends: list[int] = []  # the hub's end when batch k ended: what its positions cover
+def tail_of(*snapshots: HubSnapshot) -> tuple[HubTail, list[int]]:
+    """A tail that has read these snapshots, and their numbers."""
+    tail = HubTail(1_000)
+    numbers = []
+    for snapshot in snapshots:
+        tail.read(snapshot)
+        numbers.append(tail.number)
+    return tail, numbers
+
+
+def test_the_bound_is_the_snapshot_that_a_task_names_or_what_it_had_acknowledged_itself() -> None:
+    tail, (early, late) = tail_of(
+        HubSnapshot(1, {HUB: 10, OTHER: 10}), HubSnapshot(2, {HUB: 20, OTHER: 20})
+    )
+    report = task({EU: 5}, snapshot=early, ends={HUB: 15, OTHER: 9})
+    assert tail.bound([report]) == HubSnapshot(1, {HUB: 15, OTHER: 10})
+    report = task({EU: 5}, snapshot=late, ends={HUB: 15, OTHER: 29})
+    assert tail.bound([report]) == HubSnapshot(2, {HUB: 20, OTHER: 29})
+
+
+def test_of_several_tasks_the_smallest_bound_counts_for_each_hub_partition() -> None:
+    tail, (early, late) = tail_of(
+        HubSnapshot(1, {HUB: 10, OTHER: 10}), HubSnapshot(2, {HUB: 20, OTHER: 20})
+    )
+    behind = task({EU: 5}, snapshot=early, ends={HUB: 40})
+    ahead = task({US: 5}, snapshot=late, ends={OTHER: 30})
+    assert tail.bound([behind, ahead]) == HubSnapshot(1, {HUB: 20, OTHER: 10})
+
+
+def test_a_number_that_is_not_known_bounds_nothing() -> None:
+    tail, (number,) = tail_of(HubSnapshot(1, {HUB: 10}))
+    known, foreign = task({EU: 5}, snapshot=number), task({US: 5}, snapshot=7, ends={HUB: 50})
+    assert tail.bound([foreign]) == HubSnapshot(0, {})
+    assert tail.bound([known, foreign]) == HubSnapshot(0, {})
+    # Before anything was read the hub may hold records of ours anywhere.
+    assert HubTail(3).bound([task({EU: 5}, snapshot=3, ends={HUB: 50})]).ends == {}
+    assert tail.bound([]).ends == {}
+
+
+def test_the_snapshot_that_a_lane_began_with_bounds_it_when_all_others_are_beyond() -> None:
+    tail, (number, _) = tail_of(HubSnapshot(1, {HUB: 10}), HubSnapshot(2, {HUB: 20}))
+    begun = {number: HubSnapshot(1, {HUB: 10})}
+    tail.forget([])
+    late = task({EU: 5}, snapshot=number, ends={HUB: 15})
+    assert tail.bound([late]) == HubSnapshot(0, {})
+    assert tail.bound([late], begun) == HubSnapshot(1, {HUB: 15})
+
+
+def test_what_tasks_had_acknowledged_makes_a_newer_snapshot_of_what_is_known() -> None:
+    tail, (number,) = tail_of(HubSnapshot(1, {HUB: 10, OTHER: 10}))
+    tail.heard([task({EU: 5}, ends={HUB: 10, OTHER: 3})], 2)
+    assert tail.number == number
+    tail.heard([task({EU: 5}, ends={HUB: 12}), task({US: 5}, ends={HUB: 15, NEW: 8})], 3)
+    assert tail.number == number + 1
+    # Of a hub partition that was never asked for nobody knows what it holds from earlier.
+    assert tail.newest == HubSnapshot(3, {HUB: 15, OTHER: 10})
+
+
+def test_a_hub_partition_that_does_not_tell_its_end_keeps_the_one_it_told() -> None:
+    tail, (number,) = tail_of(HubSnapshot(1, {HUB: 10, OTHER: 10}))
+    assert tail.read(HubSnapshot(2, {OTHER: 30, NEW: 5})).ends == {HUB: 10, OTHER: 30, NEW: 5}
+    assert (tail.number, tail.newest.taken_ms) == (number + 1, 2)
+
+
+def test_snapshots_are_forgotten_that_are_older_than_all_that_is_named() -> None:
+    tail, numbers = tail_of(*(HubSnapshot(at, {HUB: at}) for at in (1, 2, 3)))
+
+    def bounds() -> list[int]:
+        found = [tail.bound([task({EU: 5}, snapshot=number)]) for number in numbers]
+        return [bound.ends.get(HUB, 0) for bound in found]
+
+    tail.forget([numbers[1], numbers[2]])
+    assert bounds() == [0, 2, 3]
+    # The newest stays in any case: it is what the next reports will name.
+    tail.forget([])
+    assert bounds() == [0, 0, 3]
+
+
+class Task:
+    """A task that writes into one hub partition, as others do."""
+
+    def __init__(self, number: int) -> None:
+        self.hub: list[int | None] = []
+        self.told = number
+        """The number of the newest snapshot that it knows."""
+        self.sent = self.acknowledged = 0
+        self.closed: list[tuple[int, int]] = []
+        self.report = task({EU: 0}, snapshot=number)
+
+    def deliver(self) -> None:
+        arrived = len([at for at in self.hub if at is not None])
+        if arrived < self.sent:
+            self.hub.append(arrived)
+
+    def acknowledge(self) -> None:
+        """The hub has answered; a point that waited for that is told from then on."""
+        if self.acknowledged in self.hub:
+            self.acknowledged += 1
+        while self.closed and self.closed[0][0] <= self.acknowledged:
+            position, snapshot = self.closed.pop(0)
+            end = self.hub.index(position - 1) + 1 if position else 0
+            self.report = task({EU: position}, snapshot=snapshot, ends={HUB: end})
+
+    def close_point(self) -> None:
+        self.closed.append((self.sent, self.told))
+
+
+STEPS = ["send", "deliver", "acknowledge", "close", "others", "ask", "learn", "look"]
+
+
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from(STEPS), max_size=100))
+def test_whatever_a_report_does_not_cover_lies_behind_its_bound(steps: list[str]) -> None:
+    """Whatever the interleaving of writes, their answers, report points, looks and snapshots."""
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
+    writer = Task(number)
+    seen = writer.report
     for step in steps:
-        if step == "write":
-            written += 1
-        elif step == "end":
-            ends.append(written)
-            reported += 1
-        elif step == "snapshot":
-            tail.taken(HubSnapshot(0, {HUB: written}))
-        elif reported > seen:
-            seen = reported
-            covered = ends[seen - 1]
-            assert tail.for_batch("eu").ends[HUB] <= covered
+        if step == "send":
+            writer.sent += 1
+        elif step == "deliver":
+            writer.deliver()
+        elif step == "acknowledge":
+            writer.acknowledge()
+        elif step == "close":
+            writer.close_point()
+        elif step == "others":
+            writer.hub.append(None)
+        elif step == "ask":
+            tail.read(HubSnapshot(0, {HUB: len(writer.hub)}))
+        elif step == "learn":
+            writer.told = tail.number
         else:
-            tail.quiet("eu")
+            seen = writer.report
+            tail.heard([seen], 0)
+            tail.forget([seen.snapshot])
+        bound = tail.bound([seen]).ends[HUB]
+        assert all(at is None or at < seen.positions[EU] for at in writer.hub[:bound])
+        # Nothing that it may yet name is forgotten.
+        named = [writer.report.snapshot, *(known for _, known in writer.closed), writer.told]
+        assert all(tail.bound([task({EU: 0}, snapshot=it)]).ends for it in named)

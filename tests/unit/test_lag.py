@@ -15,23 +15,24 @@ from aggregator.audit.document import (
 )
 from aggregator.audit.lag import (
     ALL,
+    LagReport,
+    LagRow,
+    Sample,
+    make_report,
+    measured,
+    report_of,
+    with_bytes,
+)
+from aggregator.audit.rates import (
     CAUGHT_UP,
     GROWING,
     NOT_MOVING,
     NOT_RUNNING,
     UNKNOWN,
-    LagReport,
-    LagRow,
     Rates,
     Reading,
-    Sample,
-    duration,
     eta,
-    make_report,
-    measured,
     rates,
-    report_of,
-    with_bytes,
 )
 from aggregator.model import OffsetRange, SourcePartition
 
@@ -92,23 +93,6 @@ def test_eta_never_fails_and_is_never_negative(
     found = eta(lag, consumed, produced)
     assert found.text
     assert found.seconds is None or found.seconds >= 0
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.01, "1 s"),
-        (20, "20 s"),
-        (89, "89 s"),
-        (90, "2 min"),
-        (180, "3 min"),
-        (5400, "2 h"),
-        (7200, "2 h"),
-        (200_000, "2 d"),
-    ],
-)
-def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
 
 
 def test_rates_between_two_readings() -> None:
@@ -235,6 +219,41 @@ def test_a_lag_without_records_is_no_lag() -> None:
     assert found.totals[0].eta == CAUGHT_UP
 
 
+def test_behind_markers_alone_nothing_is_late_unless_that_is_unknown_anyway() -> None:
+    late = row(lag=1, seconds_behind=90.0, seconds_behind_at_least=True)
+    found = with_bytes(report(late, row(partition=1, lag=1)), {sp(): Sample(empty=True)})
+    assert [(it.seconds_behind, it.seconds_behind_at_least) for it in found.rows] == [
+        (0.0, False),
+        (None, False),
+    ]
+
+
+def test_a_total_is_as_long_behind_as_the_longest_of_what_is_known() -> None:
+    found = report(
+        row(partition=0, seconds_behind=3.5),
+        row(partition=1, seconds_behind=0.0),
+        row(partition=2),
+        row("us", 0, seconds_behind=1.0, seconds_behind_at_least=True),
+        row("cn", 0),
+    )
+    told = {
+        it.cluster: (it.seconds_behind, it.seconds_behind_at_least, it.unknown)
+        for it in found.totals
+    }
+    assert told == {
+        "eu": (3.5, False, 3),
+        "us": (1.0, True, 1),
+        "cn": (None, False, 1),
+        ALL: (3.5, True, 5),
+    }
+
+
+def test_live_log_ends_leave_the_time_that_the_instance_told() -> None:
+    late = report(row(position=30, log_end=40, lag=10, seconds_behind=2.5))
+    (found,) = measured(late, {sp(): OffsetRange(0, 100)}, {}, NOW).rows
+    assert (found.lag, found.seconds_behind) == (70, 2.5)
+
+
 def status(seconds: float, position: int | None, log_end: int | None) -> Status:
     part = PartitionStatus(
         cluster="eu",
@@ -245,6 +264,8 @@ def status(seconds: float, position: int | None, log_end: int | None) -> Status:
         state=PartitionState.STUCK,
         position=position,
         log_end=log_end,
+        seconds_behind=4.5,
+        seconds_behind_at_least=True,
         reason="why",
     )
     return Status(
@@ -255,7 +276,6 @@ def status(seconds: float, position: int | None, log_end: int | None) -> Status:
         pid=1,
         started_at=NOW,
         at=NOW + timedelta(seconds=seconds),
-        trigger="realtime",
         checkpoint_interval_seconds=10,
         partitions=(part,),
         checkpoint=CheckpointStatus(path="./state"),
@@ -273,6 +293,8 @@ def test_report_of_a_running_instance() -> None:
         "log_end": 1000,
         "lag": 300,
         "lag_bytes": None,
+        "seconds_behind": 4.5,
+        "seconds_behind_at_least": True,
         "consumed_per_second": 10.0,
         "produced_per_second": 0.0,
         "lane": "eu",
@@ -287,9 +309,10 @@ def test_report_without_an_earlier_status_knows_no_rate() -> None:
     assert report_of(status(60, 700, 1000)).totals[0].eta == UNKNOWN
 
 
-def test_positions_move_at_batch_ends_so_a_short_window_tells_nothing() -> None:
-    found = report_of(status(12, 100, 1000), status(0, 100, 1000))
+def test_positions_are_told_once_a_second_so_a_shorter_window_tells_nothing() -> None:
+    found = report_of(status(1.9, 100, 1000), status(0, 100, 1000))
     assert found.rows[0].consumed_per_second is None
+    assert report_of(status(2, 120, 1000), status(0, 100, 1000)).rows[0].consumed_per_second == 10
 
 
 def test_the_report_survives_json() -> None:

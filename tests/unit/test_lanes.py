@@ -1,194 +1,213 @@
-"""Lanes: every partition in exactly one, bounded, apart by source, stable under change."""
+"""Lanes: every partition in exactly one, one union of all sources, stable under change."""
 
-from collections import Counter
+from collections.abc import Collection
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.config.schema import StreamConfig
 from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import LanePlan, plan_lanes, required_slots
+from aggregator.plan.lanes import How, by_cluster, free_name, plan_lanes
 
 
 def parts(cluster: str, count: int, topic: str = "t", first: int = 0) -> list[SourcePartition]:
     return [SourcePartition(cluster, topic, number) for number in range(first, first + count)]
 
 
-def sizes(plan: LanePlan) -> dict[str, int]:
-    return {lane.name: len(lane.partitions) for lane in plan.lanes}
+def sizes(lanes: tuple[Lane, ...]) -> dict[str, int]:
+    return {lane.name: len(lane.partitions) for lane in lanes}
 
 
-def test_few_sources_stay_apart() -> None:
-    assert sizes(plan_lanes([*parts("eu", 6), *parts("us", 3)])) == {"eu": 6, "us": 3}
+BOTH = [*parts("eu", 6), *parts("us", 3)]
 
 
-def test_a_large_source_gets_balanced_lanes_with_each_topic_spread() -> None:
-    all_of_them = [*parts("eu", 60, "a"), *parts("eu", 40, "b"), *parts("us", 101)]
-    plan = plan_lanes(all_of_them, "auto", 50)
-    assert sizes(plan) == {"eu": 50, "eu-2": 50, "us": 34, "us-2": 34, "us-3": 33}
-    topics = Counter(sp.topic for sp in plan.lanes[0].partitions)
-    assert topics == {"a": 30, "b": 20}
+def test_by_default_one_lane_unions_all_sources() -> None:
+    (lane,) = plan_lanes(BOTH)
+    assert (lane.name, lane.clusters) == ("union", ("eu", "us"))
+    assert sorted(lane.partitions) == sorted(BOTH)
+    many = [sp for number in range(40) for sp in parts(f"s{number:02}", 50)]
+    assert sizes(plan_lanes(many)) == {"union": 2_000}
 
 
-def test_what_is_not_given_is_what_the_config_has_by_itself() -> None:
-    most = StreamConfig().max_partitions_per_lane
-    assert sizes(plan_lanes(parts("eu", most))) == {"eu": most}
-    assert len(plan_lanes(parts("eu", most + 1)).lanes) == 2
+def test_one_source_needs_no_union_and_its_lane_has_its_name() -> None:
+    assert sizes(plan_lanes(parts("eu", 6))) == {"eu": 6}
 
 
-def test_more_than_sixteen_sources_share_but_large_ones_do_not() -> None:
-    many = [sp for number in range(40) for sp in parts(f"s{number:02}", 5)]
-    plan = plan_lanes([*many, *parts("big", 80)], "auto", 50)
-    assert sizes(plan) == {
-        "big": 40,
-        "big-2": 40,
-        "shared-1": 50,
-        "shared-2": 50,
-        "shared-3": 50,
-        "shared-4": 50,
-    }
-    for cluster in {sp.cluster for sp in many}:
-        assert sum(cluster in lane.clusters for lane in plan.lanes) == 1
+def test_a_lane_for_each_source_where_it_is_asked_for() -> None:
+    assert sizes(plan_lanes(BOTH, "source")) == {"eu": 6, "us": 3}
 
 
-def test_sixteen_sources_do_not_share() -> None:
-    plan = plan_lanes([sp for number in range(16) for sp in parts(f"s{number}", 1)])
-    assert all(len(lane.clusters) == 1 for lane in plan.lanes)
-    assert len(plan.lanes) == 16
+def test_what_is_new_gets_a_lane_beside_the_union_which_goes_on() -> None:
+    before = plan_lanes(BOTH)
+    after = plan_lanes([*BOTH, *parts("eu", 2, "new")], current=before)
+    assert after == (*before, Lane("eu", tuple(parts("eu", 2, "new"))))
+    more = plan_lanes([*BOTH, *parts("eu", 5, "new"), *parts("asia", 1)], current=after)
+    assert more[0] == before[0]
+    assert sizes(more) == {"union": 9, "eu": 5, "asia": 1}
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"),
-    [
-        (1, {"shared-1": 9}),
-        (2, {"eu": 6, "us": 3}),
-        (3, {"eu": 3, "eu-2": 3, "us": 3}),
-        (9, dict.fromkeys(["eu", *(f"eu-{n}" for n in range(2, 7)), "us", "us-2", "us-3"], 1)),
-        (20, dict.fromkeys(["eu", *(f"eu-{n}" for n in range(2, 7)), "us", "us-2", "us-3"], 1)),
-    ],
-)
-def test_a_number_of_lanes(count: int, expected: dict[str, int]) -> None:
-    assert sizes(plan_lanes([*parts("eu", 6), *parts("us", 3)], count)) == expected
-
-
-def test_one_lane_above_the_bound_is_warned_about() -> None:
-    plan = plan_lanes(parts("eu", 60), 1, 50)
-    assert sizes(plan) == {"eu": 60}
-    assert "60 partitions" in plan.warnings[0]
-    assert plan_lanes(parts("eu", 60), "auto", 50).warnings == ()
-
-
-def test_new_partitions_join_a_lane_of_their_source_and_nothing_else_changes() -> None:
-    before = plan_lanes([*parts("eu", 6), *parts("us", 3)]).lanes
-    after = plan_lanes([*parts("eu", 8), *parts("us", 3)], current=before)
+def test_new_partitions_join_the_lane_of_their_source_alone() -> None:
+    before = plan_lanes(BOTH, "source")
+    after = plan_lanes([*parts("eu", 8), *parts("us", 3)], "source", before)
     assert sizes(after) == {"eu": 8, "us": 3}
-    assert [lane for lane in after.lanes if lane not in before] == [after.lanes[0]]
-    assert plan_lanes([*parts("eu", 8), *parts("us", 3)], current=after.lanes) == after
-
-
-def test_what_does_not_fit_gets_a_lane_of_its_own() -> None:
-    before = plan_lanes(parts("eu", 40)).lanes
-    after = plan_lanes(parts("eu", 60), "auto", 50, before)
-    assert sizes(after) == {"eu": 40, "eu-2": 20}
-    assert after.lanes[0] is not None and after.lanes[0] == before[0]
+    assert after[1] == before[1]
+    assert plan_lanes([*parts("eu", 8), *parts("us", 3)], "source", after) == after
 
 
 def test_a_new_source_leaves_the_others_alone() -> None:
-    before = plan_lanes(parts("eu", 4)).lanes
+    before = plan_lanes(parts("eu", 4))
     after = plan_lanes([*parts("eu", 4), *parts("us", 4)], current=before)
-    assert after.lanes == (*before, Lane("us", tuple(parts("us", 4))))
+    assert after == (*before, Lane("us", tuple(parts("us", 4))))
 
 
-def test_a_vanished_source_and_vanished_partitions() -> None:
-    before = plan_lanes([*parts("eu", 4), *parts("us", 4)]).lanes
-    after = plan_lanes(parts("eu", 3), current=before)
-    assert after.lanes == (Lane("eu", tuple(parts("eu", 3))),)
+def test_what_is_not_wanted_any_more_is_taken_out() -> None:
+    before = plan_lanes([*parts("eu", 4), *parts("us", 4)])
+    assert plan_lanes(parts("eu", 3), current=before) == (Lane("union", tuple(parts("eu", 3))),)
+    assert plan_lanes(parts("us", 1), "source", plan_lanes(BOTH, "source")) == (
+        Lane("us", tuple(parts("us", 1))),
+    )
 
 
-def test_a_new_source_among_many_joins_a_shared_lane() -> None:
-    many = [sp for number in range(20) for sp in parts(f"s{number:02}", 2)]
-    before = plan_lanes(many).lanes
-    assert sizes(plan_lanes(many)) == {"shared-1": 40}
-    after = plan_lanes([*many, *parts("zz", 5)], "auto", 50, before)
-    assert sizes(after) == {"shared-1": 45}
-    more = plan_lanes([*many, *parts("zz", 11)], "auto", 50, before)
-    assert sizes(more) == {"shared-1": 40, "zz": 11}
+def test_a_source_that_comes_back_stops_nobody() -> None:
+    before = plan_lanes(BOTH)
+    without = plan_lanes(parts("eu", 6), current=before)
+    assert plan_lanes(BOTH, current=without) == (
+        Lane("union", tuple(parts("eu", 6))),
+        Lane("us", tuple(parts("us", 3))),
+    )
 
 
-def test_fewer_lanes_than_run_now_is_planned_anew() -> None:
-    before = plan_lanes(parts("eu", 6), 3).lanes
-    assert sizes(plan_lanes(parts("eu", 6), 2, current=before)) == {"eu": 3, "eu-2": 3}
+def test_a_source_apart_leaves_the_lane_that_it_shares_and_gets_its_own() -> None:
+    everything = [*BOTH, *parts("asia", 2)]
+    before = plan_lanes(everything)
+    apart = plan_lanes(everything, current=before, apart={"us"})
+    assert sizes(apart) == {"union": 8, "us": 3}
+    assert plan_lanes(everything, current=apart, apart={"us"}) == apart
+    assert sizes(plan_lanes(everything, apart={"us"})) == {"union": 8, "us": 3}
+    assert sizes(plan_lanes(everything, apart={"us", "eu"})) == {"asia": 2, "eu": 6, "us": 3}
 
 
-def test_a_smaller_bound_moves_only_the_surplus() -> None:
-    before = plan_lanes(parts("eu", 40)).lanes
-    after = plan_lanes(parts("eu", 40), "auto", 30, before)
-    assert sizes(after) == {"eu": 30, "eu-2": 10}
+def test_all_sources_of_a_lane_that_failed_are_alone_afterwards() -> None:
+    apart = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"eu", "us"})
+    assert sizes(apart) == {"eu": 6, "us": 3}
+    # Nobody is put together again while they run.
+    assert plan_lanes(BOTH, current=apart) == apart
+
+
+def test_without_room_what_is_new_joins_a_lane_of_its_source_or_else_another() -> None:
+    before = plan_lanes([*parts("eu", 2), *parts("us", 2)])
+    grown = plan_lanes([*parts("eu", 3), *parts("us", 2)], current=before, room=False)
+    assert sizes(grown) == {"union": 5}
+    both = plan_lanes(BOTH, "source")
+    new = [*BOTH, *parts("asia", 2), *parts("us", 1, "new")]
+    assert sizes(plan_lanes(new, "source", both, room=False)) == {"eu": 8, "us": 4}
+    # With nothing to join it has a lane all the same.
+    assert sizes(plan_lanes(parts("eu", 2), room=False)) == {"eu": 2}
+    assert sizes(plan_lanes(BOTH, room=False)) == {"union": 9}
+
+
+def test_a_source_apart_shares_no_lane_even_without_room() -> None:
+    apart = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"eu", "us"}, room=False)
+    assert sizes(apart) == {"eu": 6, "us": 3}
+    # Its slot is free: the lane that it leaves has one task less.
+    one = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"us"}, room=False)
+    assert sizes(one) == {"union": 6, "us": 3}
+    new = plan_lanes([*BOTH, *parts("asia", 1)], current=apart, apart={"eu", "us"}, room=False)
+    assert sizes(new) == {"eu": 6, "us": 3, "asia": 1}
 
 
 def test_names_do_not_clash_with_a_source_called_like_a_lane() -> None:
-    plan = plan_lanes([*parts("eu", 100), *parts("eu-2", 1)], "auto", 50)
-    assert sizes(plan) == {"eu": 50, "eu-3": 50, "eu-2": 1}
-    shared = plan_lanes([*parts("shared-1", 1), *parts("b", 1)], 1)
-    assert sizes(shared) == {"shared-2": 2}
+    named = [*parts("union", 2), *parts("eu", 1)]
+    before = plan_lanes(named)
+    assert sizes(before) == {"union-2": 3}
+    assert sizes(plan_lanes([*named, *parts("union", 1, "new")], current=before)) == {
+        "union-2": 3,
+        "union": 1,
+    }
+    # Such a source comes later.
+    late = plan_lanes([*BOTH, *parts("union", 1)], current=plan_lanes(BOTH))
+    assert sizes(late) == {"union": 9, "union-2": 1}
+    odd = plan_lanes([*parts("eu", 1), *parts("eu-2", 1)], "source", (Lane("eu", ()),))
+    assert sizes(odd) == {"eu": 1, "eu-2": 1}
 
 
-def test_nothing_to_do() -> None:
-    assert plan_lanes([]) == LanePlan(())
-    assert plan_lanes([], 3) == LanePlan(())
-    assert plan_lanes([], current=plan_lanes(parts("eu", 1)).lanes) == LanePlan(())
+def test_a_free_name_is_neither_in_use_nor_that_of_another_source() -> None:
+    assert free_name("eu", (), {"us"}) == "eu"
+    assert free_name("eu", ("eu",), {"us"}) == "eu-2"
+    assert free_name("eu", ("eu", "eu-3"), {"eu-2"}) == "eu-4"
 
 
-clusters = st.sampled_from([f"c{number}" for number in range(30)])
+def test_partitions_by_source_keep_their_order() -> None:
+    mixed = [*parts("us", 1), *parts("eu", 2), *parts("us", 1, "x")]
+    assert by_cluster(mixed) == {
+        "us": [*parts("us", 1), *parts("us", 1, "x")],
+        "eu": parts("eu", 2),
+    }
+    assert by_cluster([]) == {}
+
+
+@pytest.mark.parametrize("how", ["auto", "source"])
+def test_nothing_to_do(how: How) -> None:
+    assert plan_lanes([], how) == ()
+    assert plan_lanes([], how, current=plan_lanes(BOTH)) == ()
+
+
+clusters = st.sampled_from([f"c{number}" for number in range(12)] + ["union"])
 partition_sets = st.sets(
-    st.builds(SourcePartition, clusters, st.sampled_from(["a", "b"]), st.integers(0, 60)),
-    max_size=300,
+    st.builds(SourcePartition, clusters, st.sampled_from(["a", "b"]), st.integers(0, 30)),
+    max_size=200,
 )
-lane_settings = st.one_of(st.just("auto"), st.integers(1, 12))
+aparts = st.sets(clusters)
+hows = st.sampled_from(["auto", "source"])
 
 
-@given(partition_sets, lane_settings, st.integers(1, 50))
+@given(partition_sets, hows, aparts, st.booleans())
 @settings(max_examples=150)
 def test_every_partition_is_in_exactly_one_lane(
-    partitions: set[SourcePartition], lanes: "int | str", limit: int
+    partitions: set[SourcePartition], how: How, apart: set[str], room: bool
 ) -> None:
-    plan = plan_lanes(partitions, lanes, limit)  # type: ignore[arg-type]
-    _check(plan, partitions, lanes, limit)
-    if isinstance(lanes, int):
-        assert len(plan.lanes) == min(lanes, len(partitions))
-    assert plan_lanes(set(partitions), lanes, limit) == plan  # type: ignore[arg-type]
+    lanes = plan_lanes(partitions, how, apart=apart, room=room)
+    _check(lanes, partitions, apart)
+    assert plan_lanes(set(partitions), how, apart=apart, room=room) == lanes
+    if how == "auto" and not apart:
+        assert len(lanes) == min(1, len(partitions))
+    if how == "source" and room:
+        assert all(len(lane.clusters) == 1 for lane in lanes)
 
 
-@given(partition_sets, partition_sets, lane_settings, st.integers(1, 50))
-@settings(max_examples=150)
+@given(partition_sets, partition_sets, hows, aparts, aparts, st.booleans())
+@settings(max_examples=250)
 def test_growth_and_loss_keep_running_lanes(
-    before: set[SourcePartition], after: set[SourcePartition], lanes: "int | str", limit: int
+    before: set[SourcePartition],
+    after: set[SourcePartition],
+    how: How,
+    apart_before: set[str],
+    apart: set[str],
+    room: bool,
 ) -> None:
-    running = plan_lanes(before, lanes, limit).lanes  # type: ignore[arg-type]
-    plan = plan_lanes(after, lanes, limit, running)  # type: ignore[arg-type]
-    _check(plan, after, lanes, limit)
+    running = plan_lanes(before, how, apart=apart_before)
+    lanes = plan_lanes(after, how, running, apart, room=room)
+    _check(lanes, after, apart)
     home = {sp: lane.name for lane in running for sp in lane.partitions}
-    for lane in plan.lanes:
+    shared = {lane.name for lane in running if len(lane.clusters) > 1}
+    for lane in lanes:
         for sp in lane.partitions:
-            assert home.get(sp, lane.name) == lane.name
-    touched = {sp.cluster for sp in before ^ after}
-    for lane in running:
-        if lanes == "auto" and not touched & set(lane.clusters) and len(lane.clusters) == 1:
-            again = next(now for now in plan.lanes if now.name == lane.name)
-            assert again == lane or len(again.clusters) > 1
-    assert plan_lanes(after, lanes, limit, plan.lanes) == plan  # type: ignore[arg-type]
+            if sp.cluster not in apart or home.get(sp) not in shared:
+                assert home.get(sp, lane.name) == lane.name, "what runs stays where it is"
+    current = {lane.name: set(lane.partitions) for lane in running}
+    for lane in lanes if room else ():
+        goes_on = not current.get(lane.name, set()).isdisjoint(lane.partitions)
+        if goes_on and len(lane.clusters) > 1:
+            less = current[lane.name]
+            assert set(lane.partitions) <= less, "a union need not start anew"
+    assert plan_lanes(after, how, lanes, apart, room=room) == lanes, "what is settled stays"
 
 
 def _check(
-    plan: LanePlan, partitions: set[SourcePartition], lanes: "int | str", limit: int
+    lanes: tuple[Lane, ...], partitions: Collection[SourcePartition], apart: set[str]
 ) -> None:
-    placed = [sp for lane in plan.lanes for sp in lane.partitions]
+    placed = [sp for lane in lanes for sp in lane.partitions]
     assert sorted(placed) == sorted(partitions)
-    assert required_slots(plan.lanes) == len(partitions)
-    assert len({lane.name for lane in plan.lanes}) == len(plan.lanes)
-    assert all(lane.partitions for lane in plan.lanes)
-    if lanes == "auto":
-        assert all(len(lane.partitions) <= limit for lane in plan.lanes)
-    else:
-        assert len(plan.lanes) <= int(lanes)
+    assert len({lane.name for lane in lanes}) == len(lanes)
+    assert all(lane.partitions for lane in lanes)
+    assert all(len(lane.clusters) == 1 or apart.isdisjoint(lane.clusters) for lane in lanes)

@@ -30,18 +30,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The Java by which Spark reads and writes, and its build, which is pinned as the jars are.
     "connector": BELOW_EDGES | {"jars"},
     "discover": BELOW_EDGES,
-    # The JVM that it starts is started with the jars.
+    # The JVM that it starts is started with the jars; its frames are the connector's.
     "stream": BELOW_EDGES | {"jars", "connector"},
     "checkpoint": BELOW_EDGES,
     "embedded": WORDS | {"config", "jars"},
-    # Spark jobs over the hub's tail: they write with the frames that stream writes with.
-    "recover": BELOW_EDGES | {"stream"},
     "audit": BELOW_AUDIT,
     # Plain clients that read and write the quarantine topic.
     "quarantine": BELOW_EDGES | {"discover"},
-    "engine": BELOW_AUDIT | {"audit", "recover", "quarantine"},
-    # A Spark job beside the engine: reads with what recovery and lanes read with.
-    "verify": BELOW_AUDIT | {"audit", "engine", "recover"},
+    "engine": BELOW_AUDIT | {"audit", "quarantine"},
+    # A Spark job beside the engine.
+    "verify": BELOW_AUDIT | {"audit", "engine"},
     "serve": BELOW_AUDIT | {"audit", "engine"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_AUDIT | {"audit", "engine"},

@@ -56,8 +56,8 @@ def test_two_sources_into_one_topic() -> None:
         Route("eu", "orders", "orders", 6, 4, poison=POISON),
         Route("us", "orders", "orders", 3, 4, poison=POISON),
     )
-    assert [(lane.name, len(lane.partitions)) for lane in result.lanes] == [("eu", 6), ("us", 3)]
-    assert result.slots.required == 9
+    assert [(lane.name, len(lane.partitions)) for lane in result.lanes] == [("union", 9)]
+    assert result.slots.required == 2
     assert {(it.topic, it.reason) for it in result.skipped} == {
         ("payments", "not included"),
         ("__consumer_offsets", "internal topic, never taken"),
@@ -73,6 +73,18 @@ def test_rename_and_rules_of_the_hub_topic_reach_the_route() -> None:
         Route("eu", "orders", "eu.orders", 6, 6, "source_partition", "a:b", POISON),
         Route("us", "orders", "us.orders", 3, 3, poison=POISON),
     )
+
+
+def test_the_form_of_the_origin_is_that_of_the_hub_topic() -> None:
+    topics = {"origin": "header", "overrides": {"payments": {"origin": "headers"}}}
+    result = plan(config({"eu": "orders|payments", "us": "orders"}, topics=topics), EU, US)
+    forms = {(it.cluster, it.topic): it.origin for it in result.routes}
+    assert forms == {
+        ("eu", "orders"): "header",
+        ("eu", "payments"): "headers",
+        ("us", "orders"): "header",
+    }
+    assert [it["origin"] for it in result.to_dict()["routes"]] == ["header", "headers", "header"]
 
 
 def test_a_failed_source_is_left_out_with_a_warning() -> None:
@@ -134,13 +146,41 @@ def test_a_topic_that_cannot_be_described_is_skipped_and_named() -> None:
     assert "orders is selected but cannot be described" in result.warnings[0]
 
 
-def test_too_few_slots_turn_real_time_mode_into_micro_batches_and_the_plan_says_so() -> None:
-    result = plan(config(spark={"master": "local[8]"}), EU, US)
-    assert "8 task slots for 9 source partitions" in " ".join(result.warnings)
-    assert {lane["trigger"] for lane in result.to_dict()["lanes"]} == {"microbatch"}
-    enough = plan(config(spark={"master": "local[9]"}), EU, US)
-    assert {lane["trigger"] for lane in enough.to_dict()["lanes"]} == {"realtime"}
-    assert "task slots" not in " ".join(enough.warnings)
+def test_a_lane_for_each_source_where_the_config_asks_for_it() -> None:
+    result = plan(config(stream={"lanes": "source"}), EU, US)
+    assert [(lane.name, len(lane.partitions)) for lane in result.lanes] == [("eu", 6), ("us", 3)]
+
+
+def test_fewer_slots_than_sources_are_refused() -> None:
+    few = plan(config(spark={"master": "local[1]"}), EU, US)
+    assert "1 task slots for 2 sources" in " ".join(few.refusals)
+    enough = plan(config(spark={"master": "local[2]"}), EU, US)
+    assert enough.refusals == ()
+    # A source that gives no answer is not read; when it comes back it is counted again.
+    assert plan(config(spark={"master": "local[1]"}), EU).refusals == ()
+
+
+def test_a_transform_has_a_reader_of_its_own_and_needs_a_slot_of_its_own() -> None:
+    topics = {"overrides": {"payments": {"transform": "a:b"}}}
+    one = config({"eu": "orders|payments"}, topics=topics, spark={"master": "local[1]"})
+    assert "1 task slots for 2 sources" in " ".join(plan(one, EU).refusals)
+    auto = plan(config({"eu": "orders|payments"}, topics=topics), EU, cores=4)
+    assert (auto.slots.required, auto.tasks) == (2, 4)
+
+
+def test_tasks_are_dealt_by_the_cores_and_leave_half_of_the_slots() -> None:
+    assert plan(config(), EU, US, cores=8).tasks == 8
+    assert plan(config(), EU, US, cores=1).tasks == 1
+    assert plan(config(spark={"master": "local[8]"}), EU, US, cores=8).tasks == 2
+    assert plan(config(), EU, US).tasks == 1
+
+
+def test_without_slots_to_spare_what_is_new_joins_a_lane_that_there_is() -> None:
+    before = plan(config({"eu": "orders", "us": "orders"}), EU).lanes
+    tight = plan(config(spark={"master": "local[3]"}), EU, US, current_lanes=before)
+    assert [(lane.name, len(lane.partitions)) for lane in tight.lanes] == [("eu", 9)]
+    roomy = plan(config(spark={"master": "local[4]"}), EU, US, current_lanes=before)
+    assert [(lane.name, len(lane.partitions)) for lane in roomy.lanes] == [("eu", 6), ("us", 3)]
 
 
 def test_running_lanes_are_kept() -> None:
@@ -183,15 +223,10 @@ def test_duration(ms: int, text: str) -> None:
     assert duration(ms) == text
 
 
-def test_the_interval_is_that_for_all_partitions_of_the_plan() -> None:
-    many = [cluster("eu", orders=60), cluster("us", orders=40)]
-    assert plan(config(), *many).interval_seconds == 120
-    assert plan(config(stream={"checkpoint_interval": "10s"}), *many).interval_seconds == 10
-
-
 def test_the_plan_is_json() -> None:
     hub = ClusterFacts("hub", "HUB", 1, {"orders": TopicFacts("orders", "h", 3, 1)})
-    result = plan(config({"eu": ".*"}, topics={"grow": True}), EU, hub=hub)
+    limited = {"max_records_per_second": 50}
+    result = plan(config({"eu": ".*"}, topics={"grow": True}, stream=limited), EU, hub=hub, cores=4)
     data = json.loads(json.dumps(result.to_dict()))
     assert [(action["action"], action["topic"]) for action in data["actions"]] == [
         ("grow", "orders"),
@@ -201,7 +236,10 @@ def test_the_plan_is_json() -> None:
     ]
     assert data["routes"][0]["hub_partitions"] == 6
     assert data["lanes"][0]["partitions"][0] == "eu/orders-0"
-    assert data["slots"] == {"master": "local[1024]", "slots": 1024, "required": 8}
-    assert data["checkpoint_interval_seconds"] == 60.0
+    assert data["lanes"][0]["limits"] == {
+        "eu": {"records_per_second": 50.0, "bytes_per_second": None}
+    }
+    assert data["slots"] == {"master": "local[256]", "slots": 256, "required": 1}
+    assert data["tasks_per_source"] == 4
     assert data["sources"]["eu"] == {"cluster_id": "EU", "brokers": 1, "topics": 3}
     assert data["refusals"] == []

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from aggregator.engine.orphans import Orphans
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
+from aggregator.engine.orphans import Orphans, orphans_of
 from aggregator.model import SourcePartition
 from aggregator.plan.backoff import BackOff
 from aggregator.plan.stuck import follow, stuck
@@ -47,20 +54,42 @@ def test_a_lane_that_failed_too_often_is_waited_for_no_more() -> None:
     assert backoff.failures("us") == 0
 
 
-def test_an_orphaned_producer_holds_its_partitions_until_it_is_closed() -> None:
-    opened = {"aggregator-eu-1"}
-    orphans = Orphans(lambda client_id: client_id in opened, limit_seconds=120.0)
-    orphans.add("aggregator-eu-1", frozenset({EU0}), now=0.0)
-    assert orphans.partitions(1000.0) == {EU0}
+def test_a_lane_that_failed_holds_its_partitions_until_its_tasks_are_gone() -> None:
+    opened = {"key-1", "key-2"}
+    orphans = Orphans(lambda key: key in opened)
+    orphans.add("key-1", frozenset({EU0}))
+    orphans.add("key-2", frozenset({US0}))
+    assert orphans.partitions() == {EU0, US0}
+    opened.remove("key-1")
+    assert orphans.partitions() == {US0}
     opened.clear()
-    assert orphans.partitions(1.0) == set()
+    assert orphans.partitions() == set()
+    # What was gone once sends nothing any more.
+    opened.add("key-1")
+    assert orphans.partitions() == set()
 
 
-def test_where_nothing_tells_the_wait_is_the_delivery_timeout_and_a_margin() -> None:
-    orphans = Orphans(None, limit_seconds=120.0)
-    orphans.add("aggregator-eu-1", frozenset({EU0}), now=0.0)
-    assert orphans.partitions(124.9) == {EU0}
-    assert orphans.partitions(125.0) == set()
+@pytest.mark.parametrize(("settings", "seconds"), [({}, 120), ({"delivery.timeout.ms": 7000}, 7)])
+def test_an_executor_that_is_silent_is_waited_for_its_lease_the_delivery_timeout_and_a_margin(
+    settings: dict[str, int], seconds: int
+) -> None:
+    asked: list[tuple[str, float]] = []
+
+    def is_open(key: str, lost_seconds: float) -> bool:
+        asked.append((key, lost_seconds))
+        return True
+
+    config = Config.model_validate(
+        {
+            "hub": {"bootstrap_servers": "h:1", "producer": settings},
+            "sources": {"eu": {"bootstrap_servers": "e:1", "topics": {"include": "x"}}},
+            "checkpoint": {"lease": "20s"},
+        }
+    )
+    orphans = orphans_of(config, cast(Connector, SimpleNamespace(is_open=is_open)))
+    orphans.add("key-1", frozenset({EU0}))
+    assert orphans.partitions() == {EU0}
+    assert asked == [("key-1", 20 + seconds + 5)]
 
 
 def test_a_partition_whose_log_goes_on_without_it_is_stuck() -> None:

@@ -1,4 +1,4 @@
-"""Recovery's pure core: tails, replay ranges, and exactly-once under any partial delivery."""
+"""Recovery's pure core: tails, positions and what to leave out, once under any partial delivery."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from aggregator.model import (
     OffsetRange,
     PoisonRule,
     Positions,
+    Ranges,
     Route,
+    Skip,
     SourcePartition,
     TopicPartition,
 )
 from aggregator.plan.positions import Remembered
 from aggregator.plan.recovery import (
+    counts_below,
+    highest,
     hub_topics_of,
     plan_losses,
-    plan_replay,
+    plan_skips,
     plan_tail,
     recovered_positions,
 )
+from support.offsets import offsets_in, ranges_of
 
 US0 = SourcePartition("us", "orders", 0)
 EU0 = SourcePartition("eu", "orders", 0)
@@ -55,54 +60,123 @@ def test_a_tail_never_leaves_the_log() -> None:
     assert truncated.ranges == {}
 
 
-def test_only_partitions_that_were_found_beyond_their_position_are_replayed() -> None:
+def recovered(
+    found: Ranges, log: OffsetRange | None = WHOLE[EU0]
+) -> tuple[int, list[tuple[int, int]]]:
+    """Where a partition at 5 goes on, and what its lane leaves out."""
+    positions = Positions({EU0: 5})
+    at = recovered_positions(positions, {EU0: found}, {EU0: log} if log else {})
+    skips = plan_skips(at, {EU0: Skip(found)}, {})
+    return at[EU0], list(skips[EU0].ranges) if skips else []
+
+
+def test_only_partitions_that_were_found_beyond_their_position_move() -> None:
     positions = Positions({EU0: 5, EU1: 5})
-    highest = {EU0: 8, EU1: 4}
-    assert plan_replay(positions, highest, WHOLE) == {EU0: OffsetRange(5, 9)}
-    assert recovered_positions(positions, highest) == Positions({EU0: 9, EU1: 5})
+    assert recovered_positions(positions, {EU0: [(5, 9)]}, WHOLE) == Positions({EU0: 9, EU1: 5})
+    assert recovered_positions(positions, {}, WHOLE) == positions
 
 
 @pytest.mark.parametrize(
-    ("log", "expected"),
+    ("found", "position", "skipped"),
     [
-        (OffsetRange(7, 100), OffsetRange(7, 9)),
-        (OffsetRange(0, 8), OffsetRange(5, 8)),
-        (OffsetRange(9, 100), None),
-        (OffsetRange(0, 5), None),
-        (None, None),
+        # The hub holds all: nothing is to be looked through.
+        ([(5, 9)], 9, []),
+        # 6 and 7 are missing, or are no records: the lane looks.
+        ([(5, 6), (8, 9)], 6, [(8, 9)]),
+        # So from the position on, when it is 5 that is missing.
+        ([(7, 9), (11, 12)], 5, [(7, 9), (11, 12)]),
+        ([(5, 6), (7, 8), (9, 12)], 6, [(7, 8), (9, 12)]),
     ],
 )
-def test_only_what_the_source_still_holds_is_replayed(
-    log: OffsetRange | None, expected: OffsetRange | None
+def test_a_position_moves_on_to_the_first_hole_and_the_rest_is_left_out(
+    found: Ranges, position: int, skipped: Ranges
 ) -> None:
-    logs = {EU0: log} if log else {}
-    ranges = plan_replay(Positions({EU0: 5}), {EU0: 8}, logs)
-    assert ranges == ({EU0: expected} if expected else {})
+    assert recovered(found) == (position, skipped)
+
+
+@pytest.mark.parametrize(
+    ("earliest", "position", "skipped"),
+    [
+        (3, 6, [(8, 10)]),
+        # What is deleted cannot be looked through; what it was, `plan_losses` says.
+        (7, 7, [(8, 10)]),
+        (8, 10, []),
+        (9, 10, []),
+        (10, 10, []),
+        # All that was found is deleted; what is lost behind it shows by itself.
+        (20, 10, []),
+    ],
+)
+def test_a_lane_looks_through_what_the_source_still_holds(
+    earliest: int, position: int, skipped: Ranges
+) -> None:
+    assert recovered([(5, 6), (8, 10)], OffsetRange(earliest, 100)) == (position, skipped)
+
+
+def test_of_a_log_that_is_another_one_nothing_is_written_again() -> None:
+    assert recovered([(5, 6), (8, 9)], None) == (9, [])
+    assert recovered([(7, 9)], None) == (9, [])
+
+
+def test_a_position_never_goes_back() -> None:
+    """What lies before it was found all the same, by a bound of more partitions."""
+    at = recovered_positions(Positions({EU0: 5}), {EU0: [(2, 4)]}, {})
+    assert at == Positions({EU0: 5})
+    assert recovered_positions(Positions({EU0: 5}), {EU0: [(2, 7)]}, WHOLE) == Positions({EU0: 7})
+
+
+def test_what_is_left_out_begins_at_the_position_and_has_the_newest_of_each_key() -> None:
+    found = {EU0: Skip([(3, 7), (9, 12)], {b"k": 11}), EU1: Skip([(5, 9)], {b"k": 8})}
+    skips = plan_skips(Positions({EU0: 5, EU1: 9}), found, {})
+    assert skips == {EU0: Skip([(5, 7), (9, 12)], {b"k": 11})}
+
+
+def test_the_highest_is_the_next_offset_behind_all_that_was_found() -> None:
+    assert highest({EU0: [(5, 6), (8, 9)], EU1: [(1, 4)]}) == {EU0: 9, EU1: 4}
+    assert highest({}) == {}
+
+
+def test_records_that_the_source_has_deleted_are_counted_in_the_hub() -> None:
+    found = {EU0: [(5, 6), (8, 12)], EU1: [(0, 3)], US0: [(0, 9)]}
+    logs = {EU0: OffsetRange(10, 50), EU1: OffsetRange(0, 50)}
+    assert counts_below(found, logs) == {EU0: 3, EU1: 0}
+    assert counts_below({EU0: [(5, 6), (8, 12)]}, {EU0: OffsetRange(90, 95)}) == {EU0: 5}
 
 
 @pytest.mark.parametrize(
     ("log", "found", "expected"),
     [
         # The hub holds 5 to 8, of which the source has deleted some: nothing is lost.
-        (OffsetRange(7, 100), 2, None),
+        (OffsetRange(7, 100), [(5, 9)], None),
         # One of 5, 6 never arrived.
-        (OffsetRange(7, 100), 1, (5, 7, 1)),
+        (OffsetRange(7, 100), [(5, 6), (7, 9)], (5, 7, 1)),
         # 5 to 8 were found in part, and 9 to 19 are gone as well.
-        (OffsetRange(20, 100), 3, (5, 20, 12)),
+        (OffsetRange(20, 100), [(5, 6), (7, 9)], (5, 20, 12)),
         # 9 to 19 are gone, and all before arrived: that shows by itself.
-        (OffsetRange(20, 100), 4, None),
-        (OffsetRange(0, 100), 0, None),
-        (None, 0, None),
+        (OffsetRange(20, 100), [(5, 9)], None),
+        # 5 to 7 may be missing, and are there: the lane writes them.
+        (OffsetRange(0, 100), [(8, 9)], None),
+        # 7 is missing and there.
+        (OffsetRange(7, 100), [(5, 7), (8, 9)], None),
+        (None, [(8, 9)], None),
     ],
 )
 def test_what_was_deleted_before_it_could_be_replayed_is_a_loss(
-    log: OffsetRange | None, found: int, expected: tuple[int, int, int] | None
+    log: OffsetRange | None, found: Ranges, expected: tuple[int, int, int] | None
 ) -> None:
     known = Remembered(Positions({EU0: 5}), {EU0: "T"}, {EU0: "C"})
-    gaps = plan_losses(known, Positions({EU0: 9}), {EU0: log} if log else {}, {EU0: found})
+    logs = {EU0: log} if log else {}
+    after = recovered_positions(known.positions, {EU0: found}, logs)
+    tops, below = highest({EU0: found}), counts_below({EU0: found}, logs)
+    gaps = plan_losses(known, after, tops, logs, below)
     told = [(gap.start, gap.end, gap.lost) for gap in gaps]
     assert told == ([expected] if expected else [])
     assert all(gap.position == 9 and gap.topic_ids[0] == "T" for gap in gaps)
+
+
+def test_a_partition_of_which_nothing_was_found_has_no_loss_to_tell() -> None:
+    known = Remembered(Positions({EU0: 5}))
+    assert plan_losses(known, known.positions, {}, {EU0: OffsetRange(20, 100)}, {}) == ()
 
 
 def test_hub_topics_are_those_that_the_partitions_are_routed_to() -> None:
@@ -126,29 +200,47 @@ def test_each_origin_once_for_any_partial_delivery_and_any_crash_in_recovery(
     offsets: set[int], covered: int, delivered: st.DataObject, crashes: int
 ) -> None:
     """Source offsets with gaps; some beyond the position arrived, on two hub partitions."""
-    position = covered
-    below = sorted(offset for offset in offsets if offset < position)
-    beyond = sorted(offset for offset in offsets if offset >= position)
+    below = sorted(offset for offset in offsets if offset < covered)
+    beyond = sorted(offset for offset in offsets if offset >= covered)
     hub = Counter(below)
     hub.update(delivered.draw(st.sets(st.sampled_from(beyond))) if beyond else [])
-    at = Positions({EU0: position})
+    at = Positions({EU0: covered})
     for attempt in range(crashes + 1):
-        found = {offset for offset in hub if offset >= position}
-        highest = {EU0: max(found)} if found else {}
-        ranges = plan_replay(at, highest, WHOLE)
-        missing = [
-            offset
-            for offset in beyond
-            if EU0 in ranges and offset < ranges[EU0].latest and offset not in found
-        ]
-        if attempt < crashes:
-            # A crash after some of the missing ones were written; nothing is committed.
-            hub.update(missing[: len(missing) // 2])
-            continue
-        hub.update(missing)
-        at = recovered_positions(at, highest)
-    hub.update(offset for offset in beyond if offset >= at[EU0])
+        ranges = ranges_of(offset for offset in hub if offset >= at[EU0])
+        found = {EU0: ranges} if ranges else {}
+        at = recovered_positions(at, found, WHOLE)
+        skips = plan_skips(at, {sp: Skip(each) for sp, each in found.items()}, {})
+        skipped = {it for skip in skips.values() for it in offsets_in(skip.ranges)}
+        missing = [it for it in beyond if it >= at[EU0] and it not in skipped]
+        last = attempt == crashes
+        # A crash after some were written, in any order of hub partitions; nothing is committed.
+        hub.update(missing if last else missing[attempt % 2 :: 2])
     assert hub == Counter(offsets)
+
+
+@given(
+    held=st.sets(st.integers(0, 30), min_size=1),
+    arrived=st.sets(st.integers(0, 30)),
+    position=st.integers(0, 30),
+    earliest=st.integers(0, 30),
+)
+def test_every_offset_is_in_the_hub_or_read_or_told_as_lost(
+    held: set[int], arrived: set[int], position: int, earliest: int
+) -> None:
+    """Below a position all is there; of the log the source has deleted what lies below earliest."""
+    ranges = ranges_of(at for at in arrived & held if at >= position)
+    found = {EU0: ranges} if ranges else {}
+    known, logs = Remembered(Positions({EU0: position})), {EU0: OffsetRange(earliest, 31)}
+    after = recovered_positions(known.positions, found, logs)
+    skips = plan_skips(after, {sp: Skip(each) for sp, each in found.items()}, {})
+    skipped = {at for skip in skips.values() for at in offsets_in(skip.ranges)}
+    there = {at for at in held if at < position or at in arrived}
+    read = {at for at in held if at >= max(after[EU0], earliest) and at not in skipped}
+    assert not read & there, "nothing is written twice"
+    gaps = plan_losses(known, after, highest(found), logs, counts_below(found, logs))
+    shows = set(range(after[EU0], earliest))
+    told = {at for gap in gaps for at in range(gap.start, gap.end or 0)}
+    assert held <= there | read | shows | told, "nothing is lost without a word"
 
 
 def test_each_partition_has_a_tail_of_its_own() -> None:
@@ -163,3 +255,9 @@ def test_each_partition_has_a_tail_of_its_own() -> None:
         EU0: {HUB1: 20},
         US0: {HUB1: 20},
     }
+
+
+def test_what_was_found_beyond_the_end_of_a_log_that_was_cut_is_not_left_out() -> None:
+    found = {EU0: Skip([(2, 5), (8, 12), (20, 30)]), EU1: Skip([(3, 4)])}
+    skips = plan_skips(Positions({EU0: 1, EU1: 1}), found, {EU0: 10, EU1: 3})
+    assert skips == {EU0: Skip([(2, 5), (8, 10)])}

@@ -34,12 +34,11 @@ def test_the_same_changes_nothing() -> None:
         "checkpoint.path=./elsewhere",
         "spark.conf.spark.ui.enabled=true",
         "api.listen=off",
-        "stream.trigger=microbatch",
         "topics.quarantine=poison",
     ],
 )
 def test_what_a_run_is_built_on_cannot_change(change: str) -> None:
-    found = plan_reload(config(), config(change, "stream.lanes=1"))
+    found = plan_reload(config(), config(change, "stream.lanes=source"))
     assert len(found.refused) == 1
     assert change.startswith(found.refused[0])
     assert "stream.lanes" in found.keys
@@ -78,8 +77,21 @@ def test_a_lane_is_compared_with_its_new_pace_and_need_not_leave() -> None:
         assert (found.changed, found.refused) == ((), ())
 
 
-def test_what_all_lanes_are_started_with_ends_all_of_them() -> None:
-    found = plan_reload(config(), config("stream.checkpoint_interval=20s"))
+def test_a_lane_is_not_started_anew_for_how_often_positions_are_committed() -> None:
+    for change in ("checkpoint_interval=20s", "max_records_per_second=5", "max_bytes_per_second=5"):
+        found = plan_reload(config(), config(f"stream.{change}"))
+        assert (found.keys, found.refused) == ((f"stream.{change.partition('=')[0]}",), ())
+        assert found.leaving(config()) == frozenset()
+
+
+def test_the_form_of_the_origin_changes_routes_and_ends_no_source() -> None:
+    found = plan_reload(config(), config("topics.origin=header"))
+    assert (found.keys, found.refused, found.every_lane) == (("topics.origin",), (), False)
+    assert found.leaving(config()) == frozenset()
+
+
+def test_what_decides_which_lanes_there_are_ends_all_of_them() -> None:
+    found = plan_reload(config(), config("stream.lanes=source"))
     assert found.refused == ()
     assert found.leaving(config()) == {"eu", "us"}
 

@@ -1,8 +1,8 @@
-"""Slots: read from the master URL; with too few real-time mode becomes micro-batches."""
+"""Slots: read from the master URL; with fewer than sources nothing starts."""
 
 import pytest
 
-from aggregator.plan.slots import fitting_trigger, plan_slots, slots_of
+from aggregator.plan.slots import plan_slots, slots_of
 
 EXECUTORS = {"spark.executor.instances": "3", "spark.executor.cores": "10"}
 
@@ -28,39 +28,50 @@ def test_slots_of(master: str, conf: dict[str, str], cores: int | None, slots: i
 
 
 def test_auto_leaves_room_for_growth() -> None:
-    assert plan_slots("auto", 9).master == "local[1024]"
+    assert plan_slots("auto", 9).master == "local[256]"
     plan = plan_slots("auto", 1000)
-    assert (plan.master, plan.slots, plan.required) == ("local[4000]", 4000, 1000)
-    assert plan.trigger == "realtime" and not plan.warning
+    assert (plan.master, plan.slots, plan.required) == ("local[8000]", 8000, 1000)
+    assert plan.has_room and not plan.warning and not plan.refusal
 
 
-def test_too_few_slots_mean_micro_batches_with_numbers_and_fix() -> None:
+def test_too_few_slots_are_refused_with_numbers_and_fix() -> None:
     few = plan_slots("local[4]", 9)
-    assert few.trigger == "microbatch"
-    assert "local[4] gives 4 task slots for 9 source partitions" in few.warning
-    assert "read nothing" in few.warning
-    assert "local[9]" in few.warning
+    assert "local[4] gives 4 task slots for 9 sources" in few.refusal
+    assert "never be read" in few.refusal
+    assert "local[9]" in few.refusal
     enough = plan_slots("local[9]", 9)
-    assert (enough.trigger, enough.warning) == ("realtime", "")
-    assert "cores" in plan_slots("local-cluster[2,2,1024]", 9).warning
-    assert "spark.executor.cores" in plan_slots("yarn", 31, conf=EXECUTORS).warning
-
-
-def test_only_real_time_mode_gives_way_and_only_to_a_known_number() -> None:
-    assert fitting_trigger("realtime", 4, 5) == "microbatch"
-    assert fitting_trigger("realtime", 5, 5) == "realtime"
-    assert fitting_trigger("realtime", None, 5) == "realtime"
-    assert fitting_trigger("available-now", 4, 5) == "available-now"
-
-
-@pytest.mark.parametrize("trigger", ["microbatch", "available-now"])
-def test_other_triggers_have_no_bound(trigger: str) -> None:
-    plan = plan_slots("local[1]", 500, trigger)
-    assert plan.trigger == trigger and not plan.warning
-    assert not plan_slots("yarn", 500, trigger).warning
+    assert (enough.refusal, enough.warning) == ("", "")
+    assert "cores" in plan_slots("local-cluster[2,2,1024]", 9).refusal
+    assert "9 slots in all" in plan_slots("local-cluster[2,2,1024]", 9).refusal
+    assert "spark.executor.cores" in plan_slots("yarn", 31, conf=EXECUTORS).refusal
+    assert plan_slots("local[*]", 3, cores=2).refusal
+    assert not plan_slots("local[*]", 2, cores=2).refusal
 
 
 def test_unknown_slots_are_a_warning() -> None:
     plan = plan_slots("yarn", 9)
-    assert (plan.slots, plan.trigger) == (None, "realtime")
+    assert (plan.slots, plan.refusal) == (None, "")
     assert "9 now" in plan.warning
+    # One source has a slot on whatever there is.
+    assert plan_slots("yarn", 1).warning == ""
+
+
+def test_no_source_needs_a_slot_all_the_same() -> None:
+    assert plan_slots("local", 0).required == 1
+    assert plan_slots("local", 0).refusal == ""
+
+
+@pytest.mark.parametrize(
+    ("master", "sources", "room"),
+    [
+        ("local[3]", 2, False),
+        ("local[4]", 2, True),
+        ("local", 1, False),
+        ("yarn", 2, True),
+        ("auto", 500, True),
+    ],
+)
+def test_there_is_room_for_lanes_beside_when_each_source_may_have_a_second_task(
+    master: str, sources: int, room: bool
+) -> None:
+    assert plan_slots(master, sources).has_room is room

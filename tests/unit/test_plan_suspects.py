@@ -1,4 +1,4 @@
-"""What the probes prove about a reader: nothing that time or a batch could still explain."""
+"""What the probes prove about a reader: nothing that time could still explain."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from aggregator.plan.suspects import (
     Reading,
     Seen,
     Stand,
+    cut,
     follow_stands,
     foreign,
     gone,
     seen_of,
-    suspects,
 )
 
 SP = SourcePartition("eu", "orders", 0)
@@ -28,14 +28,14 @@ def probe(at: float, earliest: int, latest: int) -> dict[str, Seen]:
 @pytest.mark.parametrize(
     ("reading", "seen", "words"),
     [
-        (Reading(5, 1, "C", "T"), Seen(1.0, "C", {"orders": "U"}), "created again"),
-        (Reading(5, 1, "C", "T"), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
-        (Reading(5, 1, "C", "T"), Seen(1.0, "C", {"orders": "T"}), ""),
-        (Reading(5, 1, "C", "T"), Seen(1.0, "C", {"orders": ""}), ""),
-        (Reading(5, 1, "C", "T"), Seen(1.0, "", {}), ""),
-        (Reading(5, 1, "C", ""), Seen(1.0, "C", {"orders": "U"}), ""),
-        (Reading(5, 1, "", "T"), Seen(1.0, "D", {"orders": "T"}), ""),
-        (Reading(5, 1, "C", "T"), Seen(), ""),
+        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": "U"}), "created again"),
+        (Reading(5, "C", "T"), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
+        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": "T"}), ""),
+        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": ""}), ""),
+        (Reading(5, "C", "T"), Seen(1.0, "", {}), ""),
+        (Reading(5, "C", ""), Seen(1.0, "C", {"orders": "U"}), ""),
+        (Reading(5, "", "T"), Seen(1.0, "D", {"orders": "T"}), ""),
+        (Reading(5, "C", "T"), Seen(), ""),
     ],
 )
 def test_only_ids_that_are_known_and_differ_prove_another_topic(
@@ -45,38 +45,45 @@ def test_only_ids_that_are_known_and_differ_prove_another_topic(
     assert (words in found[SP]) if words else (found == {})
 
 
-def test_a_reader_that_stands_below_its_log_is_judged_after_whole_batches() -> None:
-    """The batch that ran when the log was first seen beyond it may have read from a buffer."""
-    stands: dict[SourcePartition, Stand] = {}
-    verdicts = []
-    for batch in (3, 3, 4, 5, 5):
-        seen = probe(float(batch), 10, 50)
-        stands = follow_stands(stands, {SP: Reading(0, batch)}, seen, float(batch))
-        verdicts.append(bool(suspects(stands, seen)))
-    assert verdicts == [False, False, False, True, True]
-    moved = follow_stands(stands, {SP: Reading(12, 6)}, probe(6.0, 10, 50), 6.0)
-    assert suspects(moved, probe(6.0, 10, 50)) == {}
+def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
+    stands = follow_stands({}, {SP: Reading(5)}, 1.0)
+    assert stands == {SP: Stand(5, 1.0)}
+    stands = follow_stands(stands, {SP: Reading(5)}, 2.0)
+    assert stands == {SP: Stand(5, 1.0)}
+    stands = follow_stands(stands, {SP: Reading(7)}, 3.0)
+    assert stands == {SP: Stand(7, 3.0)}
+    # Also where it was set back to.
+    stands = follow_stands(stands, {SP: Reading(5)}, 4.0)
+    assert stands == {SP: Stand(5, 4.0)}
+    assert follow_stands(stands, {}, 5.0) == {}
 
 
-def test_a_reader_that_moves_below_its_log_has_still_something_buffered() -> None:
-    stands: dict[SourcePartition, Stand] = {}
-    for batch in range(8):
-        stands = follow_stands(stands, {SP: Reading(batch, batch)}, probe(1.0, 100, 200), 1.0)
-    assert suspects(stands, probe(1.0, 100, 200)) == {}
+def test_a_reader_below_its_log_says_so_itself() -> None:
+    """It may have records buffered that the log holds no longer: nothing is proven from outside."""
+    stands = follow_stands({}, {SP: Reading(0)}, 1.0)
+    assert cut(stands, probe(9.0, 10, 50)) == {}
 
 
 @pytest.mark.parametrize(("asked_at", "proven"), [(4.9, False), (5.0, False), (5.1, True)])
 def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_was_told(
     asked_at: float, proven: bool
 ) -> None:
-    stands = follow_stands({}, {SP: Reading(50, 1)}, {}, 5.0)
-    assert bool(suspects(stands, probe(asked_at, 0, 20))) is proven
-    assert suspects(stands, probe(asked_at, 0, 50)) == {}
+    stands = follow_stands({}, {SP: Reading(50)}, 5.0)
+    found = cut(stands, probe(asked_at, 0, 20))
+    assert found == ({SP: "its log ends at 20, and was read up to 50 before"} if proven else {})
+    assert cut(stands, probe(asked_at, 0, 50)) == {}
+
+
+def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
+    stands = follow_stands({}, {SP: Reading(50)}, 5.0)
+    assert cut(stands, {}) == {}
+    assert cut(stands, {"eu": Seen(9.0, "C", {"orders": "T"})}) == {}
 
 
 def test_a_topic_that_a_probe_did_not_find_is_gone() -> None:
     assert gone([SP], {"eu": Seen(1.0, "C", {})}) == {KEY}
     assert gone([SP], {"eu": Seen(1.0, "C", {"orders": ""})}) == set()
+    # Nobody has asked yet.
     assert gone([SP], {"eu": Seen()}) == set()
     assert gone([SP], {}) == set()
 

@@ -43,6 +43,13 @@ def raw(origin: Origin = ORIGIN, offset: int = 0, own: tuple[Header, ...] = ()) 
     return Raw(offset, 1_000, b"k", b"v", [*own, *ours])
 
 
+def raw_in_one(text: str = "eu/or-ders/3/5", own: tuple[Header, ...] = ()) -> Raw:
+    """The same record of a hub topic whose origins are one header."""
+    five = raw(own=own)
+    told = [*five.headers[:-5], ("quarantine.timestamp", b"-1"), ("origin", text.encode())]
+    return replace(five, headers=told)
+
+
 def note(state: State, by: str, at: int, at_ms: int = 1_000) -> Note:
     return Note(ORIGIN, state, by, 1, 77, "why", at, at_ms)
 
@@ -64,6 +71,35 @@ def test_a_quarantined_record_is_read_as_it_was_written() -> None:
     assert origin_of(record) == ORIGIN
 
 
+def test_with_its_origin_in_one_header_it_is_read_as_it_was_written() -> None:
+    own: tuple[Header, ...] = (
+        ("a", None),
+        ("origin", b"elsewhere/x/1/2"),
+        ("origin.cluster", b"elsewhere"),
+    )
+    record = raw_in_one(own=own)
+    assert parse(record) == parse(raw(own=own))
+    assert own_headers(record) == list(own)
+    assert origin_headers(record) == [("origin", b"eu/or-ders/3/5")]
+    assert origin_of(record) == ORIGIN
+
+
+@pytest.mark.parametrize(
+    "text", ["", "eu/or-ders/3", "eu/or-ders/x/5", "eu/or-ders/3/5/", "/or-ders/3/5", "\xff"]
+)
+def test_one_header_that_tells_no_origin_is_not_ours(text: str) -> None:
+    assert parse(raw_in_one(text)) is None
+    assert origin_of(Raw(0, 0, None, b"v", [*raw().headers, ("origin", text.encode())])) is None
+
+
+def test_what_is_retried_is_looked_for_in_the_hub_by_either_form() -> None:
+    five, one = raw().headers[-5:], [("origin", b"eu/or-ders/3/5")]
+    for headers in (five, one, [*one, *five], [*five, *one], [("origin", b"web"), *five]):
+        assert origin_of(Raw(0, 0, None, b"v", headers)) == ORIGIN
+    behind = [*one, ("more", b"1")]
+    assert origin_of(Raw(0, 0, None, b"v", behind)) is None
+
+
 def test_a_note_is_read_as_it_was_written_and_is_no_record_of_ours() -> None:
     written = note(State.TRYING, "me", 7)
     record = Raw(7, 1_000, str(ORIGIN).encode(), None, written.headers())
@@ -81,6 +117,11 @@ def test_a_note_is_read_as_it_was_written_and_is_no_record_of_ours() -> None:
         replace(
             raw(), headers=[(n, b"x" if n == "origin.offset" else v) for n, v in raw().headers]
         ),
+        replace(raw_in_one(), headers=[it for it in raw_in_one().headers if "time" not in it[0]]),
+        replace(
+            raw_in_one(), headers=[(n, b"x" if "time" in n else v) for n, v in raw_in_one().headers]
+        ),
+        replace(raw_in_one(), headers=[*raw_in_one().headers, ("behind", b"1")]),
     ],
 )
 def test_what_others_write_into_the_topic_is_passed_over(record: Raw) -> None:

@@ -1,7 +1,7 @@
 """A model of runs, crashes and positions set by hand, over a real checkpoint table.
 
 The hub is a list, and a lane writes into it. What decides is the code itself: the move, the bound
-out of the history, the tail, what is to be replayed. However they follow each other, each record is
+out of the history, the tail, what a lane leaves out. However they follow each other, each record is
 in the hub once; or as often as it was when --again was last said, and once more.
 """
 
@@ -17,9 +17,10 @@ from aggregator.checkpoint.past import AGAIN, Ids, Past, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.engine.moves import SET, places_of
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
-from aggregator.plan.recovery import plan_replay, plan_tail, recovered_positions
+from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
 from aggregator.plan.rewind import MoveKind, Place, Request, plan_moves
+from support.offsets import offsets_in, ranges_of
 
 SP = SourcePartition("eu", "orders", 0)
 HUB = TopicPartition("orders", 0)
@@ -62,27 +63,31 @@ class World:
     def run(self, count: int, *, crash: bool) -> None:
         """Recover if need be, then copy so many offsets; `crash`: without a last commit."""
         entry = self.table.load().entries[SP]
-        position = entry.position
+        position, skip, bound = entry.position, Skip([(0, 0)]), -1
         if not entry.snapshot.clean:
-            position = self.recover(Positions({SP: position}))
-        self.commit(position, clean=False)
+            position, skip, bound = self.recover(Positions({SP: position}))
+        self.commit(position, clean=False, bound=bound)
         end = min(position + count, END)
-        self.hub += [at for at in range(position, end) if at not in MARKERS]
+        left_out = MARKERS | offsets_in(skip.ranges)
+        self.hub += [at for at in range(position, end) if at not in left_out]
         if not crash:
-            self.commit(end, clean=True)
+            through = end >= skip.ranges[-1][1]
+            self.commit(end, clean=through, bound=-1 if through else bound)
 
-    def recover(self, positions: Positions) -> int:
+    def recover(self, positions: Positions) -> tuple[int, Skip, int]:
+        """Where it goes on, what it leaves out, and the bound of that; -1 for the hub's end."""
         logs = {HUB: OffsetRange(0, len(self.hub))}
         tail = plan_tail(positions, self.table.load().hub_ends_for([SP]), logs)
         read = [at for log in tail.ranges.values() for at in self.hub[log.earliest : log.latest]]
-        found = [at for at in read if at >= positions[SP]]
-        highest = {SP: max(found)} if found else {}
-        for log in plan_replay(positions, highest, {SP: LOG}).values():
-            wanted = set(range(log.earliest, log.latest)) - MARKERS - set(found)
-            self.hub += sorted(wanted)
-        done = recovered_positions(positions, highest)[SP]
-        self.commit(done, clean=True)
-        return done
+        ranges = ranges_of(at for at in read if at >= positions[SP])
+        found = {SP: Skip(ranges)} if ranges else {}
+        done = recovered_positions(
+            positions, {sp: it.ranges for sp, it in found.items()}, {SP: LOG}
+        )
+        skips = plan_skips(done, found, {})
+        bound = tail.ranges[HUB].earliest if skips else -1
+        self.commit(done[SP], clean=not skips, lane="recovery", bound=bound)
+        return done[SP], skips.get(SP, Skip([(0, 0)])), bound
 
     def set(self, offset: int, *, again: bool) -> None:
         """As `positions set --to-offset`."""

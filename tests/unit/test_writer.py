@@ -35,9 +35,7 @@ def config(tmp_path: Path) -> Config:
 def write(config: Config, failure: Exception | None = None) -> int:
     """Take the checkpoint for a moment, without a session; returns its epoch."""
     events: list[Event] = []
-    with Writer.take(
-        config, "local[1]", take_over=False, emit=events.append, stop=threading.Event()
-    ) as writer:
+    with Writer.take(config, take_over=False, emit=events.append, stop=threading.Event()) as writer:
         if failure is not None:
             raise failure
         epoch = writer.claim().epoch

@@ -1,0 +1,23 @@
+"""Percentiles of a histogram, which is counts per bucket of values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def percentile(counts: Sequence[int], bounds: Sequence[int], percent: int) -> int | None:
+    """The value that `percent` of a hundred do not exceed, as the upper bound of its bucket.
+
+    `bounds` are the buckets' upper bounds in order; what `counts` has beyond them, which has no
+    bound, is told as the last one. None when nothing was counted.
+    """
+    total = sum(counts)
+    if total == 0:
+        return None
+    # Rounded up, in whole numbers: of two values the first is the median.
+    rank, seen = max(1, -(-total * percent // 100)), 0
+    for number, count in enumerate(counts):
+        seen += count
+        if seen >= rank:
+            return bounds[min(number, len(bounds) - 1)]
+    return bounds[-1]

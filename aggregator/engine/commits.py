@@ -1,0 +1,168 @@
+"""Commits positions to the checkpoint table, of which it is the only user while an instance runs.
+
+Each commit gets what belongs to its positions: the hub's ends, the ids of clusters and topics, and
+the log ends. Which positions those are is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from aggregator.checkpoint.maintenance import maintain
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.state import State
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.engine.events import Event, EventSink
+from aggregator.engine.identity import Identity, by_identity, known_ends
+from aggregator.engine.points import Part, parts_of
+from aggregator.engine.tail import Ends, HubSnapshot, HubTail
+from aggregator.errors import CheckpointConflictError, CheckpointError
+from aggregator.model import Positions, SourcePartition
+
+MAINTENANCE_PAUSE_SECONDS = 60.0
+
+SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
+"""Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
+
+
+class Commits:
+    """The newest state of the checkpoint, and all that is committed to it. Used by any thread.
+
+    `error` tells why the last commit failed, while the next one is to come. A conflict (another
+    writer) is final: nothing is committed any more, and `conflict` says why where a commit was not
+    asked for by the engine's thread.
+    """
+
+    def __init__(
+        self,
+        table: CheckpointTable,
+        read_hub: SnapshotReader,
+        identity: Identity,
+        history_seconds: float,
+        emit: EventSink,
+    ) -> None:
+        self._table = table
+        self._read_hub = read_hub
+        self._identity = identity
+        self._history = history_seconds
+        self._emit = emit
+        self._lock = threading.RLock()
+        self._tail = HubTail(time.time_ns() // 1_000_000)
+        self._log_ends: Mapping[SourcePartition, int] = {}
+        self._maintain_after = 0.0
+        self._read_at = time.monotonic()
+        self.state: State = table.load()
+        self.positions: Positions = self.state.positions
+        self.committed_ms: int | None = None
+        self.error = ""
+        self.conflict: CheckpointConflictError | None = None
+
+    def update(self, identity: Identity) -> None:
+        """Take over what a look has found."""
+        with self._lock:
+            self._identity = identity
+
+    def saw(self, log_ends: Mapping[SourcePartition, int]) -> None:
+        """Note log ends as the sources' watches tell them, for the next commits; others stay."""
+        self._log_ends = {**self._log_ends, **log_ends}
+
+    def recovered(self, positions: Positions) -> None:
+        """Commit positions that the hub was found to hold exactly.
+
+        Raises CheckpointError when it cannot be written, and ClusterError when the hub does not
+        tell its end offsets; then they have to be recovered again.
+        """
+        with self._lock:
+            groups = by_identity(positions, self.state.entries, self._identity)
+            self._commit_clean("recovery", groups)
+
+    def skipping(self, positions: Positions, older: Mapping[SourcePartition, Ends]) -> None:
+        """Commit positions beyond which the hub holds something, but nothing before these ends.
+
+        Raises as `recovered` does.
+        """
+        with self._lock:
+            now = HubSnapshot(time.time_ns() // 1_000_000, {})
+            groups = by_identity(positions, self.state.entries, self._identity)
+            for number, (found, ids) in enumerate(groups):
+                parts = parts_of(-1, found, now, older)
+                self._commit(*self._checkpoints("recovery", number, ids, parts))
+                self.positions = self.positions.merged(found)
+
+    def moved(self, positions: Positions, why: str = "gaps") -> None:
+        """Commit positions that were decided on, under the ids of the last look; lane is `why`.
+
+        The hub's ends of now bound them: what it holds of older records by these names, of a topic
+        that is gone, is never taken for them. Raises as `recovered` does.
+        """
+        with self._lock:
+            self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
+            self._commit_clean(why, [(positions, self._identity)])
+
+    def put(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Commit positions that were set by hand, all at once; raises as `recovered` does."""
+        with self._lock:
+            self._commit(*checkpoints)
+            for each in checkpoints:
+                self.positions = self.positions.merged(each.positions)
+
+    def _commit_clean(self, name: str, groups: Iterable[tuple[Positions, Identity]]) -> None:
+        for number, (positions, ids) in enumerate(groups):
+            parts = [Part(-1, positions, self._snapshot(), clean=True)]
+            self._commit(*self._checkpoints(name, number, ids, parts))
+            self.positions = self.positions.merged(positions)
+
+    def _commit(self, *checkpoints: Checkpoint) -> None:
+        if self.conflict is not None:
+            raise self.conflict
+        if not checkpoints:
+            return
+        self._table.append(*checkpoints)
+        self.state = self._table.load()
+        self.committed_ms = time.time_ns() // 1_000_000
+        if self.error:
+            self._note_error("")
+
+    def _checkpoints(
+        self, name: str, generation: int, identity: Identity, parts: Sequence[Part]
+    ) -> list[Checkpoint]:
+        found = []
+        for part in parts:
+            cluster_ids, topic_ids = identity.of(part.positions)
+            checkpoint = Checkpoint(
+                lane=name,
+                generation=generation,
+                batch=part.number,
+                positions=part.positions,
+                hub_ends=part.bound.ends,
+                snapshot_at_ms=part.bound.taken_ms,
+                cluster_ids=cluster_ids,
+                topic_ids=topic_ids,
+                log_ends=known_ends(part.positions, identity, self._log_ends, self.state.entries),
+                clean=part.clean,
+            )
+            found.append(checkpoint)
+        return found
+
+    def _maintain(self) -> None:
+        if not self._table.maintenance_due or time.monotonic() < self._maintain_after:
+            return
+        try:
+            maintain(self._table, self._history, time.time_ns() // 1_000_000)
+        except CheckpointConflictError as error:
+            self.conflict = error
+        except CheckpointError as error:
+            self._maintain_after = time.monotonic() + MAINTENANCE_PAUSE_SECONDS
+            self._note_error(f"maintenance: {error}")
+
+    def _snapshot(self) -> HubSnapshot:
+        self._read_at = time.monotonic()
+        return self._tail.read(self._read_hub(self._identity.hub_topics))
+
+    def _note_error(self, error: str) -> None:
+        if error != self.error:
+            kind = "checkpoint_error" if error else "checkpoint_recovered"
+            self._emit(Event(kind, error or "checkpoints are committed again"))
+        self.error = error

@@ -1,0 +1,157 @@
+"""The connector on brokers: batch ends and interrupts at any moment, and what stays behind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, produce
+from aggregator.engine.prepare import prepare
+from aggregator.engine.settings import lane_settings
+from aggregator.model import Lane, Positions
+from aggregator.stream.frames import plan_readings
+from aggregator.stream.lane import LaneQuery
+from support.load import load, records
+from support.reading import wait_for, wait_until_topic_has
+from support.running import Run, catch_up, make_config, run_in_background, source
+from support.verdict import assert_copied
+
+LANES_AT_ONCE, ROUNDS = 10, 10
+INTERRUPTS = 8
+CLIENTS = ("kafka-producer-network-thread", "kafka-coordinator-heartbeat-thread")
+"""How threads of Kafka's Java clients are called; a consumer without a group has none."""
+
+
+def two_sources(
+    a: EmbeddedCluster, b: EmbeddedCluster, hub: EmbeddedCluster, folder: Path, topic: str
+) -> Config:
+    create_topic(a.bootstrap_servers, topic, partitions=4)
+    create_topic(b.bootstrap_servers, topic, partitions=2)
+    sources = {"eu": source(a, topic), "us": source(b, topic)}
+    return make_config(hub, folder, sources, topics={"partitions": 3}, api={"listen": "off"})
+
+
+def assert_whole(config: Config, hub: EmbeddedCluster, topic: str, at_least: int) -> None:
+    assert catch_up(config).exit_code == 0
+    where = {alias: (it.bootstrap_servers, topic) for alias, it in config.sources.items()}
+    assert_copied(where, (hub.bootstrap_servers, topic), at_least=at_least)
+
+
+def test_a_batch_may_end_in_the_midst_of_everything(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aggregator.stream.lane.BATCH_SECONDS", 1)
+    config = two_sources(source_a, source_b, hub, tmp_path, unique)
+    with load([source_a, source_b], unique), run_in_background(config) as running:
+        running.wait_for(lambda: ended_batches() >= 10, "batches end")
+        wait_until_topic_has(hub.bootstrap_servers, unique, 10_000)
+        assert "lane_failed" not in running.kinds()
+    assert_whole(config, hub, unique, at_least=10_000)
+
+
+def ended_batches() -> int:
+    """How many batches the query that runs has ended."""
+    (query,) = SparkSession.builder.getOrCreate().streams.active
+    progress = query.lastProgress
+    return 0 if progress is None else int(progress.batchId) + 1
+
+
+def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Tried again at once, so that many fit into a test.
+    monkeypatch.setattr("aggregator.plan.backoff.DELAYS_SECONDS", (0.1,))
+    config = two_sources(source_a, source_b, hub, tmp_path, unique)
+
+    def interrupt(running: Run, number: int) -> None:
+        streams = SparkSession.builder.getOrCreate().streams
+        running.wait_for(lambda: streams.active, "a lane runs")
+        before = running.kinds().count("lane_failed")
+        # At another moment of its life each time: while it starts, fills holes, or flows.
+        deadline = time.monotonic() + 0.35 * number
+        wait_for(lambda: time.monotonic() > deadline, "its moment has come")
+        for query in streams.active:
+            query.stop()
+        running.wait_for(lambda: running.kinds().count("lane_failed") > before, "it is noticed")
+
+    with load([source_a, source_b], unique), run_in_background(config) as running:
+        for number in range(INTERRUPTS):
+            interrupt(running, number)
+        arrived = wait_until_topic_has(hub.bootstrap_servers, unique, 1)
+        wait_until_topic_has(hub.bootstrap_servers, unique, arrived + 2_000)
+        assert "recovered" in running.kinds()
+    assert_whole(config, hub, unique, at_least=2_000)
+
+
+def test_of_lanes_that_have_ended_no_client_and_no_thread_is_left(
+    source_a: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    spark: SparkSession,
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=2)
+    create_topic(hub.bootstrap_servers, unique, partitions=2)
+    produce(source_a.bootstrap_servers, unique, records(20))
+    config = make_config(hub, tmp_path, {"eu": source(source_a, unique)})
+    plan = prepare(config).plan
+    settings = lane_settings(config, plan, plan.pace, {})
+    partitions = tuple(sp for route in plan.routes for sp in route.source_partitions())
+    connector = Connector(spark)
+    before = threads(spark)
+
+    def start(number: int) -> LaneQuery:
+        lane = Lane(f"lane-{number % LANES_AT_ONCE}", partitions)
+        readings = plan_readings(plan.routes, Positions(dict.fromkeys(partitions, 0)))
+        return LaneQuery.start(spark, connector, lane, number, readings, settings, {}, 0)
+
+    def polled(check: Callable[[], bool]) -> Callable[[], bool]:
+        def call() -> bool:
+            connector.poll()
+            return check()
+
+        return call
+
+    for turn in range(ROUNDS):
+        queries = [start(turn * LANES_AT_ONCE + at) for at in range(LANES_AT_ONCE)]
+        wait_for(
+            polled(lambda queries=queries: all(it.report.records == 20 for it in queries)),  # type: ignore[misc]
+            "each has copied",
+        )
+        for query in queries:
+            query.end()
+        wait_for(
+            polled(lambda queries=queries: all(it.report.ended for it in queries)),  # type: ignore[misc]
+            "each has ended",
+        )
+        for query in queries:
+            query.stop()
+            query.close()
+            wait_for(lambda query=query: not connector.is_open(query.key, 60.0), "it is closed")  # type: ignore[misc]
+    wait_until_topic_has(hub.bootstrap_servers, unique, 20 * LANES_AT_ONCE * ROUNDS)
+    wait_for(lambda: threads(spark) <= before, "all threads are gone")
+    assert not spark.streams.active
+
+
+def threads(spark: SparkSession) -> set[str]:
+    """The threads of Kafka's clients and of streaming queries in the JVM."""
+    found = str(spark._jvm.java.lang.Thread.getAllStackTraces().keySet().toString())  # type: ignore[union-attr]
+    names = [each for each in found.split("Thread[") if each]
+    return {it for it in names if any(own in it for own in (*CLIENTS, "stream execution thread"))}

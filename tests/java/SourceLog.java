@@ -1,0 +1,179 @@
+package aggregator.connector;
+
+import java.time.Duration;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.function.IntSupplier;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TopicAuthorizationException;
+
+/** A source cluster: logs of partitions, and consumers that read them as Kafka's do. */
+final class SourceLog implements Feed.Consumers {
+    /** What one partition holds: from `start` on, up to and without `end`. */
+    private static final class Log {
+        private final TreeMap<Long, ConsumerRecord<byte[], byte[]>> records = new TreeMap<>();
+        private long start;
+        private long end;
+    }
+
+    private final Map<TopicPartition, Log> logs = new HashMap<>();
+    /** Topics that may not be read. */
+    final Set<String> refused = new HashSet<>();
+    /** What the next consumers to be made fail with; null for one that is made. */
+    final Deque<KafkaException> openFailures = new ArrayDeque<>();
+    /** Every consumer that was made, and the settings that it was made with. */
+    final List<Reader> opened = new ArrayList<>();
+    final List<Map<String, String>> settings = new ArrayList<>();
+    /** How many records of a partition a poll returns at most. */
+    IntSupplier atOnce = () -> 500;
+    /** Counted down when a consumer is polled that waits until it is woken. */
+    CountDownLatch waiting;
+
+    /** Appends records with no key and an empty value, at these offsets. */
+    SourceLog with(String topic, int partition, long... offsets) {
+        for (long offset : offsets) {
+            add(topic, partition, offset, null);
+        }
+        return this;
+    }
+
+    void add(String topic, int partition, long offset, byte[] key) {
+        Log log = log(topic, partition);
+        log.records.put(offset, new ConsumerRecord<>(topic, partition, offset, key, new byte[0]));
+        log.end = Math.max(log.end, offset + 1);
+    }
+
+    /** What lies between the last record and this end are markers, or was compacted away. */
+    void end(String topic, int partition, long end) {
+        log(topic, partition).end = end;
+    }
+
+    /** What lies before this offset is deleted. */
+    void start(String topic, int partition, long start) {
+        Log log = log(topic, partition);
+        log.start = start;
+        log.records.headMap(start).clear();
+    }
+
+    @Override
+    public Reader open(Map<String, String> given) {
+        settings.add(given);
+        KafkaException failure = openFailures.poll();
+        if (failure != null) {
+            throw failure;
+        }
+        Reader reader = new Reader();
+        opened.add(reader);
+        return reader;
+    }
+
+    /** The consumer that was made last. */
+    Reader reader() {
+        return opened.get(opened.size() - 1);
+    }
+
+    private Log log(String topic, int partition) {
+        return logs.computeIfAbsent(new TopicPartition(topic, partition), tp -> new Log());
+    }
+
+    /** Reads the logs from where it was told to seek to. */
+    final class Reader extends MockConsumer<byte[], byte[]> {
+        /** How often it was assigned partitions. */
+        int assigned;
+        /** What it throws when it is asked for a position the next time. */
+        KafkaException positionFailure;
+        private boolean woken;
+
+        private Reader() {
+            super(OffsetResetStrategy.NONE);
+        }
+
+        @Override
+        public synchronized void assign(Collection<TopicPartition> partitions) {
+            super.assign(partitions);
+            assigned++;
+        }
+
+        @Override
+        public synchronized ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
+            if (waiting != null) {
+                awaitWakeup();
+            }
+            // A wakeup or an exception that it was told to throw comes first.
+            super.poll(timeout);
+            for (TopicPartition each : assignment()) {
+                check(each);
+            }
+            for (TopicPartition each : assignment()) {
+                int most = atOnce.getAsInt();
+                Log log = logs.getOrDefault(each, new Log());
+                log.records.tailMap(position(each))
+                    .values()
+                    .stream()
+                    .limit(most)
+                    .forEach(this::addRecord);
+            }
+            ConsumerRecords<byte[], byte[]> found = super.poll(timeout);
+            for (TopicPartition each : assignment()) {
+                Log log = logs.getOrDefault(each, new Log());
+                if (position(each) < log.end && log.records.tailMap(position(each)).isEmpty()) {
+                    seek(each, log.end);
+                }
+            }
+            return found;
+        }
+
+        @Override
+        public synchronized long position(TopicPartition partition, Duration timeout) {
+            if (positionFailure != null) {
+                throw positionFailure;
+            }
+            return super.position(partition, timeout);
+        }
+
+        @Override
+        public synchronized void wakeup() {
+            super.wakeup();
+            woken = true;
+            notifyAll();
+        }
+
+        private void check(TopicPartition each) {
+            if (refused.contains(each.topic())) {
+                throw new TopicAuthorizationException(Set.of(each.topic()));
+            }
+            Log log = logs.getOrDefault(each, new Log());
+            long at = position(each);
+            if (at < log.start || at > log.end) {
+                throw new OffsetOutOfRangeException(Map.of(each, at));
+            }
+        }
+
+        private void awaitWakeup() {
+            waiting.countDown();
+            try {
+                while (!woken) {
+                    wait();
+                }
+            } catch (InterruptedException interrupted) {
+                throw new AssertionError(interrupted);
+            }
+            woken = false;
+        }
+    }
+}

@@ -1,0 +1,108 @@
+"""A lane's query in a real session; nobody listens at the addresses of its clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from aggregator.connector.driver import Connector
+from aggregator.connector.reports import HELD
+from aggregator.connector.spec import Clients
+from aggregator.embedded.waiting import wait_until
+from aggregator.model import Lane, Positions, Route, SourcePartition
+from aggregator.plan.pace import Pace
+from aggregator.stream.folder import PREFIX
+from aggregator.stream.frames import plan_readings
+from aggregator.stream.lane import LaneQuery, LaneSettings
+
+SECONDS = 60.0
+EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "a", 0), ("eu", "a", 1), ("us", "a", 0)))
+POSITIONS = Positions({EU0: 5, EU1: 6, US0: 7})
+NOBODY = {"bootstrap.servers": "127.0.0.1:9"}
+
+
+class World:
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.connector = Connector(spark)
+        self.started: list[LaneQuery] = []
+        self._generation = 0
+
+    def start(self, transform: str = "", **producer: str) -> LaneQuery:
+        """A lane of two sources with a task each, as many as the session has slots."""
+        routes = [Route(it, "a", "a", 2, 1, transform=transform) for it in ("eu", "us")]
+        clients = Clients({"eu": NOBODY, "us": NOBODY}, {**NOBODY, **producer})
+        settings = LaneSettings(clients, (), 1, Pace(), {"eu": 2, "us": 1})
+        self._generation += 1
+        query = LaneQuery.start(
+            self.spark,
+            self.connector,
+            Lane("union", tuple(POSITIONS)),
+            self._generation,
+            plan_readings(routes, POSITIONS),
+            settings,
+            {},
+            42,
+        )
+        self.started.append(query)
+        return query
+
+    def close(self, query: LaneQuery) -> None:
+        query.stop()
+        query.close()
+        self.started.remove(query)
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        def told() -> bool:
+            self.connector.poll()
+            return condition()
+
+        wait_until(told, seconds=SECONDS, what=what)
+
+
+@pytest.fixture
+def world(spark: SparkSession, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = World(spark)
+    yield made
+    for query in list(made.started):
+        made.close(query)
+    assert list(tmp_path.glob(f"{PREFIX}*")) == []
+
+
+@pytest.mark.parametrize("transform", ["", "support.transforms:only_even_in_capitals"])
+def test_a_lane_tells_where_it_is_gives_up_what_it_is_told_and_ends(
+    world: World, transform: str
+) -> None:
+    query = world.start(transform)
+    world.until(lambda: query.report.whole, "each task tells")
+    assert query.report.positions == POSITIONS
+    assert {task.snapshot for task in query.report.tasks} == {42}
+    assert (query.active, query.failure(), query.report.ended) == (True, None, False)
+    query.hold([EU1])
+    assert not query.has_left([EU0])
+    world.until(lambda: query.has_left([EU1]), "one partition is given up")
+    assert query.report.states == {EU1: HELD}
+    query.end()
+    world.until(lambda: query.report.ended, "each task ends")
+    assert query.report.positions == POSITIONS
+    query.stop()
+    assert (query.active, query.failure()) == (False, None)
+    world.until(lambda: not world.connector.is_open(query.key, SECONDS), "its tasks are gone")
+    world.close(query)
+    assert not query.report.tasks
+
+
+def test_a_lane_that_fails_says_why_and_nothing_of_it_is_open(world: World) -> None:
+    query = world.start(acks="some")
+    world.until(lambda: not query.active, "it fails")
+    assert "Invalid value some for configuration acks" in str(query.failure())
+    world.until(lambda: not world.connector.is_open(query.key, SECONDS), "its tasks are gone")
+    # Its next life knows nothing of it.
+    later = world.start()
+    world.until(lambda: later.report.whole, "its next life tells")
+    assert later.key != query.key
+    assert later.report.positions == POSITIONS

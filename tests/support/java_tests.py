@@ -1,0 +1,48 @@
+"""The Java of tests/java: compiled against the connector's jar, and run beside it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from aggregator.connector.build import compile_java, connector_jar, spark_jars
+from aggregator.jars import jars, java_command
+
+SOURCES = Path(__file__).parents[1] / "java"
+DEADLINE_SECONDS = 300
+
+
+def compile_tests(sources: Sequence[Path], target: Path) -> None:
+    """Compile some of the sources into a folder, as strictly as those of the connector."""
+    (compiler,) = jars("compiler")
+    compile_java(java_command(), compiler, _class_path(), sources, target)
+
+
+def run_java(target: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a main class, and its arguments, with what was compiled into a folder."""
+    # All on one class path, so that a test sees what is private to the package that it tests.
+    class_path = os.pathsep.join(map(str, [target, *_class_path()]))
+    return subprocess.run(
+        [java_command(), "-Dstdout.encoding=UTF-8", "-cp", class_path, *arguments],
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=DEADLINE_SECONDS,
+    )
+
+
+def printed_by(name: str, target: Path, given: str = "") -> list[str]:
+    """The lines that the class `name` of tests/java prints; it is compiled into a folder first."""
+    compile_tests([SOURCES / f"{name}.java"], target)
+    done = run_java(target, f"aggregator.connector.{name}", given=given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def _class_path() -> list[Path]:
+    clients = [jar for jar in jars("spark") if jar.name.startswith("kafka-clients-")]
+    return [connector_jar(), *jars("java-tests"), *clients, *spark_jars()]

@@ -1,0 +1,192 @@
+"""What the tasks of a lane report, as the connector tells it and as the engine reads it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.connector.reports import (
+    DONE,
+    HELD,
+    OUT_OF_RANGE,
+    POISONED,
+    READING,
+    REFUSED,
+    Counted,
+    LaneReport,
+    bucket_bounds,
+    join,
+    parse_reports,
+)
+from aggregator.model import SourcePartition, TopicPartition
+from support.java_tests import printed_by
+
+EU = [SourcePartition("eu", "orders", number) for number in range(3)]
+US = [SourcePartition("us", "orders", number) for number in range(3)]
+
+
+def told(**changed: Any) -> dict[str, Any]:
+    """What one task tells, as `LaneTask.report` renders it."""
+    return {
+        "lane": "orders",
+        "generation": 3,
+        "reading": 0,
+        "task": 0,
+        "cluster": "eu",
+        "point": 7,
+        "at": 1_700_000_000_123,
+        "snapshot": 5,
+        "positions": {"orders/0": 10, "orders/1": 20},
+        "states": {},
+        "reasons": {},
+        "topics": {"orders": [4, 400]},
+        "ends": [["hub.orders", 0, 31], ["hub.orders", 2, 33]],
+        "error": "",
+        "ended": False,
+        "skipping": False,
+        "skipped": 0,
+        "replayed": 0,
+        "looped": 0,
+        "age": [0, 1, 2],
+        "flight": [3, 0, 0],
+    } | changed
+
+
+def of(*tasks: dict[str, Any], expected: int | None = None) -> LaneReport:
+    """The lane that these tasks are of, where `expected` are all that it has."""
+    _, found = parse_reports(json.dumps({"seq": 1, "tasks": list(tasks)}))
+    return join(found, len(tasks) if expected is None else expected)
+
+
+def test_the_bounds_of_the_buckets_are_those_of_the_connector(tmp_path: Path) -> None:
+    assert [str(bound) for bound in bucket_bounds()] == printed_by("PrintBounds", tmp_path)
+
+
+def test_without_news_there_is_only_the_number_to_ask_with() -> None:
+    assert parse_reports('{"seq": 42, "tasks": []}') == (42, [])
+
+
+def test_a_report_as_it_is_told() -> None:
+    text = told(
+        reading=1,
+        task=2,
+        states={"orders/1": "held", "orders/0": "refused"},
+        reasons={"orders/0": "no ACL"},
+        topics={"orders": [4, 400], "logs": [0, 0]},
+        error="TimeoutException: nobody there",
+        ended=True,
+        skipping=True,
+        skipped=8,
+        replayed=2,
+        looped=1,
+    )
+    seq, (task,) = parse_reports(json.dumps({"seq": 9, "tasks": [text]}))
+    assert seq == 9
+    assert (task.lane, task.generation, task.task, task.cluster) == ("orders", 3, (1, 2), "eu")
+    assert (task.point, task.at_ms, task.snapshot) == (7, 1_700_000_000_123, 5)
+    assert task.positions == {EU[0]: 10, EU[1]: 20}
+    assert task.ends == {TopicPartition("hub.orders", 0): 31, TopicPartition("hub.orders", 2): 33}
+    assert task.states == {EU[0]: REFUSED, EU[1]: HELD}
+    assert task.reasons == {EU[0]: "no ACL"}
+    assert task.sent == {"orders": Counted(4, 400), "logs": Counted(0, 0)}
+    assert task.error == "TimeoutException: nobody there"
+    assert task.ended
+    assert task.skipping
+    assert (task.skipped, task.replayed, task.looped) == (8, 2, 1)
+    assert (task.age, task.flight) == ((0, 1, 2), (3, 0, 0))
+
+
+def test_the_number_of_a_partition_stands_behind_the_last_slash() -> None:
+    report = of(told(positions={"a/b/12": 5}))
+    assert report.positions == {SourcePartition("eu", "a/b", 12): 5}
+
+
+def test_a_lane_has_the_positions_states_and_reasons_of_all_its_tasks() -> None:
+    report = of(
+        told(reading=1, cluster="us", states={"orders/0": "done"}),
+        told(states={"orders/1": "poisoned"}, reasons={"orders/1": "too large"}),
+        told(task=1, positions={"orders/2": 30}, states={"orders/2": "out_of_range"}),
+    )
+    assert report.whole
+    assert report.positions == {EU[0]: 10, EU[1]: 20, EU[2]: 30, US[0]: 10, US[1]: 20}
+    assert report.states == {US[0]: DONE, EU[1]: POISONED, EU[2]: OUT_OF_RANGE}
+    assert report.reasons == {EU[1]: "too large"}
+
+
+def test_what_its_readers_cannot_go_on_with_is_told_with_the_reason_or_else_the_state() -> None:
+    report = of(
+        told(
+            states={"orders/0": "refused", "orders/1": "out_of_range"},
+            reasons={"orders/0": "no ACL"},
+        ),
+        told(task=1, states={"orders/2": "held"}),
+        told(reading=1, cluster="us", states={"orders/0": "poisoned", "orders/1": "done"}),
+    )
+    assert report.unread == {EU[0]: "no ACL", EU[1]: "out of range", US[0]: "poisoned"}
+
+
+def test_tasks_are_in_order_whichever_told_first() -> None:
+    report = of(told(reading=1), told(task=1), told(reading=0, task=0))
+    assert [task.task for task in report.tasks] == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_a_lane_is_whole_when_each_task_has_told() -> None:
+    assert of(told(), told(task=1)).whole
+    assert not of(told(), expected=2).whole
+    assert not of(expected=1).whole
+
+
+def test_a_lane_has_ended_when_all_of_its_tasks_have() -> None:
+    ended, going_on = told(ended=True), told(task=1)
+    assert of(ended, told(task=1, ended=True)).ended
+    assert not of(ended, going_on).ended
+    assert not of(ended, expected=2).ended
+
+
+def test_a_lane_is_skipping_until_all_of_its_tasks_have_told_that_they_are_not() -> None:
+    assert not of(told(), told(task=1)).skipping
+    assert of(told(), told(task=1, skipping=True)).skipping
+    assert of(told(), expected=2).skipping
+
+
+def test_a_partition_of_which_nothing_is_told_is_being_read() -> None:
+    report = of(told(states={"orders/1": "held", "orders/2": "done"}))
+    assert report.are([EU[1]], HELD)
+    assert report.are([EU[1], EU[2]], DONE, HELD)
+    assert not report.are([EU[1], EU[2]], HELD)
+    assert report.are([EU[0]], READING)
+    assert not report.are([EU[0], EU[1]], HELD)
+    # The same number of another cluster is another partition.
+    assert not report.are([US[1]], HELD)
+    assert report.are([], HELD)
+
+
+def test_errors_are_those_of_the_sources_that_give_nothing() -> None:
+    report = of(
+        told(error="TimeoutException"),
+        told(task=1, error=""),
+        told(reading=1, cluster="us"),
+        told(reading=2, cluster="cn", error="refused"),
+    )
+    assert report.errors == {"eu": "TimeoutException", "cn": "refused"}
+
+
+def test_records_of_all_topics_and_tasks_count() -> None:
+    report = of(
+        told(topics={"orders": [4, 400], "logs": [3, 1]}, replayed=2),
+        told(task=1, topics={"orders": [10, 0]}, replayed=5),
+        told(task=2, topics={}),
+    )
+    assert report.records == 17
+    assert report.replayed == 7
+
+
+@pytest.mark.parametrize("missing", ["positions", "snapshot", "ends", "ended", "states"])
+def test_a_report_that_lacks_something_is_not_taken(missing: str) -> None:
+    text = told()
+    del text[missing]
+    with pytest.raises(KeyError, match=missing):
+        of(text)
