@@ -16,9 +16,9 @@ from aggregator.config.schema import Config
 from aggregator.engine.arrangement import Arrangement
 from aggregator.engine.changes import Changes
 from aggregator.engine.events import Event, EventSink
+from aggregator.engine.failures import Failures
 from aggregator.engine.gaps import Gaps
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.launch import RunningLane
 from aggregator.engine.look import Look
 from aggregator.engine.orphans import orphans_of
 from aggregator.engine.pace import Paces
@@ -28,12 +28,10 @@ from aggregator.engine.starts import Starts
 from aggregator.engine.steering import Steering
 from aggregator.engine.supervision import Supervision
 from aggregator.errors import AggregatorError, RefusedError
-from aggregator.model import Lane, SourcePartition
+from aggregator.model import SourcePartition
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
-FAILURES_ALLOWED = 3
-"""`--until-caught-up` gives a lane so many tries; a run that goes on for ever gives it endless."""
 
 
 class Engine:
@@ -60,30 +58,30 @@ class Engine:
         self._paces = Paces(config, parts.board, emit)
         self._lanes = Lanes(parts.spark, parts.connector, parts.observer, parts.board, emit)
         self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
-        self._recovery = Recovery(
-            config,
-            parts.connector,
-            parts.observer,
-            parts.hub,
-            parts.board,
-            emit,
-            stop,
-            self._gaps,
-            self._lanes.read_until,
-        )
+        asked = (parts.connector, parts.observer, parts.hub, parts.board)
+        told = (emit, stop, self._gaps, self._lanes.read_until)
+        self._recovery = Recovery(config, *asked, *told)
         known = (orphans_of(config, parts.connector), self._gaps, emit, self._lanes.read_until)
         self._starts = Starts(config, parts.observer, *known)
         self._supervision = Supervision()
+        self._failures = Failures(
+            config, self._starts, self._supervision, parts.board, emit, until_done=until_done
+        )
         self._changes = Changes(config, parts.spark, parts.hub, emit)
         self._steering = Steering(self, parts, self._starts, self._recovery, self._changes, emit)
         deciders = (self._starts, self._supervision, self._paces, self._recovery)
-        told = (self._failed, emit, stop)
         self._arrangement = Arrangement(
-            config, parts, self._lanes, *deciders, *told, until_done=until_done
+            config,
+            parts,
+            self._lanes,
+            *deciders,
+            self._failures.lane,
+            emit,
+            stop,
+            until_done=until_done,
         )
         self._until_done, self._look_awaited, self._next_status = until_done, False, 0.0
-        self._leaving: frozenset[str] = frozenset()
-        self._finished: set[str] = set()
+        self._leaving, self._finished = frozenset[str](), set[str]()
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -100,7 +98,7 @@ class Engine:
         self._follow(look, first=True)
 
     def supervise(self) -> None:
-        """Keep the lanes running until told to stop; with `until_done`, until all have ended."""
+        """Keep the lanes running until told to stop; or until all have ended, if they are to."""
         while not self._stop.wait(LOOP_SECONDS):
             self._turn()
             self._parts.control.handle(self._steering)
@@ -172,6 +170,7 @@ class Engine:
         self._paces.reconfigure(config)
         self._lanes.pace(self._paces.now)
         self._arrangement.reconfigure(config)
+        self._failures.reconfigure(config)
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -227,7 +226,7 @@ class Engine:
             lane = lanes[name].lane
             if problem:
                 # Its partitions rest until they are recovered, in whatever lane they are to be.
-                self._failed(lanes[name], problem)
+                self._failures.lane(lanes[name], problem)
                 unwell |= set(lane.partitions)
             elif name in self._finished:
                 self._starts.ended(lane.partitions)
@@ -242,18 +241,10 @@ class Engine:
         """Take out partitions of which the next record cannot be written; the others go on."""
         stopped = self._lanes.stopped()
         for sp, reason in stopped.items():
-            delay = self._starts.stopped(sp, reason, for_good=self._until_done)
-            again = "" if self._until_done else f", next try in {delay:.0f} s"
-            words = f"{sp} is stopped{again}: {reason}"
-            self._emit(Event("partition_stopped", words, {"partition": str(sp)}))
-            self._check_abort(f"{sp} is stopped", reason)
+            self._failures.partition(sp, reason)
         if stopped:
             self._board.held = self._starts.held
             self._arrangement.again(but=stopped)
-
-    def _check_abort(self, what: str, reason: str) -> None:
-        if self._config.supervision.failure == "abort":
-            raise AggregatorError(f"{what}, and supervision.failure is abort: {reason}")
 
     def _notice_done(self) -> None:
         """Let lanes end that have read all that they were to read."""
@@ -265,28 +256,12 @@ class Engine:
     def _notice_ends(self) -> None:
         running = dict(self._lanes.running)
         for name, problem in self._lanes.ended().items():
-            self._failed(running[name], problem)
-            if self._until_done and self._starts.backoff.failures(name) >= FAILURES_ALLOWED:
-                self._starts.ended(running[name].lane.partitions)
-
-    def _failed(self, running: RunningLane | Lane, reason: str) -> None:
-        lane = running if isinstance(running, Lane) else running.lane
-        own = frozenset(lane.partitions)
-        note = self._board.lanes[lane.name]
-        self._supervision.failed(lane, explained=note.careful)
-        delay = self._starts.backoff.failed(lane.name, own, time.monotonic())
-        note.restarts += 1
-        if isinstance(running, RunningLane):
-            self._starts.orphans.add(running.query.key, own)
-        words = f"lane {lane.name} failed, next try in {delay:.0f} s: {reason}"
-        self._emit(Event("lane_failed", words, {"lane": lane.name}))
-        if not note.careful:
-            self._check_abort(f"lane {lane.name} failed", reason)
+            self._failures.lane(running[name], problem)
 
     def _waiting(self) -> bool:
         """Whether something that does not run now, of a run that is to end, is still to run."""
-        waiting = self._starts.backoff.waiting(FAILURES_ALLOWED)
-        return self._recovery.under_way or self._look_awaited or waiting
+        under_way = self._recovery.under_way or self._look_awaited
+        return under_way or self._failures.are_waiting()
 
     @property
     def running(self) -> set[SourcePartition]:

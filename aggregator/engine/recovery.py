@@ -136,7 +136,7 @@ class Recovery:
         found: Mapping[SourcePartition, Skip] = {}
         records = 0
         if tail.ranges:
-            self._progress(f"reading {tail.offsets} offsets of the hub tail")
+            self._emit(Event("recovering", f"reading {tail.offsets} offsets of the hub tail"))
             compacted = [
                 name
                 for name, topic in look.plan.hub_topics.items()
@@ -264,9 +264,6 @@ class Recovery:
             self._emit(Event("recovery_failed", str(error)))
             # The next look tries again, and comes soon.
             self._stop.wait(RETRY_SECONDS)
-
-    def _progress(self, line: str) -> None:
-        self._emit(Event("recovering", line))
 
     def _tell(
         self,

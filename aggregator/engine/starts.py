@@ -164,7 +164,7 @@ class Starts:
         """All that was to be copied of these is copied."""
         self.done |= set(partitions)
 
-    def stopped(self, sp: SourcePartition, reason: str, *, for_good: bool) -> float:
+    def stopped(self, sp: SourcePartition, reason: str, *, for_good: bool) -> float | None:
         """A partition's next record cannot be written; returns the seconds until the next try.
 
         `for_good`: there is none in this run.
@@ -173,6 +173,7 @@ class Starts:
         self.held = {**self.held, sp: reason}
         if for_good:
             self.done.add(sp)
+            return None
         return self.backoff.failed(str(sp), frozenset({sp}), time.monotonic())
 
     def resting(self) -> set[SourcePartition]:

@@ -275,6 +275,10 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
 
 
+SMALL = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "65536"}
+"""Fetches of a reader: what it has at hand it copies, whatever becomes of its log."""
+
+
 @pytest.mark.timeout(900)
 def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobody_else(
     source_a: EmbeddedCluster,
@@ -295,8 +299,8 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
         hub,
         tmp_path / "state",
         {
-            "trim": source(source_a, topics["trim"], on_gap="skip"),
-            "anew": source(source_a, topics["anew"], on_gap="restart"),
+            "trim": source(source_a, topics["trim"], on_gap="skip", consumer=SMALL),
+            "anew": source(source_a, topics["anew"], on_gap="restart", consumer=SMALL),
             "halt": source(source_a, topics["halt"]),
             "us": source(source_b, unique),
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.connector.reports import LaneReport, TaskReport
+from aggregator.connector.reports import Counted, LaneReport, TaskReport
 from aggregator.engine import commits, observer
 from aggregator.engine.events import Event
 from aggregator.engine.identity import Identity
@@ -286,10 +287,10 @@ def test_a_clean_end_needs_no_look_into_the_hub(world: World) -> None:
 def test_records_are_counted_over_the_lives_of_a_lane(world: World) -> None:
     for life in (1, 2):
         query, number = world.begun()
-        told = {"snapshot": number, "generation": life}
-        query.tells(task({EU0: 10}, records=7, **told), expected=2)
+        first = task({EU0: 10}, snapshot=number, records=7, generation=life)
+        query.tells(first, expected=2)
         world.observer.tick()
-        query.tells(task({EU0: 20}, point=2, records=10, replayed=4, **told))
+        query.tells(replace(first, point=2, sent={"orders": Counted(10, 100)}, replayed=4))
         world.observer.tick()
         world.observer.finish(query, clean=True)
     assert world.observer.progress["eu"].records == 20
