@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aggregator.model import SourcePartition
 
@@ -18,8 +19,7 @@ SPAN_SHARE = 50
 """A new sample is so small a part of the whole span away from the last one, or not taken."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delay:
+class Delay(NamedTuple):
     """Seconds that a position has been behind its log; 0.0 is at its end.
 
     `at_least`: it was behind already when its log was first looked at, so it may be longer.

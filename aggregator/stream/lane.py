@@ -69,8 +69,7 @@ class LaneQuery:
         self._folder = folder
         self._dealt = dealt
         self._partitions = settings.partitions
-        self._orders = Orders()
-        self.pace(settings.pace)
+        self._orders = Orders(rates=rates_of(dealt, settings.pace, settings.partitions))
 
     @classmethod
     def start(
@@ -105,7 +104,15 @@ class LaneQuery:
             snapshot,
         )
         folder = ScratchFolder.make(lane.name)
+        dealt = {
+            (number, task): tuple(partitions)
+            for number, hands in enumerate(tasks)
+            for task, partitions in enumerate(hands)
+        }
         connector.put(spec, lane.name, generation)
+        # Before a task is there: none reads a record without its limit.
+        rates = rates_of(dealt, settings.pace, settings.partitions)
+        connector.order(key, Orders(rates=rates))
         try:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", lane.name)
             query = (
@@ -121,11 +128,6 @@ class LaneQuery:
             connector.forget(key, lane.name, generation)
             folder.remove()
             raise
-        dealt = {
-            (number, task): tuple(partitions)
-            for number, hands in enumerate(tasks)
-            for task, partitions in enumerate(hands)
-        }
         return cls(connector, lane, generation, key, query, folder, dealt, settings)
 
     @property
@@ -164,12 +166,7 @@ class LaneQuery:
 
     def pace(self, pace: Pace) -> None:
         """Read at this pace from now on."""
-        rates = {
-            task: rate_shares(pace, partitions, self._partitions)
-            for task, partitions in self._dealt.items()
-        }
-        limited = {task: it for task, it in rates.items() if it != (None, None)}
-        self._order(replace(self._orders, rates=limited))
+        self._order(replace(self._orders, rates=rates_of(self._dealt, pace, self._partitions)))
 
     def stop(self) -> None:
         """Stop the query; what its tasks have not sent by then they never do.
@@ -197,6 +194,16 @@ class LaneQuery:
             self._query.stop()
         except Exception:  # whoever waits sees that it goes on, and says so
             return
+
+
+def rates_of(
+    dealt: Mapping[tuple[int, int], tuple[SourcePartition, ...]],
+    pace: Pace,
+    of_all: Mapping[str, int],
+) -> dict[tuple[int, int], tuple[float | None, float | None]]:
+    """The records and bytes per second of each task (by reading and number) that has a limit."""
+    rates = {task: rate_shares(pace, its, of_all) for task, its in dealt.items()}
+    return {task: rate for task, rate in rates.items() if rate != (None, None)}
 
 
 def _realtime(seconds: int) -> dict[str, Any]:

@@ -14,8 +14,11 @@ from aggregator.model import Positions, SourcePartition
 from support.reading import SECONDS, Record
 
 
-def with_origin(record: Record, alias: str) -> Record:
-    """A source record as the hub would hold it."""
+def with_origin(record: Record, alias: str, form: str = "headers") -> Record:
+    """A source record as the hub would hold it, its origin in five headers or in one header."""
+    if form == "header":
+        text = f"{alias}/{record.topic}/{record.partition}/{record.offset}"
+        return record._replace(headers=(*record.headers, ("origin", text.encode())))
     values = (alias, record.topic, record.partition, record.offset, record.timestamp)
     names = ("cluster", "topic", "partition", "offset", "timestamp")
     origin = tuple(

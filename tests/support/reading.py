@@ -25,7 +25,10 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Origin(NamedTuple):
-    """Where a hub record says that it came from."""
+    """Where a hub record says that it came from.
+
+    `timestamp` is the record's own where it says none: when its origin is one header.
+    """
 
     cluster: str
     topic: str
@@ -46,13 +49,23 @@ class Record(NamedTuple):
     headers: Headers = ()
 
     @property
+    def form(self) -> str:
+        """How the origin is told: in five `headers`, or in one `header`."""
+        return "header" if self.headers and self.headers[-1][0] == "origin" else "headers"
+
+    @property
     def own_headers(self) -> Headers:
-        """The headers without the last five, which are the origin's."""
-        return self.headers[: -len(ORIGIN)]
+        """The headers without the last five, or the last one, which are the origin's."""
+        return self.headers[: -1 if self.form == "header" else -len(ORIGIN)]
 
     @property
     def origin(self) -> Origin:
-        """The last five headers; AssertionError when they are anything else."""
+        """The last five headers, or the last one; AssertionError when they are anything else."""
+        if self.form == "header":
+            parts = (self.headers[-1][1] or b"").decode().split("/")
+            assert len(parts) == 4, f"no origin: {self}"
+            cluster, topic, partition, offset = parts
+            return Origin(cluster, topic, int(partition), int(offset), self.timestamp)
         last = self.headers[-len(ORIGIN) :]
         names = tuple(name for name, _ in last)
         assert names == tuple(f"origin.{name}" for name in ORIGIN), f"no origin: {self}"

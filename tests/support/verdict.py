@@ -37,7 +37,7 @@ def judge(sources: Mapping[str, Sequence[Record]], hub: Sequence[Record]) -> Ver
 
     `hub` is in the order of each hub partition. A record is altered when its key, value, own
     headers or timestamp differ, or when its origin says a wrong time; a record without a timestamp
-    (-1) has to say so in its origin only.
+    (-1) has to say so in its origin only. One header says no time.
     """
     wanted = {
         (alias, record.partition, record.offset): record
@@ -90,4 +90,4 @@ def _same(source: Record, record: Record) -> bool:
     return (
         (record.key, record.value, record.own_headers, record.timestamp)
         == (source.key, source.value, source.headers, timestamp)
-    ) and record.origin.timestamp == source.timestamp
+    ) and (record.form == "header" or record.origin.timestamp == source.timestamp)
