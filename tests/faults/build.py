@@ -113,7 +113,7 @@ def _config(made: World) -> Config:
         topics={"sync_configs": False, "partitions": settings.hub_partitions},
         stream={
             "checkpoint_interval": f"{settings.checkpoint_seconds:g}s",
-            "lanes": int(settings.lanes) if settings.lanes.isdigit() else settings.lanes,
+            "lanes": settings.lanes,
         },
         spark={
             "master": settings.master,

@@ -18,8 +18,8 @@ from faults.world import ALIASES, SECONDS, World
 
 QUIET = {
     "log_append_time": True,
-    # Half of what a user has who sets none, so that batches end in each step.
-    "checkpoint_seconds": 30.0,
+    # What a user has who sets none.
+    "checkpoint_seconds": 5.0,
     # All clusters share two cores with the application. A silence is to tell of its supervision,
     # not of a machine that has too little of them: one broker for the hub, and less load.
     "rate": 500.0,
@@ -182,20 +182,20 @@ SCENARIOS: dict[str, Scenario] = {
     "source-paused": Scenario(
         "a source is frozen for 60 s, each source in lanes of its own",
         source_paused,
-        QUIET,
-        tell_silence(1.0),
+        {**QUIET, "lanes": "source"},
+        tell_silence(0.2),
     ),
     "source-paused-shared": Scenario(
         "a source is frozen for 60 s, all sources in one lane",
         source_paused,
-        {**QUIET, "lanes": "1"},
-        tell_silence(5.0),
+        QUIET,
+        tell_silence(0.2),
     ),
     "source-steered": Scenario(
         "a source is paused, resumed, removed, added, and refuses our login for a while",
         steer,
         {**QUIET, "commanded": True, "locked": True},
-        tell_silence(1.0),
+        tell_silence(0.2),
     ),
 }
 """Name -> scenario, for `--only`."""

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
+from aggregator.connector.reports import LaneReport
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
 from aggregator.engine.prepare import prepare
@@ -21,6 +22,7 @@ from aggregator.stream.lane import LaneQuery
 from support.load import load, records
 from support.reading import wait_for, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
+from support.sessions import running_session
 from support.verdict import assert_copied
 
 LANES_AT_ONCE, ROUNDS = 10, 10
@@ -101,53 +103,48 @@ def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
 
 
 def test_of_lanes_that_have_ended_no_client_and_no_thread_is_left(
-    source_a: EmbeddedCluster,
-    hub: EmbeddedCluster,
-    tmp_path: Path,
-    unique: str,
-    spark: SparkSession,
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique, partitions=2)
     create_topic(hub.bootstrap_servers, unique, partitions=2)
     produce(source_a.bootstrap_servers, unique, records(20))
     config = make_config(hub, tmp_path, {"eu": source(source_a, unique)})
+    with running_session(slots=2 * LANES_AT_ONCE) as spark:
+        connector, before = Connector(spark), threads(spark)
+        for turn in range(ROUNDS):
+            run_lanes(config, spark, connector, turn * LANES_AT_ONCE)
+        wait_until_topic_has(hub.bootstrap_servers, unique, 20 * LANES_AT_ONCE * ROUNDS)
+        wait_for(lambda: threads(spark) <= before, "all threads are gone")
+        assert not spark.streams.active
+
+
+def run_lanes(config: Config, spark: SparkSession, connector: Connector, first: int) -> None:
+    """Start some lanes at once, let each copy everything, and end them."""
     plan = prepare(config).plan
     settings = lane_settings(config, plan, plan.pace, {})
     partitions = tuple(sp for route in plan.routes for sp in route.source_partitions())
-    connector = Connector(spark)
-    before = threads(spark)
-
-    def start(number: int) -> LaneQuery:
-        lane = Lane(f"lane-{number % LANES_AT_ONCE}", partitions)
-        readings = plan_readings(plan.routes, Positions(dict.fromkeys(partitions, 0)))
-        return LaneQuery.start(spark, connector, lane, number, readings, settings, {}, 0)
-
-    def polled(check: Callable[[], bool]) -> Callable[[], bool]:
-        def call() -> bool:
-            connector.poll()
-            return check()
-
-        return call
-
-    for turn in range(ROUNDS):
-        queries = [start(turn * LANES_AT_ONCE + at) for at in range(LANES_AT_ONCE)]
-        wait_for(
-            polled(lambda queries=queries: all(it.report.records == 20 for it in queries)),  # type: ignore[misc]
-            "each has copied",
+    readings = plan_readings(plan.routes, Positions(dict.fromkeys(partitions, 0)))
+    queries = [
+        LaneQuery.start(
+            spark, connector, Lane(f"lane-{at}", partitions), first + at, readings, settings, {}, 0
         )
-        for query in queries:
-            query.end()
-        wait_for(
-            polled(lambda queries=queries: all(it.report.ended for it in queries)),  # type: ignore[misc]
-            "each has ended",
-        )
-        for query in queries:
-            query.stop()
-            query.close()
-            wait_for(lambda query=query: not connector.is_open(query.key, 60.0), "it is closed")  # type: ignore[misc]
-    wait_until_topic_has(hub.bootstrap_servers, unique, 20 * LANES_AT_ONCE * ROUNDS)
-    wait_for(lambda: threads(spark) <= before, "all threads are gone")
-    assert not spark.streams.active
+        for at in range(LANES_AT_ONCE)
+    ]
+
+    def all_are(check: Callable[[LaneReport], bool]) -> bool:
+        connector.poll()
+        return all(check(query.report) for query in queries)
+
+    wait_for(lambda: all_are(lambda it: it.records == 20), "each has copied")
+    for query in queries:
+        query.end()
+    wait_for(lambda: all_are(lambda it: it.ended), "each has ended")
+    for query in queries:
+        query.stop()
+        query.close()
+    wait_for(
+        lambda: not any(connector.is_open(query.key, 60.0) for query in queries), "all are closed"
+    )
 
 
 def threads(spark: SparkSession) -> set[str]:

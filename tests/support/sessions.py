@@ -25,10 +25,10 @@ def plain_config() -> Config:
 
 
 @contextmanager
-def running_session() -> Iterator[SparkSession]:
-    """A session with every jar of a run; stopped with the block."""
+def running_session(slots: int = 2) -> Iterator[SparkSession]:
+    """A session with every jar of a run and so many slots; stopped with the block."""
     driver = prepare_driver(plain_config(), lambda _: None)
-    session = build_session(session_conf(plain_config(), "local[2]", driver), driver.java_home)
+    session = build_session(session_conf(plain_config(), f"local[{slots}]", driver), driver.java_home)
     try:
         yield session
     finally:
