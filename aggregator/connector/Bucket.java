@@ -1,9 +1,9 @@
 package aggregator.connector;
 
 /**
- * A token bucket over nanoseconds that the caller tells. Pure. Holds at most a quarter of a second's
- * worth, so that a pause is not made good by a burst; what is taken may exceed what is there, and
- * is waited for afterwards: a record larger than the bucket must pass.
+ * A token bucket over nanoseconds that the caller tells. Pure. Holds at most a quarter of a
+ * second's worth, so that a pause is not made good by a burst; what is taken may exceed what is
+ * there, and is waited for afterwards: a record larger than the bucket must pass.
  */
 final class Bucket {
     private static final double DEPTH_SECONDS = 0.25;

@@ -25,13 +25,18 @@ public final class ClustersSource implements TableProvider {
     }
 
     @Override
-    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+    public Table getTable(
+        StructType schema, Transform[] partitioning, Map<String, String> options) {
         return new Reading(new CaseInsensitiveStringMap(options));
     }
 
     private static boolean isPlain(CaseInsensitiveStringMap options) {
         int reading = options.getInt("reading", 0);
-        return Lanes.spec(options.get("lane")).get("readings").get(reading).get("plain").asBoolean();
+        return Lanes.spec(options.get("lane"))
+            .get("readings")
+            .get(reading)
+            .get("plain")
+            .asBoolean();
     }
 
     private record Reading(CaseInsensitiveStringMap options) implements SupportsRead {

@@ -12,15 +12,16 @@ import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The columns of rows: which there are, and a record as one. A row is reused: copy it to keep it. */
+/**
+ * The columns of rows: which there are, and a record as one. A row is reused: copy it to keep it.
+ */
 final class Columns {
     static final String OFFSET = "offset";
 
     private static final StructType PLAIN = StructType.fromDDL("offset bigint");
-    private static final StructType RECORD =
-        StructType.fromDDL(
-            "key binary, value binary, topic string, partition int, offset bigint, timestamp"
-                + " timestamp, headers array<struct<key:string,value:binary>>");
+    private static final StructType RECORD = StructType.fromDDL(
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp"
+        + " timestamp, headers array<struct<key:string,value:binary>>");
 
     private Columns() {}
 
@@ -44,8 +45,7 @@ final class Columns {
             schema.fieldIndex("offset"),
             schema.fieldIndex("key"),
             schema.fieldIndex("value"),
-            schema.fieldIndex("headers")
-        };
+            schema.fieldIndex("headers")};
     }
 
     static Headers headers(InternalRow row, int at) {

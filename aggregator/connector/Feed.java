@@ -23,9 +23,9 @@ import org.apache.kafka.common.errors.WakeupException;
  * The source side of a task: one consumer for all its partitions, records in order, each once.
  *
  * <p>What goes wrong with a source is a value: a partition whose position its log does not hold is
- * out of range, one that may not be read is refused, and any other failure is told as the cluster's;
- * the others go on. Only an interrupt is thrown. Used by the task's thread alone; {@link #reasons}
- * and {@link #error} may be read by any.
+ * out of range, one that may not be read is refused, and any other failure is told as the
+ * cluster's; the others go on. Only an interrupt is thrown. Used by the task's thread alone; {@link
+ * #reasons} and {@link #error} may be read by any.
  */
 final class Feed {
     /** Makes a consumer; called again after each failure of one. */

@@ -33,7 +33,8 @@ public final class HubSink implements TableProvider {
     }
 
     @Override
-    public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> options) {
+    public Table getTable(
+        StructType schema, Transform[] partitioning, Map<String, String> options) {
         return new Hub();
     }
 
@@ -127,7 +128,7 @@ public final class HubSink implements TableProvider {
             if (record == null || row.getLong(places[0]) != record.offset()) {
                 throw new IllegalStateException(
                     "a transform has kept rows back or changed their offset: it may only filter and"
-                        + " change records one by one");
+                    + " change records one by one");
             }
             if (task.spec.plain) {
                 task.send(record.key(), record.value(), record.headers());

@@ -25,8 +25,8 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Reads the hub's tail and tells which origins it holds at or beyond given positions: a bit for each
- * offset, so that whole topics fit. Called from Python, on the driver; one at a time.
+ * Reads the hub's tail and tells which origins it holds at or beyond given positions: a bit for
+ * each offset, so that whole topics fit. Called from Python, on the driver; one at a time.
  */
 public final class HubTail {
     private static final long SILENCE_NANOS = 60_000_000_000L;
@@ -48,7 +48,9 @@ public final class HubTail {
     private final Set<String> compacted = new HashSet<>();
 
     private HubTail(JsonNode json) {
-        json.get("consumer").properties().forEach(e -> consumer.put(e.getKey(), e.getValue().asText()));
+        json.get("consumer")
+            .properties()
+            .forEach(e -> consumer.put(e.getKey(), e.getValue().asText()));
         reader = new OriginReader(json.get("origin"));
         json.get("compacted").forEach(name -> compacted.add(name.asText()));
         for (JsonNode each : json.get("positions")) {
@@ -106,8 +108,9 @@ public final class HubTail {
         long read = 0;
         long heard = System.nanoTime();
         Map<String, Object> settings = new HashMap<>(consumer);
-        try (KafkaConsumer<byte[], byte[]> hub =
-            new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+        try (
+            KafkaConsumer<byte[], byte[]> hub = new KafkaConsumer<>(
+                settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
             hub.assign(ranges.keySet());
             ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
             while (!ranges.isEmpty()) {
@@ -123,7 +126,8 @@ public final class HubTail {
                         }
                     }
                 }
-                boolean news = ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
+                boolean news =
+                    ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
                 if (news) {
                     hub.assign(ranges.keySet());
                 }
@@ -143,8 +147,7 @@ public final class HubTail {
             return;
         }
         Part part = parts.get(origin.place());
-        if (part == null
-            || origin.offset() < part.position
+        if (part == null || origin.offset() < part.position
             || record.offset() < part.above.getOrDefault(tp, 0L)) {
             return;
         }
@@ -178,8 +181,8 @@ public final class HubTail {
     }
 
     private static String base64(String key) {
-        return Base64.getEncoder()
-            .encodeToString(key.getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
+        return Base64.getEncoder().encodeToString(
+            key.getBytes(java.nio.charset.StandardCharsets.ISO_8859_1));
     }
 
     private static TopicPartition tp(JsonNode json) {

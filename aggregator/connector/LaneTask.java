@@ -38,6 +38,8 @@ final class LaneTask {
     /** Records between two looks at the clocks while more are at hand. */
     private static final int RECORDS_PER_LOOK = 128;
     private static final long ENDED_SLICE_MS = 20;
+    /** Much longer than from one batch to the next. */
+    private static final long FORGOTTEN_NANOS = 10_000_000_000L;
     private static final long SLOW_SLICE_MS = 50;
     private static final int QUARANTINE_OVERHEAD_BYTES = 128;
     private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
@@ -63,6 +65,7 @@ final class LaneTask {
     private Orders orders = Orders.NONE;
     private long attempt = -1;
     private volatile Throwable failure;
+    private volatile long releasedAt = System.nanoTime();
     private volatile boolean closed;
     private volatile boolean ended;
 
@@ -140,7 +143,7 @@ final class LaneTask {
             if (left <= 0) {
                 return false;
             }
-            obey(Reporter.orders(spec));
+            obey(Reporter.orders(spec, orders));
             long nanos = System.nanoTime();
             if (nanos >= nextPoint) {
                 point(nanos);
@@ -251,6 +254,13 @@ final class LaneTask {
             if (attempt < 0 && !closed) {
                 kill();
             }
+        }
+    }
+
+    /** Closes what no attempt has worked with for long: its next batch runs in another JVM. */
+    void closeIfForgotten() {
+        if (System.nanoTime() - releasedAt > FORGOTTEN_NANOS) {
+            closeIfIdle();
         }
     }
 
@@ -439,6 +449,7 @@ final class LaneTask {
     }
 
     private void release() {
+        releasedAt = System.nanoTime();
         LEASED.remove(attempt, this);
         attempt = -1;
     }

@@ -112,7 +112,9 @@ public final class Lanes {
         return ORDERS.getOrDefault(key, "");
     }
 
-    /** The JVMs that have told of a task, for Spark to send it there again: task name -> executor. */
+    /**
+     * The JVMs that have told of a task, for Spark to send it there again: task name -> executor.
+     */
     static synchronized Map<String, String> places() {
         Map<String, String> found = new HashMap<>();
         JVMS.forEach((executor, jvm) -> jvm.open.forEach(name -> found.put(name, executor)));
@@ -124,13 +126,15 @@ public final class Lanes {
         jvm.heardAt = System.nanoTime();
         jvm.open = new HashSet<>(report.open());
         report.tasks().forEach((name, json) -> {
-            if (SPECS.containsKey(name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {
+            if (SPECS.containsKey(
+                    name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {
                 Told told = REPORTS.computeIfAbsent(name, n -> new Told());
                 told.told = ++seq;
                 told.json = json;
             }
         });
         List<String> live = new ArrayList<>(SPECS.keySet());
-        return new ReportPlugin.Answer(Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left());
+        return new ReportPlugin.Answer(
+            Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left());
     }
 }

@@ -57,9 +57,8 @@ final class Limits implements Serializable {
         if (behindMs != Long.MAX_VALUE && timestamp >= 0 && timestamp < now - behindMs) {
             return TIMESTAMP;
         }
-        return maxBytes != Long.MAX_VALUE && batchBytes(key, value, headers) > maxBytes
-            ? TOO_LARGE
-            : null;
+        return maxBytes != Long.MAX_VALUE && batchBytes(key, value, headers) > maxBytes ? TOO_LARGE
+                                                                                        : null;
     }
 
     /** The size of a batch with this record alone, uncompressed. */

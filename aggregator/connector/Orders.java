@@ -24,13 +24,19 @@ final class Orders {
                 Set<String> names = held.computeIfAbsent(e.getKey(), c -> new HashSet<>());
                 e.getValue().forEach(name -> names.add(name.asText()));
             });
-            json.path("rates").properties().forEach(e -> rates.put(e.getKey(), new double[] {
-                e.getValue().path(0).asDouble(Double.POSITIVE_INFINITY),
-                e.getValue().path(1).asDouble(Double.POSITIVE_INFINITY)}));
+            json.path("rates").properties().forEach(
+                e
+                -> rates.put(
+                    e.getKey(),
+                    new double[] {
+                        e.getValue().path(0).asDouble(Double.POSITIVE_INFINITY),
+                        e.getValue().path(1).asDouble(Double.POSITIVE_INFINITY)}));
         }
     }
 
-    /** Out of {"end": true, "held": {cluster: ["topic/0"]}, "rates": {"reading-task": [10, null]}}. */
+    /**
+     * Out of {"end": true, "held": {cluster: ["topic/0"]}, "rates": {"reading-task": [10, null]}}.
+     */
     static Orders of(String json) {
         return json.isEmpty() ? NONE : new Orders(Json.parse(json));
     }

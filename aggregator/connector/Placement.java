@@ -13,12 +13,7 @@ final class Placement implements Serializable {
     /** How many offsets of a source partition without a key stay together: they fill batches. */
     static final int CHUNK = 4096;
 
-    private enum Rule {
-        KEY,
-        SOURCE_PARTITION,
-        ROUND_ROBIN,
-        CLUSTER
-    }
+    private enum Rule { KEY, SOURCE_PARTITION, ROUND_ROBIN, CLUSTER }
 
     private final Rule rule;
     private final int partitions;
@@ -32,7 +27,8 @@ final class Placement implements Serializable {
 
     /** By the name of the config; `fixed` is the partition of everything for `cluster`. */
     static Placement of(String name, int partitions, int fixed) {
-        return new Placement(Rule.valueOf(name.toUpperCase(java.util.Locale.ROOT)), partitions, fixed);
+        return new Placement(
+            Rule.valueOf(name.toUpperCase(java.util.Locale.ROOT)), partitions, fixed);
     }
 
     int of(byte[] key, int partition, long offset) {

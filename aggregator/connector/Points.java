@@ -13,7 +13,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * was sent later, so per hub partition it lies at or behind the highest acknowledged offset of the
  * epochs that are covered, and at or behind the hub snapshot that was known when the epoch closed.
  *
- * <p>The task's thread sends and closes, the producer's acknowledges; `settle` may be called by any.
+ * <p>The task's thread sends and closes, the producer's acknowledges; `settle` may be called by
+ * any.
  */
 final class Points {
     /** Some records that were sent between two report points. */
@@ -42,7 +43,8 @@ final class Points {
 
     /** The newest report point that holds. `ends` are 0 where nothing was written. */
     record Point(
-        long number, long[] positions, Feed.State[] states, long[] ends, long snapshot, long atMs) {}
+        long number, long[] positions, Feed.State[] states, long[] ends, long snapshot, long atMs) {
+    }
 
     private final int places;
     private final ArrayDeque<Epoch> closed = new ArrayDeque<>();
@@ -52,7 +54,8 @@ final class Points {
     Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs) {
         this.places = places;
         this.open = new Epoch(places);
-        this.newest = new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
+        this.newest =
+            new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
     }
 
     /** By the task's thread, before it sends a record: the epoch to acknowledge it in. */
@@ -71,8 +74,7 @@ final class Points {
             long[] told = last == null ? newest.positions : last.positions;
             long known = last == null ? newest.snapshot : last.snapshot;
             Feed.State[] stood = last == null ? newest.states : last.states;
-            return known != snapshot
-                || !Arrays.equals(told, positions)
+            return known != snapshot || !Arrays.equals(told, positions)
                 || !Arrays.equals(stood, states);
         }
     }
@@ -99,14 +101,13 @@ final class Points {
                 for (int i = 0; i < ends.length; i++) {
                     ends[i] = Math.max(ends[i], head.ends[i]);
                 }
-                newest =
-                    new Point(
-                        newest.number + 1,
-                        head.positions,
-                        head.states,
-                        ends,
-                        head.snapshot,
-                        head.closedAtMs);
+                newest = new Point(
+                    newest.number + 1,
+                    head.positions,
+                    head.states,
+                    ends,
+                    head.snapshot,
+                    head.closedAtMs);
                 closed.pollFirst();
                 head = closed.peekFirst();
             }

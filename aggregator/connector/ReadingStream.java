@@ -129,7 +129,8 @@ final class ReadingStream implements MicroBatchStream, SupportsRealTimeMode {
             tasks[ended.task()] = ended.positions();
         }
         if (Arrays.asList(tasks).contains(null)) {
-            throw new IllegalStateException("not all tasks of lane " + key + " told where they are");
+            throw new IllegalStateException(
+                "not all tasks of lane " + key + " told where they are");
         }
         return new Positions(tasks);
     }

@@ -9,7 +9,9 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.util.TaskCompletionListener;
 
-/** The reader of one task in one batch: it leases the {@link LaneTask} and hands its records out. */
+/**
+ * The reader of one task in one batch: it leases the {@link LaneTask} and hands its records out.
+ */
 final class RecordReader implements SupportsRealTimeRead<InternalRow> {
     private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
     private static final RecordStatus NONE = RecordStatus.newStatusWithoutArrivalTime(false);
@@ -25,8 +27,7 @@ final class RecordReader implements SupportsRealTimeRead<InternalRow> {
                 "refused: a second attempt of a task would write its records twice");
         }
         long attempt = context.taskAttemptId();
-        task =
-            LaneTask.lease(input.spec(), input.positions(), Orders.of(input.orders()), attempt);
+        task = LaneTask.lease(input.spec(), input.positions(), Orders.of(input.orders()), attempt);
         // A task that is killed before it writes anything aborts no writer.
         TaskCompletionListener ended = done -> LaneTask.abandon(attempt);
         context.addTaskCompletionListener(ended);

@@ -15,7 +15,9 @@ import org.apache.spark.api.plugin.SparkPlugin;
  * tasks asks the driver a few times a second, tells what they did, and gets what they are to do.
  */
 public final class ReportPlugin implements SparkPlugin {
-    /** What one JVM tells: the names of its open tasks, and reports (name -> JSON) that are news. */
+    /**
+     * What one JVM tells: the names of its open tasks, and reports (name -> JSON) that are news.
+     */
     record Report(String executor, List<String> open, Map<String, String> tasks)
         implements Serializable {}
 
@@ -23,8 +25,7 @@ public final class ReportPlugin implements SparkPlugin {
      * What it is told: orders by lane life, which lives there are, the newest hub snapshot, and for
      * how many milliseconds it may send from the moment on at which it began to ask.
      */
-    record Answer(
-        Map<String, String> orders, List<String> live, long snapshot, long sendMillis)
+    record Answer(Map<String, String> orders, List<String> live, long snapshot, long sendMillis)
         implements Serializable {}
 
     @Override

@@ -34,9 +34,9 @@ final class Reporter extends Thread {
         setDaemon(true);
     }
 
-    /** The newest orders for a task. */
-    static Orders orders(TaskSpec spec) {
-        return orders.getOrDefault(spec.key, Orders.NONE);
+    /** The newest orders for a task; those that it has while the driver has not told any. */
+    static Orders orders(TaskSpec spec, Orders known) {
+        return orders.getOrDefault(spec.key, known);
     }
 
     /** The number of the newest hub snapshot that the driver had when it last answered. */
@@ -77,7 +77,8 @@ final class Reporter extends Thread {
             Told before = told.get(name);
             LaneTask.Stand stand = task.stand();
             long now = System.nanoTime();
-            if (before != null && before.stand.equals(stand) && now - before.atNanos < QUIET_NANOS) {
+            if (before != null && before.stand.equals(stand)
+                && now - before.atNanos < QUIET_NANOS) {
                 continue;
             }
             String report = task.report().toString();
@@ -121,7 +122,10 @@ final class Reporter extends Thread {
         for (LaneTask task : LaneTask.open()) {
             if (!answer.live().contains(task.spec.key)) {
                 task.closeIfIdle();
-            } else if (news) {
+                continue;
+            }
+            task.closeIfForgotten();
+            if (news) {
                 task.wake();
             }
         }

@@ -8,8 +8,9 @@ import java.util.Map;
 import org.apache.kafka.common.errors.InterruptException;
 
 /**
- * Until when this JVM may send: the lease of the one writer. A record waits when it is over, so that
- * an instance that was frozen sends nothing before it knows that no other one writes in its place.
+ * Until when this JVM may send: the lease of the one writer. A record waits when it is over, so
+ * that an instance that was frozen sends nothing before it knows that no other one writes in its
+ * place.
  *
  * <p>The driver's is set by Python. An executor gets what is left of it with each answer, counted
  * from the moment at which it asked, so the clocks of machines are never compared.

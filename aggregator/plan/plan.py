@@ -16,6 +16,7 @@ from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison
+from aggregator.plan.producer import is_local
 from aggregator.plan.quarantine import plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
@@ -139,8 +140,14 @@ def make_plan(
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
         pace=plan_pace(config),
-        tasks=tasks_per_source(cores or 1, sources, slots.slots),
+        tasks=tasks_per_source(_cores(config, slots, cores), sources, slots.slots),
     )
+
+
+def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:
+    """How many cores the tasks have: this machine's, or on executors what the slots tell."""
+    here = own or 1
+    return here if is_local(config.spark.master) else slots.slots or here
 
 
 def _cluster(facts: ClusterFacts) -> dict[str, Any]:

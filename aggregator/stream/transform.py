@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from aggregator.errors import ConfigError, Problem
+
+RECORD_BY_RECORD = frozenset(
+    {"Project", "Filter", "SubqueryAlias", "LocalRelation", "LogicalRDD", "Relation"}
+)
+"""Nodes of an analyzed plan that a transform may have (Spark 4.2.0)."""
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -36,7 +42,8 @@ def load_transform(name: str) -> Transform:
 def check_transform(spark: SparkSession, name: str) -> Transform:
     """Load a transform and run it on an empty frame.
 
-    Raises ConfigError when it fails, or when it does not return the columns of RECORD_SCHEMA.
+    Raises ConfigError when it fails, when it does not return the columns of RECORD_SCHEMA, or when
+    it does more than to filter records and change them one by one.
     """
     transform = load_transform(name)
     empty = spark.createDataFrame([], RECORD_SCHEMA)
@@ -55,7 +62,39 @@ def check_transform(spark: SparkSession, name: str) -> Transform:
     ]
     if wrong:
         raise _refusal(name, f"must keep the columns of a record: {', '.join(wrong)}")
+    if others := sorted(_others(outcome._jdf.queryExecution().analyzed())):
+        raise _refusal(
+            name,
+            "may only filter records and change them one by one, by column expressions: it has "
+            + ", ".join(others),
+        )
     return transform
+
+
+def _others(plan: Any) -> set[str]:
+    """The parts of a logical plan that do not take record by record, in order, in the JVM.
+
+    A task knows where it is by the record that it handed out last. What deals rows out anew, keeps
+    them, or sends them through Python would take them away from it.
+    """
+    found = set() if plan.nodeName() in RECORD_BY_RECORD else {str(plan.nodeName())}
+    for expression in _each(plan.expressions()):
+        found |= _python_in(expression)
+    for child in _each(plan.children()):
+        found |= _others(child)
+    return found
+
+
+def _python_in(expression: Any) -> set[str]:
+    name = str(expression.getClass().getSimpleName())
+    found = {name} if "Python" in name else set()
+    for child in _each(expression.children()):
+        found |= _python_in(child)
+    return found
+
+
+def _each(scala: Any) -> list[Any]:
+    return [scala.apply(at) for at in range(scala.size())]
 
 
 def _types(frame: DataFrame) -> dict[str, DataType]:

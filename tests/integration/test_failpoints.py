@@ -1,7 +1,8 @@
 """kill -9 at each failpoint, one after the other on one state, under load: each origin once.
 
 Each life of the application recovers what the one before it left. The first die during the
-recovery itself, of a hub with holes, and while they are filled; the last test lets it catch up and compares everything.
+recovery itself, of a hub with holes, and while they are filled; the last test lets it catch up and
+compares everything.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ OTHERS = [
     # That of gaps has a test where there are gaps.
     if name != "after-gap" and not any(it.startswith(name) for it in RECOVERY)
 ]
+
+
 class World:
     """Two sources under load, a hub with holes, and the state that all lives share."""
 

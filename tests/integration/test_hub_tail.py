@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -75,9 +73,8 @@ def test_what_is_whole_is_found_and_records_of_others_do_not_count(
     tail = world.tail()
     found = world.read(spark, tail)
     assert (found.read, found.found) == (tail.offsets, 2 * (250 - START))
-    assert {sp: list(skip.ranges) for sp, skip in found.parts.items()} == dict.fromkeys(
-        world.parts, [(START, 250)]
-    )
+    whole = {sp: [(START, 250)] for sp in world.parts}
+    assert {sp: list(skip.ranges) for sp, skip in found.parts.items()} == whole
     assert world.positions(tail, found) == Positions(dict.fromkeys(world.parts, 250))
 
 

@@ -31,3 +31,29 @@ def unknown_column(records: DataFrame) -> DataFrame:
 
 def nothing(_records: DataFrame) -> None:
     """Return no frame at all."""
+
+
+def dealt_out_anew(frame: DataFrame) -> DataFrame:
+    """Rows go through a shuffle."""
+    return frame.repartition(2)
+
+
+def once_each(frame: DataFrame) -> DataFrame:
+    """Rows are kept to be compared."""
+    return frame.dropDuplicates(["key"])
+
+
+def through_python(frame: DataFrame) -> DataFrame:
+    """Rows are sent through a Python process, many at once."""
+    same = F.udf(lambda value: value, "binary", useArrow=False)
+    return frame.withColumn("value", same("value"))
+
+
+def twice(frame: DataFrame) -> DataFrame:
+    """A record becomes two."""
+    return frame.withColumn("copy", F.explode(F.array(F.lit(1), F.lit(2)))).drop("copy")
+
+
+def sorted_by_key(frame: DataFrame) -> DataFrame:
+    """Rows in another order."""
+    return frame.sort("key")
