@@ -1,6 +1,5 @@
 package aggregator.connector;
 
-import java.io.Serializable;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,20 +12,46 @@ import org.apache.spark.api.plugin.SparkPlugin;
 /**
  * The way between the driver and the tasks of the lanes, by Spark's plugin messages: each JVM with
  * tasks asks the driver a few times a second, tells what they did, and gets what they are to do.
+ * Messages are made of the JDK's own classes: Spark reads them where it does not know ours yet.
  */
 public final class ReportPlugin implements SparkPlugin {
     /**
      * What one JVM tells: the names of its open tasks, and reports (name -> JSON) that are news.
      */
-    record Report(String executor, List<String> open, Map<String, String> tasks)
-        implements Serializable {}
+    record Report(String executor, List<String> open, Map<String, String> tasks) {
+        Object message() {
+            return List.of(executor, open, tasks);
+        }
+
+        @SuppressWarnings("unchecked")
+        static Report of(Object message) {
+            List<Object> parts = (List<Object>) message;
+            return new Report(
+                (String) parts.get(0),
+                (List<String>) parts.get(1),
+                (Map<String, String>) parts.get(2));
+        }
+    }
 
     /**
      * What it is told: orders by lane life, which lives there are, the newest hub snapshot, and for
      * how many milliseconds it may send from the moment on at which it began to ask.
      */
-    record Answer(Map<String, String> orders, List<String> live, long snapshot, long sendMillis)
-        implements Serializable {}
+    record Answer(Map<String, String> orders, List<String> live, long snapshot, long sendMillis) {
+        Object message() {
+            return List.of(orders, live, snapshot, sendMillis);
+        }
+
+        @SuppressWarnings("unchecked")
+        static Answer of(Object message) {
+            List<Object> parts = (List<Object>) message;
+            return new Answer(
+                (Map<String, String>) parts.get(0),
+                (List<String>) parts.get(1),
+                (Long) parts.get(2),
+                (Long) parts.get(3));
+        }
+    }
 
     @Override
     public DriverPlugin driverPlugin() {
@@ -39,7 +64,7 @@ public final class ReportPlugin implements SparkPlugin {
 
             @Override
             public Object receive(Object message) {
-                return Lanes.told((Report) message);
+                return Lanes.told(Report.of(message)).message();
             }
         };
     }

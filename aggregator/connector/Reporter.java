@@ -96,13 +96,13 @@ final class Reporter extends Thread {
             new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));
         Object answered;
         try {
-            answered = context.ask(message);
+            answered = context.ask(message.message());
         } catch (Exception failure) {
             told.clear();
             throw failure;
         }
         silent = open.isEmpty();
-        obey((ReportPlugin.Answer) answered, asked, here);
+        obey(ReportPlugin.Answer.of(answered), asked, here);
     }
 
     private void obey(ReportPlugin.Answer answer, long asked, boolean here) {
