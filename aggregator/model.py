@@ -244,7 +244,7 @@ class Limits:
 class PoisonRule:
     """What becomes of the records of a route that its hub topic refuses.
 
-    `quarantine` is the topic they go to; "" means that the lane stops. A record larger than
+    `quarantine` is the topic they go to; "" means that the partition stops. A record larger than
     `quarantine_bytes` does not fit there whole. Only what `limits` says is looked for; `careful`
     is what to look for once the hub has refused something that `limits` let pass.
     """

@@ -22,8 +22,6 @@ from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 
 RECORDS = 20
 """Records read of a partition: enough for a mean size, and cheap."""
-SIZED = 100
-"""Records read of a partition where a limit goes by their size."""
 PARTITIONS = 64
 """Partitions read of a source, those with the largest lag; the others take their topic's mean."""
 SAMPLE_SECONDS = 5.0
@@ -37,37 +35,6 @@ def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagRepo
     """
     report = _live_ends(config, report)
     return with_bytes(report, _samples(config, report)) if sizes else report
-
-
-def mean_sizes(config: Config, logs: Mapping[SourcePartition, OffsetRange]) -> dict[str, float]:
-    """Source -> mean bytes of its newest records; those without any, or an answer, are absent.
-
-    `logs` are the partitions to look at; of a source with many, those that hold the most. Each
-    counts as much as it holds.
-    """
-    groups: dict[str, dict[TopicPartition, int]] = {}
-    for sp, log in sorted(logs.items(), key=lambda it: it[1].latest - it[1].earliest, reverse=True):
-        wanted = groups.setdefault(sp.cluster, {})
-        if log.earliest < log.latest and len(wanted) < PARTITIONS:
-            wanted[sp.topic_partition] = max(log.earliest, log.latest - SIZED)
-
-    def ask(alias: str) -> Callable[[], dict[TopicPartition, Sample]]:
-        return lambda: sample_source(config.sources[alias], groups[alias], SAMPLE_SECONDS, SIZED)
-
-    answers = ask_all({alias: ask(alias) for alias in groups}, SAMPLE_SECONDS + LATE_SECONDS)
-    means = {}
-    for alias, answer in answers.items():
-        if not isinstance(answer, Exception):
-            held = {tp: logs[SourcePartition(alias, *tp)] for tp in answer}
-            sizes = [
-                (it.mean_bytes, held[tp].latest - held[tp].earliest)
-                for tp, it in answer.items()
-                if it.mean_bytes is not None
-            ]
-            if sizes:
-                whole = sum(count for _, count in sizes)
-                means[alias] = sum(mean * count for mean, count in sizes) / whole
-    return means
 
 
 def sample_source(

@@ -20,11 +20,11 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "bootstrap.servers": ("stands outside of this map", "use bootstrap_servers: of the cluster"),
     "enable.auto.commit": ("offsets are kept in the checkpoint, never in a group", "remove it"),
     "group.id": ("no consumer group is used", "we use none; remove it"),
-    "interceptor.classes": ("the interceptor of the aggregator stands there", "remove it"),
+    "interceptor.classes": ("it could change a record behind our back", "remove it"),
     "key.deserializer": ("records are copied as bytes", _OURS),
     "key.serializer": ("records are copied as bytes", _OURS),
     "minPartitions": ("splitting a partition breaks the order of its records", "remove it"),
-    "transactional.id": ("Spark never initialises transactions, so every write would fail", _OURS),
+    "transactional.id": ("nothing is written in transactions, so every write would fail", _OURS),
     "value.deserializer": ("records are copied as bytes", _OURS),
     "value.serializer": ("records are copied as bytes", _OURS),
 }

@@ -59,7 +59,7 @@ class TopicRules(Node):
     on_poison: Literal["quarantine", "stop"] = Field(
         default="quarantine",
         description="a record that the hub refuses: quarantine (it goes to topics.quarantine, all "
-        "else goes on), or stop (its lane stops there)",
+        "else goes on), or stop (its partition stops there)",
     )
     origin: OriginForm = Field(
         default="headers",

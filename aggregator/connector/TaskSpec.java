@@ -63,7 +63,7 @@ final class TaskSpec implements Serializable {
         final int hubPartitions;
         final Placement placement;
         final Limits limits;
-        /** The topic of records that would be refused; empty: such a record ends the lane. */
+        /** The topic of records that would be refused; empty: its partition stops there. */
         final String quarantine;
         final int quarantineBytes;
         /** Whether the origin of its records is one header. */

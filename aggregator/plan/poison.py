@@ -33,8 +33,6 @@ REFUSALS = (
 )
 """How Kafka says that it does not take a record, and will not take it the next time either."""
 
-STOPPED = "and topics.on_poison is stop"
-"""How a query says that it ended before a record, because that is the policy."""
 
 Topic = tuple[str, str]
 """A source's alias and one of its topics."""

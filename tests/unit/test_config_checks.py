@@ -39,15 +39,15 @@ def problems_of(text: str) -> list[str]:
         ("enable.auto.commit: false", "enable.auto.commit: refused: offsets are kept in the"
          " checkpoint, never in a group (remove it)"),
         ("group.id: x", "group.id: refused: no consumer group is used (we use none; remove it)"),
-        ("interceptor.classes: x", "interceptor.classes: refused: the interceptor of the"
-         " aggregator stands there (remove it)"),
+        ("interceptor.classes: x", "interceptor.classes: refused: it could change a record"
+         " behind our back (remove it)"),
         ("key.deserializer: x", "key.deserializer: refused: records are copied as bytes"
          " (the aggregator sets it itself; remove it)"),
         ("value.serializer: x", "value.serializer: refused: records are copied as bytes"
          " (the aggregator sets it itself; remove it)"),
         ("minPartitions: 9", "minPartitions: refused: splitting a partition breaks the order of"
          " its records (remove it)"),
-        ("transactional.id: x", "transactional.id: refused: Spark never initialises transactions,"
+        ("transactional.id: x", "transactional.id: refused: nothing is written in transactions,"
          " so every write would fail (the aggregator sets it itself; remove it)"),
         ("enable.idempotence: false", "enable.idempotence: refused: a retried request could write"
          " twice (remove it)"),
