@@ -74,5 +74,7 @@ def _unread(board: Board) -> dict[SourcePartition, str]:
         told = board.progress.get(name)
         running = note.state in (LaneState.RUNNING, LaneState.DRAINING)
         if running and told is not None and told.generation == note.generation and told.report:
-            found |= told.report.unread
+            # What a lane has given up is another's by now.
+            own = set(note.partitions)
+            found |= {sp: why for sp, why in told.report.unread.items() if sp in own}
     return found

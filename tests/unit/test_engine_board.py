@@ -123,6 +123,13 @@ def test_what_was_decided_about_it_goes_before(board: Board) -> None:
     ]
 
 
+def test_what_a_lane_has_given_up_is_told_by_the_lane_that_has_it_now(board: Board) -> None:
+    reads(board, {EU1: OUT_OF_RANGE}, "its log begins later")
+    note = board.lanes["union"]
+    note.partitions = tuple(sp for sp in note.partitions if sp != EU1)
+    assert partition(board, EU1).state is PartitionState.RUNNING
+
+
 def test_what_an_earlier_life_of_its_lane_told_holds_no_more(board: Board) -> None:
     board.lanes["union"].generation = 2
     reads(board, {EU1: REFUSED}, NO_ACL, of=1)
