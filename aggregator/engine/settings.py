@@ -9,7 +9,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.spec import Clients
 from aggregator.model import SourcePartition
 from aggregator.plan.effective import facts_after
-from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_for
+from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_of
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.producer import hub_producer, is_local, least_buffer
@@ -27,7 +27,7 @@ def lane_settings(
     local = is_local(config.spark.master)
     # A transform has readers of its own.
     readers = len({(route.cluster, route.transform) for route in plan.routes})
-    heap, tasks = heap_for(config, local=local), plan.tasks * max(1, readers)
+    heap, tasks = heap_of(config.spark.conf, local=local), plan.tasks * max(1, readers)
     fetches = {"max.poll.records": POLL_RECORDS, **fetch_sizes(heap, tasks)}
     topics = facts_after(plan.hub, plan.actions)
     producer = hub_producer(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from aggregator.config.schema import Config
-
 HEAP, EXECUTOR_HEAP = "spark.driver.memory", "spark.executor.memory"
 DEFAULT_HEAP, DEFAULT_EXECUTOR_HEAP = "2g", "1g"
 """Ours for the driver, and Spark's own."""
@@ -48,8 +46,3 @@ def heap_bytes(text: str) -> int | None:
     """Bytes of a size as Spark reads this setting (`2g`, `512m`, `512` = MiB); None for others."""
     match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
     return int(match.group(1)) * UNITS[match.group(2) or "m"] if match else None
-
-
-def heap_for(config: Config, *, local: bool) -> int:
-    """`heap_of` for a config."""
-    return heap_of(config.spark.conf, local=local)

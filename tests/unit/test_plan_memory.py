@@ -16,7 +16,6 @@ from aggregator.plan.memory import (
     buffer_memory,
     fetch_sizes,
     heap_bytes,
-    heap_for,
     heap_of,
 )
 
@@ -105,4 +104,4 @@ def test_the_heap_is_that_of_the_process_in_which_tasks_run(
 ) -> None:
     assert heap_of(conf, local=local) == size
     given = load_text("", [*SETS, *(f"spark.conf.{name}={it}" for name, it in conf.items())])
-    assert heap_for(given, local=local) == size
+    assert heap_of(given.spark.conf, local=local) == size
