@@ -5,11 +5,9 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 LOCKS := requirements.lock requirements-java.lock
 
-# The connector: compiled ahead of any run, when its sources have changed.
-CONNECTOR := aggregator/connector
-JAR := $(CONNECTOR)/aggregator-connector.jar
-JAVA_SOURCES := $(wildcard $(CONNECTOR)/*.java)
+JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
 JAVA_TESTS := $(wildcard tests/java/*.java)
+JAR := aggregator/connector/aggregator-connector.jar
 
 # The first Python on PATH that is new enough; `make setup PYTHON=...` names another one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -31,36 +29,37 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo bench faults test test-unit test-spark test-integration check format docs lock clean
+.PHONY: help setup connector demo bench faults test test-unit test-spark test-integration
+.PHONY: check format docs lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(JAR) ## Make .venv with everything that is needed, exactly as locked
+setup: connector ## Make .venv with everything that is needed, exactly as locked
 
-demo: $(JAR) ## Two source clusters, a hub, live records, and a check of what arrived
+demo: connector ## Two source clusters, a hub, live records, and a check of what arrived
 	$(BIN)/aggregator demo $(DEMO_ARGS)
 
-bench: $(JAR) ## The same records through MirrorMaker 2 and this project, compared
+bench: connector ## The same records through MirrorMaker 2 and this project, compared
 	$(BIN)/python -m bench $(BENCH_ARGS)
 
-faults: $(JAR) ## Do faults to clusters and application under load, and count what is wrong
+faults: connector ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
 test: check ## Everything: check, then the tests of all layers against real brokers
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) \
 		tests/unit tests/spark tests/integration
 
-test-unit: $(JAR) ## Tests without Spark and without a broker, in seconds
+test-unit: connector ## Tests without Spark and without a broker, in seconds
 	$(BIN)/pytest $(PYTEST_ARGS) tests/unit
 
-test-spark: $(JAR) ## Tests of column functions and frames in a Spark session
+test-spark: connector ## Tests of column functions and frames in a Spark session
 	$(BIN)/pytest $(PYTEST_ARGS) tests/spark
 
-test-integration: $(JAR) ## Tests against real clusters that are started for them
+test-integration: connector ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
 
-check: $(JAR) ## Lint, format, types, and whether the documentation is true
+check: connector ## Lint, format, types, and whether the documentation is true
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
@@ -111,8 +110,7 @@ $(STAMP): $(LOCKS) pyproject.toml
 	@$(BIN)/aggregator jars > /dev/null
 	@touch $@
 
-# The folder stands for sources that are gone. The build looks at contents, and does nothing when
-# the jar is current: then only its time is changed.
-$(JAR): $(STAMP) $(JAVA_SOURCES) $(CONNECTOR)
+# Asked each time, as it looks at contents. It leaves a jar alone that is current: the archive of
+# classes belongs to the jar with its time stamp.
+connector: $(STAMP) ## Compile the connector's Java, when it has changed
 	@$(BIN)/python -m aggregator.connector.build
-	@touch $@

@@ -22,7 +22,7 @@ from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.plan.memory import DEFAULT_HEAP, HEAP
-from bench.measure import LOOP, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
+from bench.measure import LOOP, LOOP_ORIGIN, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 
 STOP_SECONDS = 300.0
@@ -202,7 +202,7 @@ def _mirror(job: Job, settings: Mapping[str, str]) -> list[str]:
     return [*_java(job, list(files)), "org.apache.kafka.connect.mirror.MirrorMaker", str(file)]
 
 
-def _loop_command(job: Job) -> list[str]:
+def _loop_command(job: Job, *options: str) -> list[str]:
     def written(name: str, settings: Mapping[str, str]) -> str:
         file = job.folder / f"{name}.properties"
         file.write_text(render_properties(settings), "utf-8")
@@ -212,7 +212,11 @@ def _loop_command(job: Job) -> list[str]:
     for alias, servers in job.sources.items():
         files.append(written(alias, {**CONSUMER, "bootstrap.servers": servers}))
     source = Path(__file__).with_name("Loop.java")
-    return [*_java(job, jars("broker")), str(source), job.topic, *files]
+    return [*_java(job, jars("broker")), str(source), *options, job.topic, *files]
+
+
+def _loop_origin_command(job: Job) -> list[str]:
+    return _loop_command(job, "--origin")
 
 
 def _java(job: Job, files: list[Path]) -> list[str]:
@@ -242,6 +246,7 @@ TOOLS: dict[str, Tool] = {
         _mirror_tool(THEIRS_EXACTLY, exactly_once_settings),
         _mirror_tool(THEIRS_DEFAULTS, default_settings),
         Tool(LOOP, loop_settings, _loop_command, BY_SIGTERM),
+        Tool(LOOP_ORIGIN, loop_settings, _loop_origin_command, BY_SIGTERM),
     )
 }
 

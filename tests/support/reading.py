@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 SECONDS = 240.0
+ASK_SECONDS = 10.0
 NO_LEADER_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -107,44 +108,48 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
 
 def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: float = SECONDS) -> int:
     """Wait until a topic exists and its logs span at least so many offsets; returns how many."""
-    consumer = _consumer(bootstrap)
-    seen = 0
+    seen, trouble = 0, ""
+    deadline = time.monotonic() + seconds
+    while True:
+        # A new client after an error: one that has met a broker as it came back kept its first
+        # impression of it for as long as it lived.
+        consumer = _consumer(bootstrap)
+        try:
+            while seen < records:
+                assert time.monotonic() < deadline, (
+                    f"{topic} has {seen} of {records} records after {seconds:g} s{trouble}"
+                )
+                listed = consumer.list_topics(timeout=ASK_SECONDS).topics
+                found = sorted(listed[topic].partitions) if topic in listed else []
+                ends = [watermarks(consumer, topic, each, ASK_SECONDS) for each in found]
+                seen = sum(high - low for low, high in ends)
+                time.sleep(0.0 if seen >= records else 0.1)
+            return seen
+        except KafkaException as error:
+            trouble = f": {error}"
+        finally:
+            consumer.close()
 
-    def enough() -> int:
-        nonlocal seen
-        ends = [watermarks(consumer, topic, each) for each in _partitions(consumer, topic)]
-        seen = sum(high - low for low, high in ends)
-        return seen if seen >= records else 0
 
-    try:
-        deadline = time.monotonic() + seconds
-        while not enough():
-            assert time.monotonic() < deadline, (
-                f"{topic} has {seen} of {records} records after {seconds:g} s"
-            )
-            time.sleep(0.1)
-        return seen
-    finally:
-        consumer.close()
-
-
-def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
+def watermarks(
+    consumer: Consumer, topic: str, partition: int, seconds: float = SECONDS
+) -> tuple[int, int]:
     """First and end offset of a partition.
 
     A partition that has no leader yet is asked again until the time is over.
     """
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while True:
         try:
             asked = TopicPartition(topic, partition)
-            low, high = consumer.get_watermark_offsets(asked, timeout=SECONDS, cached=False)
+            low, high = consumer.get_watermark_offsets(asked, timeout=seconds, cached=False)
             return low, high
         except KafkaException as error:
             if error.args[0].code() not in NO_LEADER_YET or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
             # It answers by what it knows: a partition without a leader stays so until it looks.
-            consumer.list_topics(topic, timeout=SECONDS)
+            consumer.list_topics(topic, timeout=seconds)
 
 
 def topics_of(bootstrap: str) -> dict[str, int]:

@@ -144,10 +144,9 @@ def test_the_readme_says_what_make_can_do() -> None:
 
 def test_make_lists_every_target_and_is_what_ci_runs() -> None:
     listed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
-    phony = re.search(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    assert phony
+    phony = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
     shown = set(re.findall(r"^  make (\S+) ", listed.stdout, re.M))
-    assert shown == set(phony[1].split())
+    assert shown == set(" ".join(phony).split())
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     assert "set -euo pipefail" in script.read_text("utf-8")
