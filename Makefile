@@ -6,7 +6,7 @@ STAMP := $(VENV)/.stamp
 LOCKS := requirements.lock requirements-java.lock
 
 JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
-JAVA_TESTS := $(wildcard tests/java/*.java)
+JAVA_TESTS := $(wildcard tests/java/*.java tests/java/*/*.java)
 JAR := aggregator/connector/aggregator-connector.jar
 
 # The first Python on PATH that is new enough; `make setup PYTHON=...` names another one.

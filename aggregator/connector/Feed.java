@@ -254,7 +254,7 @@ final class Feed {
                 return false;
             }
             polled = consumer.poll(Duration.ofNanos(nanos));
-            polledAtMs = System.currentTimeMillis();
+            polledAtMs = DriverClock.now();
             left = polled.partitions().iterator();
             well(!polled.isEmpty());
             return !polled.isEmpty();

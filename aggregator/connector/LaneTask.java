@@ -459,7 +459,7 @@ final class LaneTask {
     }
 
     private static long now() {
-        return System.currentTimeMillis();
+        return DriverClock.now();
     }
 
     private static void sleep(long millis) {

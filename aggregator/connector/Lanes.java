@@ -100,6 +100,11 @@ public final class Lanes {
         return false;
     }
 
+    /** The process of an executor has ended: nothing of it is sent any more. */
+    static synchronized void gone(String executor) {
+        JVMS.remove(executor);
+    }
+
     static synchronized JsonNode spec(String key) {
         JsonNode found = SPECS.get(key);
         if (found == null) {
@@ -135,6 +140,6 @@ public final class Lanes {
         });
         List<String> live = new ArrayList<>(SPECS.keySet());
         return new ReportPlugin.Answer(
-            Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left());
+            Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left(), DriverClock.own());
     }
 }

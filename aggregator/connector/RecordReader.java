@@ -31,6 +31,8 @@ final class RecordReader implements SupportsRealTimeRead<InternalRow> {
         // A task that is killed before it writes anything aborts no writer.
         TaskCompletionListener ended = done -> LaneTask.abandon(attempt);
         context.addTaskCompletionListener(ended);
+        // Spark asks its clock before it asks us, and a task that ends early waits for the others.
+        Reporter.awaitAnswer();
     }
 
     @Override

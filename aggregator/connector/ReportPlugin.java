@@ -8,6 +8,8 @@ import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.ExecutorPlugin;
 import org.apache.spark.api.plugin.PluginContext;
 import org.apache.spark.api.plugin.SparkPlugin;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 
 /**
  * The way between the driver and the tasks of the lanes, by Spark's plugin messages: each JVM with
@@ -34,12 +36,14 @@ public final class ReportPlugin implements SparkPlugin {
     }
 
     /**
-     * What it is told: orders by lane life, which lives there are, the newest hub snapshot, and for
-     * how many milliseconds it may send from the moment on at which it began to ask.
+     * What it is told: orders by lane life, which lives there are, the newest hub snapshot, for how
+     * many milliseconds it may send from the moment on at which it began to ask, and what the
+     * driver's clock said then.
      */
-    record Answer(Map<String, String> orders, List<String> live, long snapshot, long sendMillis) {
+    record Answer(
+        Map<String, String> orders, List<String> live, long snapshot, long sendMillis, long at) {
         Object message() {
-            return List.of(orders, live, snapshot, sendMillis);
+            return List.of(orders, live, snapshot, sendMillis, at);
         }
 
         @SuppressWarnings("unchecked")
@@ -49,7 +53,23 @@ public final class ReportPlugin implements SparkPlugin {
                 (Map<String, String>) parts.get(0),
                 (List<String>) parts.get(1),
                 (Long) parts.get(2),
-                (Long) parts.get(3));
+                (Long) parts.get(3),
+                (Long) parts.get(4));
+        }
+    }
+
+    /**
+     * Hears of executors that are gone for certain: their worker has seen the process end. Of one
+     * that is only lost, which may be the network, nothing is concluded.
+     */
+    private static final class Exits extends SparkListener {
+        private static final String EXITED = "Command exited with code ";
+
+        @Override
+        public void onExecutorRemoved(SparkListenerExecutorRemoved removed) {
+            if (removed.reason().startsWith(EXITED)) {
+                Lanes.gone(removed.executorId());
+            }
         }
     }
 
@@ -59,6 +79,7 @@ public final class ReportPlugin implements SparkPlugin {
             @Override
             public Map<String, String> init(SparkContext context, PluginContext plugin) {
                 Lanes.reset();
+                context.addSparkListener(new Exits());
                 return new HashMap<>();
             }
 

@@ -5,6 +5,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
+import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.api.plugin.PluginContext;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -18,6 +20,8 @@ final class Reporter extends Thread {
 
     /** What was told of a task last, and how it stood then. */
     private record Told(LaneTask.Stand stand, String report, long atNanos) {}
+
+    private static final CountDownLatch ANSWERED = new CountDownLatch(1);
 
     private static volatile Map<String, Orders> orders = Map.of();
     private static volatile long snapshot;
@@ -44,6 +48,15 @@ final class Reporter extends Thread {
         return snapshot;
     }
 
+    /** Returns when this JVM knows the driver's time and its lease: at once, but for the first. */
+    static void awaitAnswer() {
+        try {
+            ANSWERED.await();
+        } catch (InterruptedException interrupted) {
+            throw new InterruptException(interrupted);
+        }
+    }
+
     void end() {
         over = true;
         interrupt();
@@ -53,6 +66,9 @@ final class Reporter extends Thread {
     public void run() {
         boolean here = context.executorID().equals("driver");
         WriteGuard.mayAsk(here);
+        if (here) {
+            ANSWERED.countDown();
+        }
         while (!over) {
             try {
                 Thread.sleep(PERIOD_MS);
@@ -91,7 +107,7 @@ final class Reporter extends Thread {
         if (!open.isEmpty()) {
             Failpoint.pass("task-report");
         }
-        long asked = System.currentTimeMillis();
+        long asked = DriverClock.own();
         ReportPlugin.Report message =
             new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));
         Object answered;
@@ -102,7 +118,12 @@ final class Reporter extends Thread {
             throw failure;
         }
         silent = open.isEmpty();
-        obey(ReportPlugin.Answer.of(answered), asked, here);
+        ReportPlugin.Answer answer = ReportPlugin.Answer.of(answered);
+        if (!here) {
+            DriverClock.follow(answer.at(), asked, DriverClock.own());
+        }
+        obey(answer, asked, here);
+        ANSWERED.countDown();
     }
 
     private void obey(ReportPlugin.Answer answer, long asked, boolean here) {

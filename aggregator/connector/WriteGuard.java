@@ -37,9 +37,8 @@ public final class WriteGuard {
     /** Milliseconds that are left from now on; below 0: never again. */
     static long left() {
         long until = deadline;
-        return until < 0 || until == Long.MAX_VALUE
-            ? until
-            : Math.max(0, until - System.currentTimeMillis());
+        return until < 0 || until == Long.MAX_VALUE ? until
+                                                    : Math.max(0, until - DriverClock.own());
     }
 
     /** A deadline so many milliseconds behind a moment; below 0 stays so, and so does no end. */
@@ -49,7 +48,7 @@ public final class WriteGuard {
 
     /** Returns when a record may be sent. */
     static void await() {
-        while (System.currentTimeMillis() >= deadline) {
+        while (DriverClock.own() >= deadline) {
             if (deadline < 0) {
                 throw new IllegalStateException(
                     "refused: another instance writes in place of this one");

@@ -19,8 +19,8 @@ from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
 from faults.report import Report, machine, write
 from faults.scenarios import SCENARIOS
-from faults.schedule import WEIGHTS
-from faults.world import Settings, Tell
+from faults.schedule import LOCAL, WEIGHTS
+from faults.world import WORKERS, Settings, Tell
 
 HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(add_completion=False, context_settings=HELP)
@@ -44,6 +44,9 @@ def campaign(
     kinds: Annotated[
         str, typer.Option(help="Kinds of faults to draw, with commas; none: all.")
     ] = "",
+    executors: Annotated[
+        bool, typer.Option(help="Tasks run on a standalone master with two workers.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("docs/results"),
     show: Annotated[bool, typer.Option("--list", help="Name faults and scenarios.")] = False,
 ) -> None:
@@ -57,9 +60,12 @@ def campaign(
         _list()
         return
     given: dict[str, Any] = {} if rate is None else {"rate": rate}
+    if executors:
+        given["master"] = WORKERS
     settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, **given)
     names = list(SCENARIOS) if only and "all" in only else list(only or ())
-    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()] or list(WEIGHTS)
+    chosen = [kind.strip() for kind in kinds.split(",") if kind.strip()]
+    chosen = chosen or list(WEIGHTS if executors else LOCAL)
     _refuse_unknown(names, SCENARIOS, "--only")
     _refuse_unknown(chosen, WEIGHTS, "--kinds")
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.

@@ -13,11 +13,15 @@ from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
 from faults.load import Writer
-from faults.world import ALIASES, TOPIC, Settings, Tell, World
+from faults.world import ALIASES, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
 from support.locked import CLIENT, PASSWORD, USER
 from support.running import make_config, source
 from support.silence import listening
+from support.workers import HOST, spark_workers
+
+REMOTE = {"spark.driver.host": HOST, "spark.executor.memory": "512m"}
+"""How executors find the driver, and how large they are."""
 
 
 @contextmanager
@@ -44,6 +48,8 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
         stack.callback(_end, made.lives)
         start_clusters([made.hub, *made.sources.values()])
         _make_topics(made)
+        if settings.master == WORKERS:
+            made.workers = stack.enter_context(spark_workers(root / "spark"))
         made.config = _config(made)
         made.arrivals = stack.enter_context(
             listening(made.hub.bootstrap_servers, TOPIC, settings.hub_partitions)
@@ -116,8 +122,11 @@ def _config(made: World) -> Config:
             "lanes": settings.lanes,
         },
         spark={
-            "master": settings.master,
-            "conf": {"spark.driver.extraJavaOptions": settings.java_options},
+            "master": made.workers.url if made.workers else settings.master,
+            "conf": {
+                "spark.driver.extraJavaOptions": settings.java_options,
+                **(REMOTE if made.workers else {}),
+            },
         },
         api={"listen": f"127.0.0.1:{free_ports(1)[0]}" if settings.commanded else "off"},
     )

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from faults.build import remove, world
 from faults.judge import Judge, Verdict
 from faults.nemeses import strike
-from faults.schedule import WEIGHTS, faults
+from faults.schedule import LOCAL, faults
 from faults.world import TOPIC, Restart, Settings, Struck, Tell, World
 
 DRAIN_SECONDS = 200.0
@@ -48,9 +48,7 @@ class Round:
         return not self.failures and not self.verdict.problems
 
 
-def random_script(
-    minutes: float, kinds: Sequence[str] = tuple(WEIGHTS), count: int | None = None
-) -> Script:
+def random_script(minutes: float, kinds: Sequence[str] = LOCAL, count: int | None = None) -> Script:
     """Faults drawn from the world's seed, one after the other, for so long; at most `count`."""
 
     def script(made: World) -> None:

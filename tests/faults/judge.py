@@ -18,7 +18,6 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 ORIGIN = ("cluster", "topic", "partition", "offset", "timestamp")
 EXAMPLES = 10
-UNORDERED = "records without a key may change their hub partition, so only keyed ones are ordered"
 
 
 @dataclass
@@ -114,11 +113,11 @@ class Judge:
         same = digests[offset] == self._digest(key, value, own, created)
         if not same or (self._timestamps and timestamp != created):
             self._verdict.add("altered", words)
-        if key is not None:
-            flow = (place, partition)
-            if offset < self._newest.get(flow, -1):
-                self._verdict.add("out_of_order", f"{words}, behind {self._newest[flow]}")
-            self._newest[flow] = max(offset, self._newest.get(flow, -1))
+        # With a key or without: where a record goes is a function of the record.
+        flow = (place, partition)
+        if offset < self._newest.get(flow, -1):
+            self._verdict.add("out_of_order", f"{words}, behind {self._newest[flow]}")
+        self._newest[flow] = max(offset, self._newest.get(flow, -1))
         return alias
 
     def verdict(self, acknowledged: Mapping[Place, bytearray]) -> Verdict:

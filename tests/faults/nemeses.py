@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from faults.schedule import STOPPING, Fault
 from faults.world import Struck, World
+from support.reading import wait_for
+from support.workers import Workers
 
 RECOVERING_SECONDS = (3.0, 14.0)
 """When a recovery is under way, after a start: seconds, as an idle to a busy machine has it."""
@@ -143,6 +147,54 @@ def source_pause(world: World, fault: Fault) -> None:
     _wait_for_source(world, fault)
 
 
+def executor_kill(world: World, _fault: Fault) -> None:
+    """kill -9 of one executor."""
+    killed = time.monotonic()
+    _workers(world).kill_executor()
+    for alias in world.sources:
+        # Its lane fails, waits for its producers' time to be over, and is recovered.
+        world.wait_for_records(killed + 3, f"an executor was killed, {alias}", alias=alias)
+
+
+def executor_kill_at(world: World, fault: Fault) -> None:
+    """A life whose executors die at a failpoint, again and again; then one whose do not."""
+    world.stop_app()
+    world.start_app(f"{fault.kind}, executors armed", executors=fault.failpoint)
+    if fault.failpoint in STOPPING:
+        world.app.until_logged("running", FAILPOINT_SECONDS)
+        world.stop_app()
+    else:
+        deadline = time.monotonic() + FAILPOINT_SECONDS
+        while not world.app.has_logged("lane_failed") and time.monotonic() < deadline:
+            time.sleep(0.25)
+        world.kill_app()
+    world.restart_app(str(fault))
+
+
+def executor_pause(world: World, fault: Fault) -> None:
+    """SIGSTOP to one executor, so long that its lease may end; SIGCONT later."""
+    workers = _workers(world)
+    frozen = workers.executors()[:1]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(fault.seconds)
+    for pid in frozen:
+        # Spark may have given it up meanwhile.
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    healed = time.monotonic()
+    for alias in world.sources:
+        world.wait_for_records(healed, f"{fault}, {alias}", alias=alias)
+
+
+def _workers(world: World) -> Workers:
+    """Where tasks run, once an executor is there."""
+    if world.workers is None:
+        raise ValueError("this needs executors: --executors")
+    wait_for(world.workers.executors, "an executor")
+    return world.workers
+
+
 def die_at(world: World, failpoint: str, why: str) -> None:
     """A life that is to die at a failpoint; it is killed when it does not come there in time."""
     world.start_app(f"{why}, armed with {failpoint}", failpoint)
@@ -200,5 +252,8 @@ NEMESES: dict[str, Nemesis] = {
     "hub-rolling": Nemesis("rolling restart of the hub", hub_rolling),
     "source-kill": Nemesis("kill -9 of a source, back later", source_kill),
     "source-pause": Nemesis("SIGSTOP to a source, SIGCONT later", source_pause),
+    "executor-kill": Nemesis("kill -9 of an executor", executor_kill),
+    "executor-kill-at": Nemesis("executors die at a failpoint", executor_kill_at),
+    "executor-pause": Nemesis("SIGSTOP to an executor, SIGCONT later", executor_pause),
 }
 """Kind -> what it does; `faults.schedule` draws them."""

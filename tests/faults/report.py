@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aggregator.embedded.oracle import percentile
 from faults.campaign import Round
-from faults.judge import UNORDERED, Verdict
+from faults.judge import Verdict
 
 WANTED_SECONDS = 15.0
 """The first record after a restart is to come within this."""
@@ -59,7 +59,7 @@ def to_markdown(report: Report) -> str:
     lines = [f"# Faults of {report.date}", ""]
     lines += [f"`{report.command}`", ""]
     lines += [f"- {name}: {value}" for name, value in report.machine.items()]
-    lines += ["", f"**{'All good' if report.good else 'NOT GOOD'}.** {UNORDERED.capitalize()}.", ""]
+    lines += ["", f"**{'All good' if report.good else 'NOT GOOD'}.**", ""]
     lines += [
         "| round | faults | minutes | acknowledged | in the sources | in the hub | lost | twice "
         "| altered | out of order | foreign | other failures |",

@@ -10,14 +10,21 @@ from aggregator.failpoint import POINTS
 
 MAINTENANCE = ("before-compaction", "after-compaction", "after-vacuum")
 """Passed every hundred commits only: a life of seconds never comes there."""
-STOPPING = ("before-drain", "before-final-commit", "after-final-commit")
-RECOVERY = ("before-settle", "after-settle", "after-scan", "after-recovered")
+STOPPING = ("before-drain", "task-abort", "before-final-commit", "after-final-commit")
+RECOVERY = ("before-settle", "after-settle", "after-scan", "after-recovered", "task-skip")
+BATCHES = ("task-flush", "task-commit")
+"""Passed where a batch ends: a life that is to come there has short ones."""
+TASKS = ("task-skip", "task-point", "task-report", *BATCHES, "task-abort")
+"""Places in an executor, where there are some."""
 LIVING = tuple(
     name
     for name in POINTS
     if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", "after-gap"}
 )
-MANY = ("before-write", "after-write", "after-commit", "mid-batch", "before-point")
+MANY = (
+    *("before-write", "after-write", "after-commit", "mid-batch", "before-point"),
+    *("task-point", "task-report", *BATCHES),
+)
 """Places that a life passes again and again."""
 
 
@@ -54,8 +61,14 @@ WEIGHTS: dict[str, int] = {
     "hub-rolling": 1,
     "source-kill": 3,
     "source-pause": 2,
+    "executor-kill": 5,
+    "executor-kill-at": 5,
+    "executor-pause": 2,
 }
 """Kind -> how often it is drawn. `faults.nemeses` does them."""
+
+LOCAL = tuple(kind for kind in WEIGHTS if not kind.startswith("executor-"))
+"""What can be done where tasks run in the driver's JVM."""
 
 LASTS = {
     "app-freeze": (2, 8),
@@ -66,11 +79,12 @@ LASTS = {
     "hub-away": (5, 25),
     "source-kill": (3, 15),
     "source-pause": (3, 20),
+    "executor-pause": (3, 45),
 }
 """Kind -> how long it lasts, in seconds, at least and at most."""
 
 
-def faults(seed: int, kinds: Sequence[str] = tuple(WEIGHTS), calm: float = 8.0) -> Iterator[Fault]:
+def faults(seed: int, kinds: Sequence[str] = LOCAL, calm: float = 8.0) -> Iterator[Fault]:
     """Faults without end, of these kinds, with up to `calm` seconds of calm between them."""
     rng = random.Random(seed)
     weights = [WEIGHTS[kind] for kind in kinds]
@@ -91,5 +105,8 @@ def _failpoint(kind: str, rng: random.Random) -> str:
         return rng.choice(RECOVERY)
     if kind == "app-kill-at":
         name = rng.choice([*LIVING, *STOPPING])
+        return f"{name}:{rng.randint(2, 12)}" if name in MANY else name
+    if kind == "executor-kill-at":
+        name = rng.choice(TASKS)
         return f"{name}:{rng.randint(2, 12)}" if name in MANY else name
     return ""

@@ -16,12 +16,17 @@ from aggregator.embedded.broker import Broker
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import admin, end_offsets
 from aggregator.embedded.waiting import wait_until
+from aggregator.failpoint import VARIABLE
 from faults.load import Writer
-from support.application import Application
+from faults.schedule import BATCHES
+from support.application import PROGRAM, SHORT_BATCHES, Application
 from support.changing import alter_topic
 from support.silence import Arrivals
+from support.workers import Workers
 
 TOPIC = "events"
+WORKERS = "workers"
+"""For `Settings.master`: a standalone Spark master with two workers of its own."""
 ALIASES = ("eu", "us", "ap")
 SECONDS = 120.0
 
@@ -110,6 +115,7 @@ class World:
     hub: EmbeddedCluster = field(init=False)
     config: Config = field(init=False)
     arrivals: Arrivals = field(init=False)
+    workers: Workers | None = None
     _noted: Application | None = None
 
     @property
@@ -122,9 +128,25 @@ class World:
         """Since this world began."""
         return time.monotonic() - self.began
 
-    def start_app(self, why: str, failpoint: str = "") -> Restart:
-        """Start the application without waiting."""
-        self.lives.append(Application(self.config, self.folder / "app", failpoint=failpoint))
+    def start_app(self, why: str, failpoint: str = "", executors: str = "") -> Restart:
+        """Start the application without waiting.
+
+        `failpoint` arms its driver, `executors` the JVMs that its tasks run in elsewhere.
+        """
+        config = self.config
+        if executors:
+            conf = {**config.spark.conf, f"spark.executorEnv.{VARIABLE}": executors}
+            spark = config.spark.model_copy(update={"conf": conf})
+            config = config.model_copy(update={"spark": spark})
+        ends = {failpoint.partition(":")[0], executors.partition(":")[0]} & set(BATCHES)
+        self.lives.append(
+            Application(
+                config,
+                self.folder / "app",
+                failpoint=failpoint,
+                program=SHORT_BATCHES if ends else PROGRAM,
+            )
+        )
         self.restarts.append(Restart(self.seconds, why))
         return self.restarts[-1]
 

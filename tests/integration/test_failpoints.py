@@ -18,7 +18,13 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.failpoint import POINTS
 from aggregator.plan.murmur2 import partition_for_key
-from support.application import KILLED, QUICK_START, Application, application
+from support.application import (
+    KILLED,
+    QUICK_START,
+    SHORT_BATCHES,
+    Application,
+    application,
+)
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load
 from support.reading import Record, read_topic
@@ -58,13 +64,6 @@ MAINTAIN_SOON = (
     "from aggregator.cli.main import main; main()",
 )
 """`aggregator` with maintenance after every 6 commits instead of 100."""
-
-SHORT_BATCHES = (
-    "-c",
-    "import aggregator.stream.lane as lane; lane.BATCH_SECONDS = 1\n"
-    "from aggregator.cli.main import main; main()",
-)
-"""`aggregator` with batches of a second instead of minutes."""
 
 OTHERS = [
     LATER.get(name, name)

@@ -27,6 +27,12 @@ STACKS_SECONDS = 10.0
 END_OF_STACKS = "class space"
 """Java says how full its heap is after the stacks of its threads; this comes last."""
 PROGRAM = ("-m", "aggregator")
+SHORT_BATCHES = (
+    "-c",
+    "import aggregator.stream.lane as lane; lane.BATCH_SECONDS = 1\n"
+    "from aggregator.cli.main import main; main()",
+)
+"""`aggregator` with batches of a second instead of minutes."""
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
 
@@ -137,7 +143,10 @@ class Application:
     def members(self) -> dict[int, str]:
         """Processes of its group that are there, dead Python or not: pid -> command line."""
         listed = subprocess.run(
-            ["ps", "-eo", "pid=,pgid=,stat=,args="], capture_output=True, text=True, check=True
+            ["ps", "-ww", "-eo", "pid=,pgid=,stat=,args="],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
         return {

@@ -15,7 +15,7 @@ from faults.campaign import Round
 from faults.judge import Headers, Judge, longest_silence
 from faults.nemeses import NEMESES
 from faults.report import Report, to_json, to_markdown, write
-from faults.schedule import WEIGHTS, faults
+from faults.schedule import LOCAL, WEIGHTS, faults
 from faults.world import Restart, Settings, Struck
 
 TOPIC = "events"
@@ -28,8 +28,9 @@ def test_a_seed_draws_the_same_faults_again_and_another_one_others() -> None:
 
 
 def test_every_kind_is_drawn_and_can_be_done() -> None:
-    drawn = list(islice(faults(1), 2_000))
+    drawn = list(islice(faults(1, tuple(WEIGHTS)), 2_000))
     assert {fault.kind for fault in drawn} == WEIGHTS.keys() == NEMESES.keys()
+    assert {fault.kind for fault in islice(faults(1), 2_000)} == set(LOCAL)
     assert all(fault.calm >= 1 for fault in drawn)
 
 
@@ -100,14 +101,15 @@ def test_each_defect_is_found() -> None:
     assert verdict.examples["twice"] == ["eu-0@0 in hub partition 0"]
 
 
-def test_order_is_that_of_a_hub_partition_and_of_records_with_a_key() -> None:
-    judging = Judge(TOPIC)
-    for offset, key in enumerate([b"k", b"k", None]):
-        judging.source("eu", 0, offset, key, b"v%d" % offset, [("h", b"1")], 5)
-    copy(judging, 1, partition=1)
-    copy(judging, 2, partition=0, key=None)
-    copy(judging, 0, partition=0)
-    assert judging.verdict(ACKED).problems == {}
+@pytest.mark.parametrize("key", [b"k", None])
+def test_order_is_that_of_a_hub_partition_with_a_key_and_without(key: bytes | None) -> None:
+    for partition, wrong in {1: {}, 0: {"out_of_order": 1}}.items():
+        judging = Judge(TOPIC)
+        for offset in range(2):
+            judging.source("eu", 0, offset, key, b"v%d" % offset, [("h", b"1")], 5)
+        copy(judging, 1, partition=partition, key=key)
+        copy(judging, 0, key=key)
+        assert judging.verdict({}).problems == wrong
 
 
 @pytest.mark.parametrize(("kept", "altered"), [(True, 1), (False, 0)])

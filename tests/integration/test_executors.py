@@ -1,0 +1,158 @@
+"""Executors on a standalone master with two workers: they die, their driver dies, nothing is wrong.
+
+`local-cluster` starts its executors from the driver's own machine and dies with it; here workers
+outlive the driver, as they do where people have a Spark cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic
+from aggregator.failpoint import VARIABLE
+from support.application import QUICK_START, Application, application
+from support.java_tests import SOURCES, compile_tests
+from support.load import load
+from support.reading import topics_of, wait_for, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.verdict import assert_copied
+from support.workers import HOST, Workers, spark_workers
+
+PARTITIONS = 4
+MORE = 1_500
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    with spark_workers(tmp_path_factory.mktemp("workers")) as made:
+        yield made
+
+
+def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str) -> Config:
+    """A config whose tasks run there."""
+    return make_config(
+        hub,
+        state,
+        sources,
+        hub={"producer": {"request.timeout.ms": "2500", "delivery.timeout.ms": "5000"}},
+        topics={"partitions": PARTITIONS, "sync_configs": False},
+        spark={
+            "master": master,
+            "conf": {
+                "spark.driver.host": HOST,
+                "spark.driver.extraJavaOptions": QUICK_START,
+                "spark.executor.extraJavaOptions": QUICK_START,
+                "spark.executor.memory": "512m",
+                **conf,
+            },
+        },
+        api={"listen": "off"},
+    )
+
+
+def has_lost(running: Application, count: int) -> bool:
+    """Whether so many lanes have failed in it."""
+    return [event["event"] for event in running.events()].count("lane_failed") >= count
+
+
+def copied_more(running: Application, hub: EmbeddedCluster, topic: str) -> None:
+    """Wait until its lanes run, and for records that come after that."""
+    running.until_logged("running")
+    before = wait_until_topic_has(hub.bootstrap_servers, topic, 1)
+    wait_until_topic_has(hub.bootstrap_servers, topic, before + MORE)
+    assert running.alive, running.text
+
+
+@pytest.mark.timeout(900)
+def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_order(
+    workers: Workers,
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    clusters = {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=3)
+    sources = {alias: source(cluster, unique) for alias, cluster in clusters.items()}
+    state = tmp_path / "state"
+    config = on(workers.url, hub, state, sources)
+    dying = on(
+        workers.url, hub, state, sources, **{f"spark.executorEnv.{VARIABLE}": "task-report:40"}
+    )
+    with (
+        load(list(clusters.values()), unique),
+        application(dying, tmp_path / "dying") as running,
+    ):
+        # Executors die by themselves, in the midst of a report, and new ones take their place.
+        for lost in (1, 2):
+            copied_more(running, hub, unique)
+            running.until(partial(has_lost, running, lost), "an executor is lost")
+        running.kill()
+        # Its executors live on for a moment. The next one starts at once.
+        with application(config, tmp_path / "next") as following:
+            copied_more(following, hub, unique)
+            workers.kill_executor()
+            following.until(partial(has_lost, following, 1), "an executor is lost")
+            copied_more(following, hub, unique)
+            following.terminate()
+            assert following.wait(60), following.text
+            assert following.exit_code == 0, following.text
+    wait_for(lambda: not workers.executors(), "no executor is left")
+    # What was copied by executors is gone on with by one process, from the same checkpoint.
+    assert catch_up(on("local[4]", hub, state, sources)).exit_code == 0
+    assert topics_of(hub.bootstrap_servers)[unique] == PARTITIONS
+    assert_copied(
+        {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()},
+        (hub.bootstrap_servers, unique),
+        at_least=5 * MORE,
+    )
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("hours", [2, -2])
+def test_clocks_of_executors_that_are_wrong_by_hours_change_nothing(
+    workers: Workers, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, hours: int
+) -> None:
+    """Spark ends a batch by the driver's clock, at which each executor looks with its own."""
+    topic = f"clocks-{hours}"
+    create_topic(source_a.bootstrap_servers, topic, partitions=3)
+    sources = {"eu": source(source_a, topic)}
+    compile_tests([SOURCES / "skewed" / "SystemClock.java"], tmp_path / "classes")
+    config = on(
+        workers.url,
+        hub,
+        tmp_path / "state",
+        sources,
+        **{
+            "spark.executor.extraClassPath": str(tmp_path / "classes"),
+            "spark.executor.extraJavaOptions": (
+                f"{QUICK_START} -Dclock.ahead.ms={hours * 3_600_000}"
+            ),
+        },
+    )
+    with load([source_a], topic), run_in_background(config) as running:
+        wait_until_topic_has(hub.bootstrap_servers, topic, 2 * MORE)
+        seen = running.wait_for(
+            lambda: [it.latency.age_ms for it in running.status.sources if it.latency.age_ms],
+            "latencies are told",
+        )
+    assert running.result is not None
+    assert running.result.exit_code == 0
+    assert running.kinds().count("lane_started") == 1
+    # As long as records take, by one clock; by two it would be hours, or nothing.
+    assert 0 < seen[0].p50 < 60_000
+    assert catch_up(on("local[4]", hub, tmp_path / "state", sources)).exit_code == 0
+    assert_copied(
+        {"eu": (source_a.bootstrap_servers, topic)},
+        (hub.bootstrap_servers, topic),
+        at_least=2 * MORE,
+    )

@@ -1,0 +1,104 @@
+"""A standalone Spark master with workers of its own, started from the jars that pyspark holds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.processes import GuardedProcess
+from aggregator.jars import java_home
+from support.reading import wait_for
+
+HOST = "127.0.0.1"
+EXECUTOR = "CoarseGrainedExecutorBackend"
+DEPLOY = "org.apache.spark.deploy"
+
+
+@dataclass
+class Workers:
+    """A running master; `url` is what `spark.master` is to be."""
+
+    url: str
+    processes: list[GuardedProcess] = field(default_factory=list)
+
+    def executors(self) -> list[int]:
+        """Process ids of the executors that are there, oldest first."""
+        parents = {process.pid for process in self.processes}
+        listed = subprocess.run(
+            ["ps", "-ww", "-eo", "pid=,ppid=,stat=,args="],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
+        return sorted(
+            int(row[0])
+            for row in rows
+            if int(row[1]) in parents and EXECUTOR in row[3] and not row[2].startswith("Z")
+        )
+
+    def kill_executor(self) -> int:
+        """kill -9 of the oldest executor; its process id. AssertionError when none comes."""
+        found = wait_for(self.executors, "an executor")
+        os.kill(found[0], signal.SIGKILL)
+        return found[0]
+
+    def end(self) -> None:
+        """Leave nothing: workers and executors at once."""
+        for process in reversed(self.processes):
+            # An executor is in the group of its worker.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+@contextmanager
+def spark_workers(folder: Path, count: int = 2, cores: int = 8) -> Iterator[Workers]:
+    """A master and so many workers of so many cores, gone with the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port, *pages = free_ports(2 + count)
+    made = Workers(f"spark://{HOST}:{port}")
+    try:
+        _start(
+            made,
+            folder / "master.log",
+            *("master.Master", "--host", HOST, "--port", str(port)),
+            *("--webui-port", str(pages[0])),
+        )
+        wait_for(
+            lambda: "Starting Spark master" in made.processes[0].log_tail(100), "a Spark master"
+        )
+        for number in range(count):
+            _start(
+                made,
+                folder / f"worker-{number}.log",
+                *("worker.Worker", "--host", HOST, "--cores", str(cores), "--memory", "1g"),
+                *("--webui-port", str(pages[1 + number])),
+                *("--work-dir", str(folder / f"work-{number}"), made.url),
+            )
+        wait_for(
+            lambda: made.processes[0].log_tail(200).count("Registering worker") == count,
+            f"{count} Spark workers",
+        )
+        yield made
+    finally:
+        made.end()
+
+
+def _start(made: Workers, log: Path, name: str, *arguments: str) -> None:
+    home = Path(pyspark.__file__).parent
+    # `env` and `spark-class` become Java, so the pid is that of the JVM.
+    command = [
+        *("env", f"JAVA_HOME={java_home()}", f"SPARK_HOME={home}", f"SPARK_LOCAL_IP={HOST}"),
+        *("SPARK_DAEMON_MEMORY=256m", "SPARK_DAEMON_JAVA_OPTS=-XX:+UseSerialGC"),
+        *(str(home / "bin" / "spark-class"), f"{DEPLOY}.{name}", *arguments),
+    ]
+    made.processes.append(GuardedProcess(command, log))
