@@ -109,9 +109,7 @@ WORKS: dict[str, Work] = {
             "flow-1k",
             "latency at 1,000 records/s, and a cold start",
             Kind.FLOW,
-            _theirs(
-                p50_ms=0.6, p99_ms=0.8, p999_ms=1.0, cpu_per_million=0.85, startup_seconds=0.7
-            ),
+            _theirs(p50_ms=0.6, p99_ms=0.8, p999_ms=1.0, cpu_per_million=0.85, startup_seconds=0.7),
         ),
         Work(
             "flow-10k",
