@@ -47,8 +47,8 @@ class Work:
     values: str = "random"
     records: int = 2_000_000
     rate: float = 1_000.0
-    seconds: float = 120.0
-    warm_up: float = 90.0
+    seconds: float = 90.0
+    warm_up: float = 60.0
     """Seconds before what counts; of an idle tool twice, once with records and once without."""
     brokers_warm_up: float = 45.0
     """Seconds of an uncounted plain loop: until brokers that have just started have compiled."""
@@ -96,6 +96,7 @@ WORKS: dict[str, Work] = {
             ),
             FULL_SPEED,
             size=100,
+            records=4_000_000,
         ),
         Work(
             "copy-json",
