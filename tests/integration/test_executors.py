@@ -57,6 +57,15 @@ def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str
     )
 
 
+def wrong_by(hours: int, classes: Path) -> dict[str, str]:
+    """Spark settings for executors whose clocks are so far ahead."""
+    compile_tests([SOURCES / "skewed" / "SystemClock.java"], classes)
+    return {
+        "spark.executor.extraClassPath": str(classes),
+        "spark.executor.extraJavaOptions": f"{QUICK_START} -Dclock.ahead.ms={hours * 3_600_000}",
+    }
+
+
 def has_lost(running: Application, count: int) -> bool:
     """Whether so many lanes have failed in it."""
     return [event["event"] for event in running.events()].count("lane_failed") >= count
@@ -86,16 +95,19 @@ def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_o
     state = tmp_path / "state"
     config = on(workers.url, hub, state, sources)
     dying = on(
-        workers.url, hub, state, sources, **{f"spark.executorEnv.{VARIABLE}": "task-report:40"}
+        workers.url,
+        hub,
+        state,
+        sources,
+        **{f"spark.executorEnv.{VARIABLE}": "task-report:40", **wrong_by(-2, tmp_path / "slow")},
     )
     with (
         load(list(clusters.values()), unique),
         application(dying, tmp_path / "dying") as running,
     ):
-        # Executors die by themselves, in the midst of a report, and new ones take their place.
-        for lost in (1, 2):
-            copied_more(running, hub, unique)
-            running.until(partial(has_lost, running, lost), "an executor is lost")
+        # Executors die by themselves, in the midst of a report.
+        copied_more(running, hub, unique)
+        running.until(partial(has_lost, running, 1), "an executor is lost")
         running.kill()
         # Its executors live on for a moment. The next one starts at once.
         with application(config, tmp_path / "next") as following:
@@ -113,32 +125,20 @@ def test_executors_and_driver_die_by_turns_and_each_record_arrives_once_and_in_o
     assert_copied(
         {alias: (cluster.bootstrap_servers, unique) for alias, cluster in clusters.items()},
         (hub.bootstrap_servers, unique),
-        at_least=5 * MORE,
+        at_least=3 * MORE,
     )
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("hours", [2, -2])
-def test_clocks_of_executors_that_are_wrong_by_hours_change_nothing(
-    workers: Workers, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, hours: int
+def test_clocks_of_executors_that_are_hours_ahead_change_nothing(
+    workers: Workers, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path
 ) -> None:
     """Spark ends a batch by the driver's clock, at which each executor looks with its own."""
-    topic = f"clocks-{hours}"
+    topic = "clocks"
     create_topic(source_a.bootstrap_servers, topic, partitions=3)
     sources = {"eu": source(source_a, topic)}
-    compile_tests([SOURCES / "skewed" / "SystemClock.java"], tmp_path / "classes")
-    config = on(
-        workers.url,
-        hub,
-        tmp_path / "state",
-        sources,
-        **{
-            "spark.executor.extraClassPath": str(tmp_path / "classes"),
-            "spark.executor.extraJavaOptions": (
-                f"{QUICK_START} -Dclock.ahead.ms={hours * 3_600_000}"
-            ),
-        },
-    )
+    skewed = wrong_by(2, tmp_path / "fast")
+    config = on(workers.url, hub, tmp_path / "state", sources, **skewed)
     with load([source_a], topic), run_in_background(config) as running:
         wait_until_topic_has(hub.bootstrap_servers, topic, 2 * MORE)
         seen = running.wait_for(
