@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from faults.schedule import STOPPING, Fault
+from faults.schedule import STOPPING, TASKS, Fault
 from faults.world import Struck, World
 from support.reading import wait_for
 from support.workers import Workers
@@ -46,6 +46,10 @@ def app_kill(world: World, fault: Fault) -> None:
 
 def app_kill_at(world: World, fault: Fault) -> None:
     """Let it die at a failpoint of its next life."""
+    if world.workers is not None and fault.failpoint.partition(":")[0] in TASKS:
+        # There it is an executor that passes the place.
+        executor_kill_at(world, fault)
+        return
     world.kill_app()
     die_at(world, fault.failpoint, fault.kind)
     world.restart_app(str(fault))
