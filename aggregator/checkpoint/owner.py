@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from aggregator.checkpoint.process import started_of
-from aggregator.plan.lease import Kin, Place, kin_of
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Kin, Place, kin_of
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROCESS_TABLE = Path("/proc/self/ns/pid")
@@ -35,7 +35,7 @@ class Owner:
     `lease` is how long it may write after a renewal, `quiet` how long after one nothing of it can
     arrive at the hub any more, both in seconds. `jvm` and `pending` are what has to be waited for
     yet before the hub is read: an earlier JVM, until its own has taken its place, and the seconds
-    that an earlier writer elsewhere may go on.
+    that an earlier writer elsewhere may go on. `remote`: its tasks run in executors.
     """
 
     host: str = field(default_factory=lambda: here().host)
@@ -49,6 +49,7 @@ class Owner:
     pending: float = 0.0
     jvm: int = 0
     jvm_started: int = 0
+    remote: bool = False
 
     def __str__(self) -> str:
         return f"host {self.host}, pid {self.pid}, since {self.since}"
@@ -68,7 +69,9 @@ class Owner:
         near = kin_of(earlier.place, self.place)
         if near is Kin.ELSEWHERE:
             return replace(self, pending=max(earlier.quiet, earlier.pending))
-        own = replace(self, pending=earlier.pending)
+        # The process may be seen from here; its executors, wherever they are, cannot be.
+        executors = EXECUTORS_QUIET_SECONDS if earlier.remote else 0.0
+        own = replace(self, pending=max(earlier.pending, executors))
         if near is not Kin.PROCESSES:
             return own
         return replace(own, jvm=earlier.jvm, jvm_started=earlier.jvm_started)

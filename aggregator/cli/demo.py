@@ -25,6 +25,8 @@ EXAMPLES = (
     "aggregator demo --keep        (and try the other commands on it)",
 )
 
+SWITCH_SECONDS = 0.0005
+
 COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
 
 
@@ -47,6 +49,8 @@ def demo(
     --seconds, or with Ctrl-C) a plain consumer counts what the hub holds. The exit code is 0 only
     when nothing is missing, duplicated or out of order; nothing is left behind.
     """
+    # Load and reader are threads of this process: none is to hold the latency of the other up.
+    sys.setswitchinterval(SWITCH_SECONDS)
     stop = threading.Event()
     view: View = LiveView() if sys.stderr.isatty() else LineView()
     options = Options(seconds, rate, seed)

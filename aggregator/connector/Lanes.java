@@ -29,6 +29,7 @@ public final class Lanes {
     private static final Map<String, Jvm> JVMS = new HashMap<>();
     private static long seq;
     private static long snapshot;
+    private static long answerMillis = Long.MAX_VALUE;
 
     private Lanes() {}
 
@@ -38,6 +39,11 @@ public final class Lanes {
         ORDERS.clear();
         REPORTS.clear();
         JVMS.clear();
+    }
+
+    /** An executor may send for so long after an answer, and no longer than we may ourselves. */
+    public static synchronized void answerFor(long millis) {
+        answerMillis = millis;
     }
 
     /** Makes a life of a lane known, before its query starts. */
@@ -140,6 +146,10 @@ public final class Lanes {
         });
         List<String> live = new ArrayList<>(SPECS.keySet());
         return new ReportPlugin.Answer(
-            Map.copyOf(ORDERS), List.copyOf(live), snapshot, WriteGuard.left(), DriverClock.own());
+            Map.copyOf(ORDERS),
+            List.copyOf(live),
+            snapshot,
+            Math.min(WriteGuard.left(), answerMillis),
+            DriverClock.own());
     }
 }

@@ -17,6 +17,7 @@ from aggregator.connector.reports import LaneReport, TaskReport, join, parse_rep
 from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
 from aggregator.model import Skip, SourcePartition
+from aggregator.plan.lease import EXECUTOR_SECONDS
 from aggregator.plan.recovery import TailPlan
 
 PLUGIN = "aggregator.connector.ReportPlugin"
@@ -53,6 +54,7 @@ class Connector:
         # Any, because py4j finds Java classes by their names as attributes.
         jvm: Any = spark._jvm
         self._java = jvm.aggregator.connector
+        self._java.Lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._since = 0

@@ -12,6 +12,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.model import SourcePartition
+from aggregator.plan.lease import EXECUTOR_SECONDS
 
 MARGIN_SECONDS = 5.0
 DELIVERY_TIMEOUT_MS = 120_000
@@ -47,8 +48,8 @@ def delivery_seconds(config: Config) -> float:
 def orphans_of(config: Config, connector: Connector) -> Orphans:
     """The wait for the tasks of lanes that failed.
 
-    An executor that is not heard of sends nothing after its lease, and what its producers had
-    been handed before they give up after `delivery.timeout.ms`.
+    An executor that hears nothing of us sends nothing new after a few seconds, and what its
+    producers had been handed before they give up after `delivery.timeout.ms`.
     """
-    lost = config.checkpoint.lease + delivery_seconds(config) + MARGIN_SECONDS
+    lost = EXECUTOR_SECONDS + delivery_seconds(config) + MARGIN_SECONDS
     return Orphans(lambda key: connector.is_open(key, lost))

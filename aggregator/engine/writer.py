@@ -26,6 +26,7 @@ from aggregator.engine.orphans import delivery_seconds
 from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.plan.lease import Life
+from aggregator.plan.producer import is_local
 from aggregator.stream.guard import Guard
 
 JVM_SECONDS = 3.0
@@ -42,7 +43,11 @@ class Writer:
         self._emit = emit
         self._stop = stop
         lease = config.checkpoint.lease
-        self._owner = Owner(lease=lease, quiet=lease + delivery_seconds(config))
+        self._owner = Owner(
+            lease=lease,
+            quiet=lease + delivery_seconds(config),
+            remote=not is_local(config.spark.master),
+        )
         self._lock: WriterLock | None = None
         self._table: CheckpointTable | None = None
         self._lease: Lease | None = None
@@ -211,8 +216,8 @@ class Writer:
         self._emit(
             Event(
                 "waiting",
-                f"an earlier aggregator on another machine may deliver for {left:.0f} s yet: its "
-                "lease and its producers' delivery.timeout.ms",
+                f"an earlier aggregator on another machine, or its executors, may deliver for "
+                f"{left:.0f} s yet",
             )
         )
         if self._stop.wait(left):

@@ -12,6 +12,11 @@ RENEWALS = 3
 """A lease is renewed so many times while it lasts."""
 USABLE = 0.9
 """The part of a lease in which its holder writes: the rest is for clocks that differ in speed."""
+EXECUTOR_SECONDS = 5.0
+"""An executor takes nothing new to send when its driver has not answered for so long."""
+EXECUTORS_QUIET_SECONDS = EXECUTOR_SECONDS + 2.0
+"""So long after the end of a driver its executors may write, which the next start cannot see: their
+own end, when they notice, comes earlier as a rule. What producers hold is delivered in the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from aggregator.checkpoint.lock import WriterLock, alone, holder_of, lift, recor
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError
-from aggregator.plan.lease import Life, Moment, Tried
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
 
 LEASE = 30.0
 
@@ -256,6 +256,9 @@ def test_what_has_to_be_waited_for_is_handed_on(tmp_path: Path) -> None:
     near = Owner(pid=1, jvm=11, jvm_started=5, quiet=150.0, pending=20.0)
     assert own.following(None) == own
     assert own.following(near) == replace(own, pending=20.0, jvm=11, jvm_started=5)
+    executors = replace(near, remote=True)
+    assert own.following(executors).pending == 20.0
+    assert own.following(replace(executors, pending=0.0)).pending == EXECUTORS_QUIET_SECONDS
     there = replace(own, host="there", boot="another", quiet=99.0)
     assert own.following(there).pending == 99.0
     # The id of a process in another table says nothing in ours.
