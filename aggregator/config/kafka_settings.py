@@ -33,7 +33,7 @@ DEFAULTS: Mapping[Role, Mapping[str, str]] = {
     },
     "producer": {
         # Under load batches fill by themselves while others are under way. Kafka's own 5 ms
-        # add 1.6 to 2 ms to the median (docs/results/2026-11-23-tuning.md).
+        # add 1.6 to 2 ms to the median (docs/results/2026-11-24-settings.md).
         "linger.ms": "1",
         # Many small batches cost more than the memory of larger ones.
         "batch.size": "131072",

@@ -17,7 +17,7 @@ COLLECTOR = "-XX:+UseParallelGC"
 """G1 cuts a heap of 2 GB into regions of 1 MB. A fetch from a full partition is as large, so each
 takes regions of its own, apart from the young ones; so do the pages that Spark sorts in. This one
 has no regions. What it gained when 1 kB records were copied is in
-docs/results/2026-11-22-tuning.md."""
+docs/results/2026-11-24-settings.md."""
 
 COMPILER = " ".join(
     (
