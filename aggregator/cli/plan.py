@@ -89,12 +89,17 @@ def report_of_plan(plan: Plan) -> Report:
             *(() if plan.actions else ("Nothing to do at the hub.",)),
             lanes,
             f"Slots: {slots.required} needed, {known} given by {slots.master}",
-            f"Tasks: {plan.tasks} for each source at most",
+            f"Tasks: {_tasks(plan)}",
             _skipped(plan),
             *(f"warning: {warning}" for warning in plan.warnings),
             *(f"refused: {refusal}" for refusal in plan.refusals),
         ),
     )
+
+
+def _tasks(plan: Plan) -> str:
+    own = [f"{alias} {tasks}" for alias, tasks in sorted(plan.own_tasks.items())]
+    return ", ".join([f"{plan.tasks} for each source at most", *own])
 
 
 def _limits(limits: Mapping[str, Limit]) -> str | None:

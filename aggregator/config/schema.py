@@ -97,6 +97,14 @@ class SourceConfig(ClusterConfig):
         description="its share of stream.max_records_per_second and stream.max_bytes_per_second, "
         "beside the weights of the other sources",
     )
+    tasks: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="so many tasks read it, each with connections of its own, at most one for each "
+        "partition; without it as many as the cores suggest. More help where the way to a source "
+        "is long",
+    )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"
     )

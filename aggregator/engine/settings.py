@@ -26,8 +26,9 @@ def lane_settings(
     partitions = partitions_of(plan.routes)
     local = is_local(config.spark.master)
     # A transform has readers of its own.
-    readers = len({(route.cluster, route.transform) for route in plan.routes})
-    heap, tasks = heap_of(config.spark.conf, local=local), plan.tasks * max(1, readers)
+    readers = {(route.cluster, route.transform) for route in plan.routes}
+    tasks = sum(plan.tasks_of(alias) for alias, _ in readers) or plan.tasks
+    heap = heap_of(config.spark.conf, local=local)
     fetches = {"max.poll.records": POLL_RECORDS, **fetch_sizes(heap, tasks)}
     topics = facts_after(plan.hub, plan.actions)
     producer = hub_producer(
@@ -51,6 +52,7 @@ def lane_settings(
         pace=pace,
         partitions=partitions,
         until=until,
+        own_tasks=plan.own_tasks,
     )
 
 

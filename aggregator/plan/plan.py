@@ -40,7 +40,12 @@ class Plan:
     refusals: tuple[str, ...] = ()
     pace: Pace = field(default_factory=Pace)
     tasks: int = 1
-    """How many tasks each source has at most."""
+    """How many tasks each source has at most, but for those in `own_tasks` (alias -> tasks)."""
+    own_tasks: Mapping[str, int] = field(default_factory=dict)
+
+    def tasks_of(self, alias: str) -> int:
+        """How many tasks a source has at most."""
+        return self.own_tasks.get(alias, self.tasks)
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""
@@ -76,6 +81,7 @@ class Plan:
                 "required": self.slots.required,
             },
             "tasks_per_source": self.tasks,
+            "own_tasks": dict(self.own_tasks),
             "skipped": [
                 {"cluster": it.cluster, "topic": it.topic, "reason": it.reason}
                 for it in self.skipped
@@ -112,8 +118,12 @@ def make_plan(
         for route in routes
     )
     # A transform sees only the topics that asked for it, so it has readers of its own.
-    sources = len({(route.cluster, route.transform) for route in routes})
-    slots = plan_slots(config.spark.master, sources, config.spark.conf, cores)
+    readers = {(route.cluster, route.transform) for route in routes}
+    own = {alias: it.tasks for alias, it in config.sources.items() if it.tasks is not None}
+    taken = sum(own.get(alias, 0) for alias, _ in readers)
+    others = sum(alias not in own for alias, _ in readers)
+    slots = plan_slots(config.spark.master, taken + others, config.spark.conf, cores)
+    left = None if slots.slots is None else slots.slots - taken
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
@@ -140,7 +150,8 @@ def make_plan(
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
         pace=plan_pace(config),
-        tasks=tasks_per_source(_cores(config, slots, cores), sources, slots.slots),
+        tasks=tasks_per_source(_cores(config, slots, cores), others, left),
+        own_tasks=own,
     )
 
 

@@ -49,7 +49,7 @@ def plan_reload(before: Config, after: Config) -> Reload:
         tuple(
             alias
             for alias in after.sources
-            if alias in both and not same_connection(before.sources[alias], after.sources[alias])
+            if alias in both and not _read_alike(before.sources[alias], after.sources[alias])
         ),
         any(_under(key, OF_EVERY_LANE) for key in keys),
     )
@@ -59,6 +59,10 @@ def same_connection(before: SourceConfig, after: SourceConfig) -> bool:
     """Whether two configs of a source reach the same cluster in the same way."""
     keys = ("bootstrap_servers", "kafka", "consumer")
     return all(getattr(before, key) == getattr(after, key) for key in keys)
+
+
+def _read_alike(before: SourceConfig, after: SourceConfig) -> bool:
+    return before.tasks == after.tasks and same_connection(before, after)
 
 
 def _under(key: str, parts: tuple[str, ...]) -> bool:

@@ -56,24 +56,24 @@ def slots_of(
 
 def plan_slots(
     master: str,
-    sources: int,
+    tasks: int,
     conf: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> SlotPlan:
-    """The master with its slots; refused when so many sources cannot each have one.
+    """The master with its slots; refused when so many tasks cannot each have one.
 
-    A source counts once for each transform in it, and once for what is not transformed. `auto`
-    becomes `local[N]` with room for growth. Unknown slots are a warning: nothing here can count
-    them.
+    A source needs one for each transform in it, and one for what is not transformed, or as many as
+    its config says. `auto` becomes `local[N]` with room for growth. Unknown slots are a warning:
+    nothing here can count them.
     """
-    required = max(1, sources)
+    required = max(1, tasks)
     if master == "auto":
         slots = max(LOCAL_SLOTS, GROWTH * required)
         return SlotPlan(f"local[{slots}]", slots, required)
     known = slots_of(master, conf, cores)
     if known is None:
         warning = (
-            f"the task slots of spark.master = {master} are not known; each source needs one, "
+            f"the task slots of spark.master = {master} are not known; each task needs one, "
             f"{required} now: set spark.conf spark.executor.instances and spark.executor.cores"
         )
         return SlotPlan(master, None, required, warning if required > 1 else "")
@@ -81,19 +81,20 @@ def plan_slots(
     return SlotPlan(master, known, required, refusal=refusal)
 
 
-def _too_few(master: str, slots: int, sources: int) -> str:
+def _too_few(master: str, slots: int, tasks: int) -> str:
     return (
-        f"spark.master = {master} gives {slots} task slots for {sources} sources (one with "
-        f"transforms counts for each), and the surplus would never be read: {_fix(master, sources)}"
+        f"spark.master = {master} gives {slots} task slots for {tasks} tasks at least (one for "
+        "each source and each of its transforms, or as many as sources.<alias>.tasks says), and "
+        f"the surplus would never be read: {_fix(master, tasks)}"
     )
 
 
-def _fix(master: str, sources: int) -> str:
+def _fix(master: str, tasks: int) -> str:
     if master.startswith("local-cluster"):
-        return f"raise its cores to {sources} slots in all (slots are threads)"
+        return f"raise its cores to {tasks} slots in all (slots are threads)"
     if master.startswith("local"):
-        return f"set spark.master: auto or local[{sources}]"
+        return f"set spark.master: auto or local[{tasks}]"
     return (
         "raise spark.executor.instances x spark.executor.cores (cores may exceed the physical "
-        f"count) to {sources}"
+        f"count) to {tasks}"
     )

@@ -35,8 +35,8 @@ STOP_SECONDS = 30.0
 class LaneSettings:
     """All that a lane's query needs beside its readings.
 
-    `tasks` says how many tasks each source has at most, `until` where partitions end, for lanes
-    that are to end.
+    `tasks` says how many tasks each source has at most, but for those in `own_tasks`; `until` where
+    partitions end, for lanes that are to end.
     """
 
     clients: Clients
@@ -45,6 +45,12 @@ class LaneSettings:
     pace: Pace
     partitions: Mapping[str, int]
     until: Mapping[SourcePartition, int] = field(default_factory=dict)
+    own_tasks: Mapping[str, int] = field(default_factory=dict)
+
+    def deal(self, reading: Reading) -> list[list[SourcePartition]]:
+        """The partitions of a reading, by task."""
+        tasks = self.own_tasks.get(reading.cluster, self.tasks)
+        return deal_tasks(list(reading.positions), tasks)
 
 
 class LaneQuery:
@@ -89,7 +95,7 @@ class LaneQuery:
         launched. Raises AggregatorError when there is no place for its scratch
         folder, and what Spark raises.
         """
-        tasks = [deal_tasks(list(reading.positions), settings.tasks) for reading in readings]
+        tasks = [settings.deal(reading) for reading in readings]
         key = connector.key(lane.name, generation)
         spec = render_spec(
             key,

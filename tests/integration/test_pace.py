@@ -160,7 +160,7 @@ def test_with_fewer_slots_than_sources_nothing_is_started_and_the_fix_is_named(
         produce(cluster.bootstrap_servers, unique, RECORDS)
     sources = {alias: source(cluster, f"{unique}.*") for alias, cluster in clusters.items()}
     few = make_config(hub, tmp_path, sources, spark={"master": "local[1]"})
-    with pytest.raises(RefusedError, match=r"1 task slots for 2 sources.*local\[2\]"):
+    with pytest.raises(RefusedError, match=r"1 task slots for 2 tasks.*local\[2\]"):
         catch_up(few)
     enough = make_config(hub, tmp_path, sources, spark={"master": "local[2]"})
     later = f"{unique}.later"[-200:]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -436,3 +437,14 @@ def test_one_that_cannot_start_does_not_run_and_the_next_has_another_number(
         world.lanes.start(lane, start, [route("d")], SETTINGS)
     # Nothing is asked to start whose start is not committed.
     assert len(asked) == 2
+
+
+def test_a_source_is_dealt_to_as_many_tasks_as_its_config_says() -> None:
+    def reading(cluster: str) -> Reading:
+        return Reading(
+            cluster, "", (), Positions({SourcePartition(cluster, "a", it): 0 for it in range(6)})
+        )
+
+    settings = replace(SETTINGS, tasks=2, own_tasks={"far": 4})
+    assert [len(hand) for hand in settings.deal(reading("eu"))] == [3, 3]
+    assert [len(hand) for hand in settings.deal(reading("far"))] == [2, 2, 1, 1]

@@ -153,7 +153,7 @@ def test_a_lane_for_each_source_where_the_config_asks_for_it() -> None:
 
 def test_fewer_slots_than_sources_are_refused() -> None:
     few = plan(config(spark={"master": "local[1]"}), EU, US)
-    assert "1 task slots for 2 sources" in " ".join(few.refusals)
+    assert "1 task slots for 2 tasks" in " ".join(few.refusals)
     enough = plan(config(spark={"master": "local[2]"}), EU, US)
     assert enough.refusals == ()
     # A source that gives no answer is not read; when it comes back it is counted again.
@@ -163,7 +163,7 @@ def test_fewer_slots_than_sources_are_refused() -> None:
 def test_a_transform_has_a_reader_of_its_own_and_needs_a_slot_of_its_own() -> None:
     topics = {"overrides": {"payments": {"transform": "a:b"}}}
     one = config({"eu": "orders|payments"}, topics=topics, spark={"master": "local[1]"})
-    assert "1 task slots for 2 sources" in " ".join(plan(one, EU).refusals)
+    assert "1 task slots for 2 tasks" in " ".join(plan(one, EU).refusals)
     auto = plan(config({"eu": "orders|payments"}, topics=topics), EU, cores=4)
     assert (auto.slots.required, auto.tasks) == (2, 4)
 
@@ -173,6 +173,18 @@ def test_tasks_are_dealt_by_the_cores_and_leave_half_of_the_slots() -> None:
     assert plan(config(), EU, US, cores=1).tasks == 1
     assert plan(config(spark={"master": "local[8]"}), EU, US, cores=8).tasks == 2
     assert plan(config(), EU, US).tasks == 1
+
+
+def test_a_source_may_have_tasks_of_its_own_and_the_others_share_the_slots_that_are_left() -> None:
+    both = config(spark={"master": "local[8]"})
+    far = both.sources["eu"].model_copy(update={"tasks": 6})
+    both = both.model_copy(update={"sources": {**both.sources, "eu": far}})
+    found = plan(both, EU, US, cores=8)
+    assert (found.tasks_of("eu"), found.tasks_of("us")) == (6, 1)
+    assert (found.slots.required, found.refusals) == (7, ())
+    assert found.to_dict()["own_tasks"] == {"eu": 6}
+    tight = both.model_copy(update={"spark": config(spark={"master": "local[4]"}).spark})
+    assert "4 task slots for 7 tasks" in " ".join(plan(tight, EU, US).refusals)
 
 
 def test_without_slots_to_spare_what_is_new_joins_a_lane_that_there_is() -> None:

@@ -66,6 +66,7 @@ def test_only_a_new_connection_ends_the_lanes_of_a_source() -> None:
         "bootstrap_servers=b:1",
         "kafka.client.id=c",
         "consumer.fetch.min.bytes=2",
+        "tasks=6",
     ):
         found = plan_reload(config(), config(f"sources.us.{change}"))
         assert (found.changed, found.leaving(config())) == (("us",), frozenset({"us"}))

@@ -36,7 +36,7 @@ def test_auto_leaves_room_for_growth() -> None:
 
 def test_too_few_slots_are_refused_with_numbers_and_fix() -> None:
     few = plan_slots("local[4]", 9)
-    assert "local[4] gives 4 task slots for 9 sources" in few.refusal
+    assert "local[4] gives 4 task slots for 9 tasks" in few.refusal
     assert "never be read" in few.refusal
     assert "local[9]" in few.refusal
     enough = plan_slots("local[9]", 9)
