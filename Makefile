@@ -47,8 +47,8 @@ faults: connector ## Do faults to clusters and application under load, and count
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
 test: check ## Everything: check, then the tests of all layers against real brokers
-	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 $(PYTEST_ARGS) \
-		tests/unit tests/spark tests/integration
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
+		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
 test-unit: connector ## Tests without Spark and without a broker, in seconds
 	$(BIN)/pytest $(PYTEST_ARGS) tests/unit

@@ -216,7 +216,7 @@ class Writer:
         self._emit(
             Event(
                 "waiting",
-                f"an earlier aggregator on another machine, or its executors, may deliver for "
+                "an earlier aggregator on another machine, or its executors, may deliver for "
                 f"{left:.0f} s yet",
             )
         )

@@ -15,6 +15,7 @@ from faults.schedule import RECOVERY, Fault
 from faults.steering import WARM_SECONDS, steer
 from faults.steps import step, tell_silence
 from faults.world import ALIASES, SECONDS, World
+from support.workers import EXECUTOR
 
 QUIET = {
     "log_append_time": True,
@@ -29,7 +30,6 @@ QUIET = {
     "min_isr": 1,
 }
 """Settings of a scenario that watches for silence."""
-EXECUTOR = "CoarseGrainedExecutorBackend"
 PAUSED = ALIASES[0]
 PAUSE_SECONDS = 60.0
 AFTER_SECONDS = 20.0

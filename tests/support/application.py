@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.failpoint import VARIABLE
+from support.processes import processes
 from support.reading import SECONDS
 
 T = TypeVar("T")
@@ -142,18 +142,7 @@ class Application:
 
     def members(self) -> dict[int, str]:
         """Processes of its group that are there, dead Python or not: pid -> command line."""
-        listed = subprocess.run(
-            ["ps", "-ww", "-eo", "pid=,pgid=,stat=,args="],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
-        return {
-            int(row[0]): row[3]
-            for row in rows
-            if len(row) == 4 and int(row[1]) == self.pid and not row[2].startswith("Z")
-        }
+        return {it.pid: it.command for it in processes() if it.group == self.pid}
 
     def wait_gone(self, seconds: float = GONE_SECONDS) -> bool:
         """Wait until its JVMs are gone, too; False when they are still there after `seconds`."""

@@ -119,11 +119,11 @@ def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: floa
                 assert time.monotonic() < deadline, (
                     f"{topic} has {seen} of {records} records after {seconds:g} s{trouble}"
                 )
-                listed = consumer.list_topics(timeout=ASK_SECONDS).topics
-                found = sorted(listed[topic].partitions) if topic in listed else []
+                found = _partitions(consumer, topic, ASK_SECONDS)
                 ends = [watermarks(consumer, topic, each, ASK_SECONDS) for each in found]
                 seen = sum(high - low for low, high in ends)
-                time.sleep(0.0 if seen >= records else 0.1)
+                if seen < records:
+                    time.sleep(0.1)
             return seen
         except KafkaException as error:
             trouble = f": {error}"
@@ -162,9 +162,9 @@ def topics_of(bootstrap: str) -> dict[str, int]:
         consumer.close()
 
 
-def _partitions(consumer: Consumer, topic: str) -> list[int]:
+def _partitions(consumer: Consumer, topic: str, seconds: float = SECONDS) -> list[int]:
     """The partitions; none when the topic does not exist."""
-    listed = consumer.list_topics(timeout=SECONDS).topics
+    listed = consumer.list_topics(timeout=seconds).topics
     return sorted(listed[topic].partitions) if topic in listed else []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ import pyspark
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.jars import java_home
+from support.processes import processes
 from support.reading import wait_for
 
 HOST = "127.0.0.1"
@@ -32,17 +32,8 @@ class Workers:
     def executors(self) -> list[int]:
         """Process ids of the executors that are there, oldest first."""
         parents = {process.pid for process in self.processes}
-        listed = subprocess.run(
-            ["ps", "-ww", "-eo", "pid=,ppid=,stat=,args="],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        rows = [line.split(None, 3) for line in listed.stdout.splitlines()]
         return sorted(
-            int(row[0])
-            for row in rows
-            if int(row[1]) in parents and EXECUTOR in row[3] and not row[2].startswith("Z")
+            it.pid for it in processes() if it.parent in parents and EXECUTOR in it.command
         )
 
     def kill_executor(self) -> int:
