@@ -61,7 +61,8 @@ class Engine:
         asked = (parts.connector, parts.observer, parts.hub, parts.board)
         told = (emit, stop, self._gaps, self._lanes.read_until)
         self._recovery = Recovery(config, *asked, *told)
-        known = (orphans_of(config, parts.connector), self._gaps, emit, self._lanes.read_until)
+        orphans = orphans_of(config, parts.connector, self._lanes.read_until)
+        known = (orphans, self._gaps, emit, self._lanes.read_until)
         self._starts = Starts(config, parts.observer, *known)
         self._supervision = Supervision()
         self._failures = Failures(
@@ -206,9 +207,10 @@ class Engine:
             return
         self._note_look(look)
         self._look_awaited = False
+        self._recovery.forget_cut(look)
         recover = partial(self._recover, look, first)
         out = {**dict.fromkeys(self._leaving, "its lanes are to end"), **self._steering.out}
-        ready = partial(getattr, self._recovery, "ready")
+        ready = partial(getattr, self._recovery, "copied")
         positions, wanted = self._starts.settle(look, self.running, recover, ready, out)
         self._board.held = self._starts.held
         if first and not self._fresh:

@@ -6,7 +6,8 @@ when that is done can the hub be looked at: what has not been sent then, never w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, MutableMapping
 
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
@@ -22,11 +23,17 @@ DELIVERY_TIMEOUT_MS = 120_000
 class Orphans:
     """Partitions by the life of a lane that they wait for.
 
-    `is_open` tells of a lane's key whether one of its tasks may still send.
+    `is_open` tells of a lane's key whether one of its tasks may still send. `read_until` is told
+    when that was over, by the monotonic clock.
     """
 
-    def __init__(self, is_open: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        is_open: Callable[[str], bool],
+        read_until: MutableMapping[SourcePartition, float] | None = None,
+    ) -> None:
         self._is_open = is_open
+        self._read_until = {} if read_until is None else read_until
         self._orphans: dict[str, frozenset[SourcePartition]] = {}
 
     def add(self, key: str, partitions: frozenset[SourcePartition]) -> None:
@@ -35,7 +42,9 @@ class Orphans:
 
     def partitions(self) -> set[SourcePartition]:
         """Partitions of which something may still be sent."""
-        self._orphans = {key: its for key, its in self._orphans.items() if self._is_open(key)}
+        for key in [key for key in self._orphans if not self._is_open(key)]:
+            # Until now they may have read on: a look that began before knows too little.
+            self._read_until.update(dict.fromkeys(self._orphans.pop(key), time.monotonic()))
         return {sp for its in self._orphans.values() for sp in its}
 
 
@@ -45,11 +54,15 @@ def delivery_seconds(config: Config) -> float:
     return int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
 
 
-def orphans_of(config: Config, connector: Connector) -> Orphans:
+def orphans_of(
+    config: Config,
+    connector: Connector,
+    read_until: MutableMapping[SourcePartition, float] | None = None,
+) -> Orphans:
     """The wait for the tasks of lanes that failed.
 
     An executor that hears nothing of us sends nothing new after a few seconds, and what its
     producers had been handed before they give up after `delivery.timeout.ms`.
     """
     lost = EXECUTOR_SECONDS + delivery_seconds(config) + MARGIN_SECONDS
-    return Orphans(lambda key: connector.is_open(key, lost))
+    return Orphans(lambda key: connector.is_open(key, lost), read_until)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from aggregator.audit.document import RecoveryStatus
+from aggregator.checkpoint.state import Entry
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
@@ -21,7 +22,7 @@ from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.tail import Ends
 from aggregator.failpoint import failpoint
-from aggregator.model import Positions, Skip, SourcePartition, TopicPartition
+from aggregator.model import Positions, Ranges, Skip, SourcePartition, TopicPartition
 from aggregator.plan.doubt import plan_doubt
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import is_same_log
@@ -50,6 +51,20 @@ class Bound:
     hub_ends: Mapping[TopicPartition, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Hole:
+    """What a lane is to leave out, the hub's ends before it, and the commit that it belongs to."""
+
+    skip: Skip
+    ends: Ends
+    commit: tuple[int, int, str]
+
+
+def _commit(entry: Entry) -> tuple[int, int, str]:
+    """What tells one commit of a position from the next, also where a full one repeats it."""
+    return (entry.position, entry.snapshot.snapshot_at_ms, entry.topic_id)
+
+
 class Recovery:
     """Recovers on demand; used by the engine's thread, while other lanes may run."""
 
@@ -76,17 +91,34 @@ class Recovery:
         self._read_until = read_until
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self._skips: dict[SourcePartition, tuple[Skip, Ends, int]] = {}
+        self._skips: dict[SourcePartition, _Hole] = {}
         self._read: Mapping[TopicPartition, int] = {}
 
     @property
     def ready(self) -> set[SourcePartition]:
         """Partitions that are not clean, and may start all the same: with what `take` gives."""
-        positions = self._observer.positions
+        return set(self.copied)
+
+    @property
+    def copied(self) -> dict[SourcePartition, Ranges]:
+        """The same, with the offsets beyond their positions that the hub holds."""
+        entries = self._observer.state.entries
         with self._lock:
-            # Of one that was moved since, by a gap or by hand, it says nothing any more.
-            self._skips = {sp: it for sp, it in self._skips.items() if positions.get(sp) == it[2]}
-            return set(self._skips)
+            # Of one that was committed since, by a gap or by hand, it says nothing any more.
+            self._skips = {
+                sp: it for sp, it in self._skips.items() if it.commit == _commit(entries[sp])
+            }
+            return {sp: it.skip.ranges for sp, it in self._skips.items()}
+
+    def forget_cut(self, look: Look) -> None:
+        """Let those be recovered again whose logs have lost something that was to be written."""
+        known = self._observer.state.remembered()
+        for sp in self.ready:
+            log = look.observed.offsets.get(sp)
+            same = log is not None and is_same_log(sp, known, look.observed)
+            if same and log is not None and log.earliest > known.positions[sp]:
+                with self._lock:
+                    self._skips.pop(sp, None)
 
     def take(
         self, partitions: Collection[SourcePartition]
@@ -99,8 +131,8 @@ class Recovery:
         with self._lock:
             found = {sp: self._skips.pop(sp) for sp in partitions if sp in ready}
         return (
-            {sp: skip for sp, (skip, _, _) in found.items()},
-            {sp: ends for sp, (_, ends, _) in found.items()},
+            {sp: hole.skip for sp, hole in found.items()},
+            {sp: hole.ends for sp, hole in found.items()},
         )
 
     def recover(
@@ -178,8 +210,11 @@ class Recovery:
         # Of each by itself: before its own bound there may be records of a topic that is gone.
         older = {sp: {**ends, **tail.above.get(sp, {})} for sp in skips}
         self._observer.skipping(positions.only(set(skips)), older)
+        entries = self._observer.state.entries
         with self._lock:
-            self._skips |= {sp: (skip, older[sp], positions[sp]) for sp, skip in skips.items()}
+            self._skips |= {
+                sp: _Hole(skip, older[sp], _commit(entries[sp])) for sp, skip in skips.items()
+            }
 
     def doubt(self, partitions: Collection[SourcePartition], starts: Positions, look: Look) -> None:
         """Before the first lanes start: recover also what needs no recovery, if that is in doubt.

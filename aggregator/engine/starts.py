@@ -13,7 +13,7 @@ from aggregator.engine.gaps import Gaps
 from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.orphans import Orphans
-from aggregator.model import Positions, SourcePartition
+from aggregator.model import Positions, Ranges, SourcePartition
 from aggregator.plan.backoff import BackOff
 from aggregator.plan.gaps import OF_IDENTITY, Sight
 from aggregator.plan.positions import TopicKey, plan_positions
@@ -56,7 +56,7 @@ class Starts:
         self.outdated = False
         """Whether the last look does not tell what is to be known: another one is to follow."""
         self._unread_looks: set[float] = set()
-        self._ready: Callable[[], set[SourcePartition]] = set
+        self._ready: Callable[[], Mapping[SourcePartition, Ranges]] = dict
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
@@ -71,13 +71,13 @@ class Starts:
         look: Look,
         running: Collection[SourcePartition],
         recover: Callable[[set[SourcePartition]], set[SourcePartition]],
-        ready: Callable[[], set[SourcePartition]],
+        ready: Callable[[], Mapping[SourcePartition, Ranges]],
         out: Mapping[str, str] | None = None,
     ) -> tuple[Positions, set[SourcePartition]]:
         """As `plan`, after what is to start and did not end cleanly was recovered.
 
         `recover` gets these and more, and returns those that cannot start yet; `ready` are those
-        that may, though the hub holds something beyond their positions.
+        that may, though the hub holds something beyond their positions: these offsets.
         """
         self._ready = ready
         positions, wanted = self.plan(look, running, out)
@@ -111,6 +111,7 @@ class Starts:
         known = replace(
             state.remembered(unsure=self._unclean | set(running)),
             positions=self._observer.positions,
+            copied=self._ready(),
         )
         found = plan_positions(
             look.plan.routes,
@@ -158,7 +159,7 @@ class Starts:
     @property
     def _unclean(self) -> frozenset[SourcePartition]:
         """What has to be recovered before it can start."""
-        return self._observer.state.unclean - self._ready()
+        return self._observer.state.unclean - self._ready().keys()
 
     def ended(self, partitions: Collection[SourcePartition]) -> None:
         """All that was to be copied of these is copied."""

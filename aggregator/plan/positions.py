@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from aggregator.model import OffsetRange, Positions, Route, SourcePartition
+from aggregator.model import OffsetRange, Positions, Ranges, Route, SourcePartition
 
 TopicKey = tuple[str, str]
 """(cluster alias, topic)"""
@@ -87,7 +87,7 @@ class Remembered:
     The ids are each partition's own: of one topic some partitions may have been decided about
     after it was created again, and others not yet. `snapshots` tell one commit of a position from
     the next. Of a partition in `unsure` the hub may hold more than the position says; its log is
-    not compared until that is known.
+    not compared until that is known. `copied` are offsets beyond a position that the hub holds.
     """
 
     positions: Positions = field(default_factory=Positions)
@@ -96,6 +96,7 @@ class Remembered:
     log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
     snapshots: Mapping[SourcePartition, int] = field(default_factory=dict)
     unsure: frozenset[SourcePartition] = frozenset()
+    copied: Mapping[SourcePartition, Ranges] = field(default_factory=dict)
 
 
 def plan_positions(
@@ -190,14 +191,15 @@ def _of_the_old(
     """A gap of a log that is no longer there: from the position to the last end that was seen."""
     position = known.positions[sp]
     clusters, topics = _ids(sp, known, observed)
-    end = known.log_ends.get(sp)
+    end, copied = known.log_ends.get(sp), known.copied.get(sp, ())
     if end is None:
         lost = None
     else:
-        end = max(end, position)
-        lost = end - position
-    if lost:
-        reason += f"; at least offsets {position} to {position + lost - 1} were not copied"
+        end = max(end, position, *(after for _, after in copied))
+        lost = end - position - sum(after - first for first, after in copied)
+    if end is not None and lost:
+        some = f"{lost} of the " if copied else ""
+        reason += f"; at least {some}offsets {position} to {end - 1} were not copied"
     return Gap(sp, kind, position, end, reason, position, lost, clusters, topics)
 
 

@@ -71,19 +71,16 @@ def recovered_positions(
     """Positions below which the hub holds everything that the sources still hold.
 
     `found` are the origin offsets that the tail holds per source partition, `logs` what the sources
-    hold; a partition without one is another log by now: of it nothing can be written again, so it
-    stands behind what was found. Nobody can tell a hole from offsets that are no records, so a
-    position moves on to the first of either, and the next lane looks through the rest.
+    hold; a partition without one is another log by now. Nobody can tell a hole from offsets that
+    are no records, so a position moves on to the first of either, and the next lane looks through
+    the rest.
     """
     moved = {}
     for sp, ranges in found.items():
         at, top = positions[sp], ranges[-1][1]
-        log = logs.get(sp)
-        if log is None:
-            moved[sp] = max(at, top)
-            continue
-        # What was deleted meanwhile cannot be looked through; `plan_losses` names it.
-        at = max(at, min(log.earliest, top))
+        if (log := logs.get(sp)) is not None:
+            # What was deleted meanwhile cannot be looked through; `plan_losses` names it.
+            at = max(at, min(log.earliest, top))
         for start, end in ranges:
             if start <= at < end:
                 at = end

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,13 +30,18 @@ def config(*sets: str) -> Config:
 
 def test_partitions_wait_until_no_task_of_their_lane_may_send() -> None:
     opened = {"a#1", "b#2"}
-    orphans = Orphans(lambda key: key in opened)
+    read_until: dict[SourcePartition, float] = {}
+    orphans = Orphans(lambda key: key in opened, read_until)
     assert orphans.partitions() == set()
     orphans.add("a#1", frozenset({EU, US}))
     orphans.add("b#2", frozenset({ASIA}))
     assert orphans.partitions() == {EU, US, ASIA}
     opened.remove("a#1")
+    before = time.monotonic()
     assert orphans.partitions() == {ASIA}
+    # A look that began before does not tell how far they have read.
+    assert read_until.keys() == {EU, US}
+    assert min(read_until.values()) >= before
     # A life of a lane that is gone does not come back.
     opened.add("a#1")
     assert orphans.partitions() == {ASIA}

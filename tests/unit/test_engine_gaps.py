@@ -30,6 +30,7 @@ from aggregator.model import (
     ClusterFacts,
     OffsetRange,
     Positions,
+    Ranges,
     Route,
     SourcePartition,
     TopicFacts,
@@ -277,10 +278,10 @@ def test_what_becomes_due_during_a_recovery_does_not_start_without_one(world: Wo
         return set()
 
     found = look(time.monotonic(), 20)
-    assert starts.settle(found, (), recover, set)[1] == {SP}
+    assert starts.settle(found, (), recover, dict)[1] == {SP}
     # It is looked for at once, and recovered.
     assert starts.outdated
-    assert starts.settle(found, (), recover, set)[1] == {SP, OTHER}
+    assert starts.settle(found, (), recover, dict)[1] == {SP, OTHER}
     assert asked == [{SP}, {SP, OTHER}]
     assert not starts.outdated
 
@@ -289,7 +290,7 @@ def test_what_was_recovered_with_holes_starts_and_is_not_recovered_again(world: 
     starts = Starts(world.config, world.observer, gone(), world.gaps, lambda _: None, {})
     at = Positions({SP: 12, OTHER: 15})
     world.observer.begin("eu", 1, at)
-    ready: set[SourcePartition] = set()
+    ready: dict[SourcePartition, Ranges] = {}
 
     def recover(wanted: set[SourcePartition]) -> set[SourcePartition]:
         # Of SP something is missing at the hub: the lane that starts next writes it.
@@ -297,7 +298,7 @@ def test_what_was_recovered_with_holes_starts_and_is_not_recovered_again(world: 
         if not ready:
             world.observer.recovered(at.only({OTHER}))
             world.observer.skipping(at.only({SP}), {SP: {}})
-            ready.add(SP)
+            ready[SP] = [(13, 14)]
         return set()
 
     for began in (time.monotonic(), time.monotonic()):

@@ -244,13 +244,32 @@ def test_what_the_source_has_deleted_meanwhile_is_lost_and_told(world: World) ->
     assert (gap.partition, gap.start, gap.end, gap.lost) == (EU0, 5, 10, 2)
 
 
-def test_of_a_topic_that_was_created_again_nothing_can_be_written_any_more(world: World) -> None:
+def test_of_a_topic_that_was_created_again_what_the_hub_lacks_stays_known(world: World) -> None:
     world.crashed({EU0: 5})
     world.topic_id = "U"
+    world.found = {EU0: Skip([(5, 6), (7, 9)])}
+    world.recover(EU0)
+    # 6 is lost with its topic: a gap from here on names it.
+    assert world.observer.state.positions == Positions({EU0: 6})
+    assert world.recovery.copied == {EU0: [(7, 9)]}
+    # From the beginning of the new topic nothing of the old one is left out, at whatever offset.
+    world.observer.update(Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "U"}, {"orders": 2}))
+    world.observer.moved(Positions({EU0: 6}))
+    assert world.recovery.copied == {}
+
+
+def test_a_hole_of_which_the_source_has_deleted_something_is_recovered_again(world: World) -> None:
+    world.crashed({EU0: 5})
     world.found = {EU0: Skip([(7, 9)])}
     world.recover(EU0)
-    assert world.observer.state.positions == Positions({EU0: 9})
-    assert (world.observer.state.clean, world.recovery.ready) == (True, set())
+    world.recovery.forget_cut(world.look)
+    assert world.recovery.ready == {EU0}
+    world.sources[EU0] = OffsetRange(6, 100)
+    world.recovery.forget_cut(world.look)
+    assert world.recovery.ready == set()
+    world.recover(EU0)
+    assert world.observer.state.positions == Positions({EU0: 6})
+    assert world.recovery.copied == {EU0: [(7, 9)]}
 
 
 @pytest.mark.parametrize("failure", [ClusterError("the hub is away"), CheckpointError("full")])

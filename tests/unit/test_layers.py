@@ -13,7 +13,7 @@ import pytest
 import aggregator
 
 ROOT = Path(aggregator.__file__).parent
-MAX_LINES = 300
+MAX_LINES = 400
 
 WORDS = {"errors", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}

@@ -101,6 +101,22 @@ def test_a_recreated_topic() -> None:
     assert "id T, now U" in plan.held[SP]
 
 
+def test_a_recreated_topic_of_which_the_hub_holds_more_than_the_position_says() -> None:
+    known = Remembered(
+        Positions({SP: 15}),
+        {SP: "T"},
+        log_ends={SP: 18},
+        copied={SP: [(16, 17), (18, 20)]},
+    )
+    observed = Observed({}, {(SP.cluster, SP.topic): "U"}, {SP: OffsetRange(0, 3)})
+    (gap,) = plan_positions(
+        [Route("eu", "orders", "orders", 1, 1)], known, observed, {"eu": "earliest"}
+    ).gaps
+    # Found beyond the last end that was told: so there it was not over.
+    assert (gap.kind, gap.start, gap.end, gap.lost) == (GapKind.TOPIC_RECREATED, 15, 20, 2)
+    assert "at least 2 of the offsets 15 to 19 were not copied" in gap.reason
+
+
 @pytest.mark.parametrize("ids", [("", "U"), ("T", ""), ("", "")])
 def test_an_unknown_topic_id_proves_nothing(ids: tuple[str, str]) -> None:
     assert start(15, ids=ids).positions == Positions({SP: 15})

@@ -113,9 +113,9 @@ def test_a_lane_looks_through_what_the_source_still_holds(
     assert recovered([(5, 6), (8, 10)], OffsetRange(earliest, 100)) == (position, skipped)
 
 
-def test_of_a_log_that_is_another_one_nothing_is_written_again() -> None:
-    assert recovered([(5, 6), (8, 9)], None) == (9, [])
-    assert recovered([(7, 9)], None) == (9, [])
+def test_of_a_log_that_is_another_one_what_the_hub_lacks_is_kept_for_its_gap() -> None:
+    assert recovered([(5, 6), (8, 9)], None) == (6, [(8, 9)])
+    assert recovered([(7, 9)], None) == (5, [(7, 9)])
 
 
 def test_a_position_never_goes_back() -> None:
