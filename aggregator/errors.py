@@ -4,10 +4,17 @@
     |-- ConfigError                exit 2   the user mends the config; nothing was touched
     |-- RefusedError               exit 2   the plan is refused; nothing was written
     |-- ClusterError               exit 3   one cluster cannot be reached or refuses us
-    |-- DataConflictError          exit 4   a policy says to stop: data lost or in conflict
+    |   |-- ClusterCallError                one call to it failed (`discover`)
+    |   |-- LateError                       it did not answer in time (`discover`)
+    |   `-- PortTakenError                  a broker of the demo found its port taken (`embedded`)
     |-- CheckpointError            exit 1   the checkpoint cannot be read or written
-    |-- CheckpointConflictError    exit 4   another writer committed: this one must not go on
-    `-- JarsError                  exit 1   the jars cannot be had
+    |   `-- CheckpointConflictError exit 4  another writer committed: this one must not go on
+    |-- JarsError                  exit 1   the jars cannot be had
+    |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
+    |-- CommandError                        the running instance refused a command (`cli`)
+    |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
+    |-- StoppedError, StoppedEarlyError     it was told to stop before it was done
+    `-- FailpointError                      a failpoint of the tests
 
 A failure of one cluster among many is not raised at all: it is a `ClusterFailure` value in the
 result (see `aggregator.model`). `ClusterError` is raised only where one cluster is all there is,
@@ -72,12 +79,6 @@ class ClusterError(AggregatorError):
     """A Kafka cluster cannot be reached, or refuses us; the text names the cluster and the fix."""
 
     exit_code = EXIT_CLUSTER
-
-
-class DataConflictError(AggregatorError):
-    """Data is gone or contradicts the checkpoint, and the policy is to stop."""
-
-    exit_code = EXIT_DATA
 
 
 class CheckpointError(AggregatorError):

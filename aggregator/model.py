@@ -215,6 +215,17 @@ class Discovery:
     failed: Mapping[str, ClusterFailure] = field(default_factory=dict)
 
 
+class ReaderState(StrEnum):
+    """What the reader of a lane does with a partition, as the connector names it."""
+
+    READING = "reading"
+    HELD = "held"
+    DONE = "done"
+    OUT_OF_RANGE = "out_of_range"
+    REFUSED = "refused"
+    POISONED = "poisoned"
+
+
 class PoisonReason(StrEnum):
     """Why a hub topic refuses a record."""
 

@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config import options_table
+from aggregator.flow.stage import MEANINGS, TRANSITIONS, Stage
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
-    *("__init__", "model", "errors", "failpoint", "config", "plan"),
+    *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
     *("jars", "connector", "discover", "stream", "checkpoint", "recover", "embedded"),
     "quarantine",
     *("audit", "engine", "verify", "serve", "cli", "__main__", "notebook"),
@@ -25,6 +26,8 @@ LAYERS = (
 """Parts of the package, each below those that may import it."""
 MAP_BEGIN = "<!-- file map: written by make docs -->\n"
 MAP_END = "<!-- end of file map -->\n"
+WAYS_BEGIN = "<!-- stages: written by make docs -->\n"
+WAYS_END = "<!-- end of stages -->\n"
 
 COMMANDS = (
     (),
@@ -102,9 +105,26 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def design_page() -> str:
-    """The text of DESIGN.md, with its file map as it should be."""
-    before, rest = (DOCS / "DESIGN.md").read_text("utf-8").split(MAP_BEGIN)
-    return before + MAP_BEGIN + file_map() + MAP_END + rest.split(MAP_END)[1]
+    """The text of DESIGN.md, with its file map and its tables of stages as they should be."""
+    text = (DOCS / "DESIGN.md").read_text("utf-8")
+    for begin, part, end in ((MAP_BEGIN, file_map(), MAP_END), (WAYS_BEGIN, ways(), WAYS_END)):
+        before, rest = text.split(begin)
+        text = before + begin + part + end + rest.split(end)[1]
+    return text
+
+
+def ways() -> str:
+    """The stages of a source partition, and every way from one to another, as two tables."""
+    lines = ["| stage | meaning |", "|---|---|"]
+    lines += [f"| {stage} | {_cell(meaning)} |" for stage, meaning in MEANINGS.items()]
+    lines += ["", "| from | what happens | to | when |", "|---|---|---|---|"]
+    for way, it in TRANSITIONS.items():
+        before, after = (
+            ", ".join(stage for stage in Stage if stage in stages)
+            for stages in (it.before, it.after)
+        )
+        lines.append(f"| {before} | {way} | {after} | {_cell(it.when)} |")
+    return "\n".join(lines) + "\n"
 
 
 def file_map() -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
 import typer
 
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, warn
 from aggregator.cli.render import Cell, Output, Report, Table, show
-from aggregator.errors import EXIT_CONFIG
+from aggregator.errors import EXIT_CONFIG, CheckpointError, ClusterError
+from aggregator.flow.commands import Move, RecordGaps, Recover, Start
+from aggregator.flow.preview import Preview
 from aggregator.plan.pace import Limit
 from aggregator.plan.plan import Plan
 
@@ -27,22 +30,34 @@ def plan(
 ) -> None:
     """Show what a run would do; change nothing.
 
-    Routes, hub topics, lanes, slots, what is not taken, warnings and refusals. Ends with 2 when
-    the plan is refused, with 3 when the hub cannot be reached.
+    Routes, hub topics, lanes, what is recovered and started first, slots, what is not taken,
+    warnings and refusals. Ends with 2 when the plan is refused, with 3 when the hub cannot be
+    reached.
     """
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
     from aggregator.engine.prepare import prepare
+    from aggregator.engine.preview import preview_of
 
-    found = prepare(config).plan
-    show(report_of_plan(found), output)
+    prepared = prepare(config)
+    found, first, unknown = prepared.plan, Preview(), ""
+    if found.sources and not found.refusals:
+        try:
+            first = preview_of(config, prepared)
+        except (CheckpointError, ClusterError) as error:
+            unknown = f"what starts first is not known: {error}"
+    show(report_of_plan(found, first, unknown), output)
     if found.refusals:
         raise typer.Exit(EXIT_CONFIG)
 
 
-def report_of_plan(plan: Plan) -> Report:
-    """The plan as a report: the same facts in both forms."""
-    data = plan.to_dict()
+def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") -> Report:
+    """The plan as a report, with what is done first: the same facts in both forms.
+
+    `unknown` says why that is not known.
+    """
+    first = first or Preview()
+    data = {**plan.to_dict(), "first": _first(first), "first_unknown": unknown}
     routes = Table(
         "Routes",
         ("source", "topic", "partitions", "hub topic", "hub partitions", "by", "transform"),
@@ -88,6 +103,8 @@ def report_of_plan(plan: Plan) -> Report:
             actions,
             *(() if plan.actions else ("Nothing to do at the hub.",)),
             lanes,
+            _first_table(first),
+            *((f"warning: {unknown}",) if unknown else ()),
             f"Slots: {slots.required} needed, {known} given by {slots.master}",
             f"Tasks: {_tasks(plan)}",
             _skipped(plan),
@@ -95,6 +112,55 @@ def report_of_plan(plan: Plan) -> Report:
             *(f"refused: {refusal}" for refusal in plan.refusals),
         ),
     )
+
+
+def _first(first: Preview) -> dict[str, Any]:
+    """The first commands of a run as JSON-ready data."""
+    commands = first.commands
+    return {
+        "gaps": [
+            {"partition": str(record.gap.partition), "decision": str(record.decision)}
+            for it in commands
+            if isinstance(it, RecordGaps)
+            for record in it.records
+        ],
+        "moved": {
+            str(sp): at
+            for it in commands
+            if isinstance(it, Move)
+            for sp, at in it.positions.items()
+        },
+        "recovered": sorted(
+            str(sp) for it in commands if isinstance(it, Recover) for sp in it.partitions
+        ),
+        "started": [
+            {
+                "lane": it.lane.name,
+                "positions": {str(sp): at for sp, at in it.positions.items()},
+            }
+            for it in commands
+            if isinstance(it, Start)
+        ],
+        "waiting": {str(sp): why for sp, why in first.waiting.items()},
+    }
+
+
+def _first_table(first: Preview) -> Table:
+    """What is done first, in its order; a row for each thing that is done, or waits."""
+    rows: list[tuple[Cell, ...]] = []
+    for command in first.commands:
+        match command:
+            case RecordGaps(records):
+                rows.append(("record gaps", len(records), None))
+            case Move(positions):
+                rows.append(("go on behind gaps", len(positions), None))
+            case Recover(partitions):
+                rows.append(("recover", len(partitions), "they start when the hub has been read"))
+            case Start(lane):
+                rows.append(("start", len(lane.partitions), f"lane {lane.name}"))
+    waiting = Counter(first.waiting.values())
+    rows += [("wait", count, why) for why, count in waiting.items()]
+    return Table("First", ("what", "partitions", "why"), rows, frozenset({"partitions"}))
 
 
 def _tasks(plan: Plan) -> str:

@@ -12,10 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model import Positions, ReaderState, SourcePartition, TopicPartition
 
-READING, HELD, DONE = "reading", "held", "done"
-OUT_OF_RANGE, REFUSED, POISONED = "out_of_range", "refused", "poisoned"
+READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
+OUT_OF_RANGE, REFUSED, POISONED = (
+    ReaderState.OUT_OF_RANGE,
+    ReaderState.REFUSED,
+    ReaderState.POISONED,
+)
 """States of a partition in its reader, as the connector names them."""
 CANNOT_GO_ON = (OUT_OF_RANGE, REFUSED, POISONED)
 

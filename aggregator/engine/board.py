@@ -24,18 +24,21 @@ from aggregator.audit.document import (
 from aggregator.audit.gaps import gaps_status, lost_offsets
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
-from aggregator.engine.careful import Careful
 from aggregator.engine.figures import SourceFigures
 from aggregator.engine.partitions import behind_fields, partitions_of
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import State
 from aggregator.model import Route, SourcePartition
 from aggregator.plan.behind import Delay, longest_by_source
 from aggregator.plan.gaps import GapRecord
 from aggregator.plan.plan import Plan
 
+SHOWN_AS_HELD = (Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.LOST, Stage.RESTING, Stage.DONE)
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class LaneNote:
-    """What the board remembers of a lane."""
+    """What the board shows of a lane."""
 
     state: LaneState
     generation: int
@@ -43,8 +46,6 @@ class LaneNote:
     restarts: int = 0
     reason: str = ""
     leaving: tuple[str, ...] = ()
-    careful: bool = False
-    """Failed by a record that the next try will know: no reason to give up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Board:
     held: Mapping[SourcePartition, str] = field(default_factory=dict)
     stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
     waiting: Mapping[SourcePartition, str] = field(default_factory=dict)
-    """What is to start when a lane has ended its batch: the reason in words."""
+    """What is to start when another lane has let it go: the reason in words."""
     seq: int | None = None
     epoch: int | None = None
     committed_ms: int | None = None
@@ -97,7 +98,9 @@ class Board:
     recovery: RecoveryStatus | None = None
     replayed_before: int = 0
     """Records that had been found missing and were written before the last recovery."""
-    careful: Careful = field(default_factory=Careful)
+    recovered_at: datetime | None = None
+    ended: Mapping[str, str] = field(default_factory=dict)
+    """Lanes that have ended as all stops: name -> what went wrong, or ""."""
     quarantine: QuarantineStatus | None = None
     quarantined: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[GapRecord, ...] = ()
@@ -129,6 +132,36 @@ class Board:
                     self.source(alias, SourceState.RUNNING)
                 if alias in plan.sources:
                     self.sources[alias].cluster_id = plan.sources[alias].cluster_id
+
+    def follow(self, state: State, paused: Mapping[str, datetime]) -> None:
+        """Show what is decided."""
+        with self.lock:
+            self.paused = paused
+            self.gaps = tuple(state.gaps.values())
+            at = state.partitions.items()
+            self.gapped = {sp: it.why for sp, it in at if it.stage is Stage.QUARANTINED}
+            self.waiting = {sp: it.why for sp, it in at if it.stage is Stage.READY and it.why}
+            self.held = {sp: it.why for sp, it in at if it.stage in SHOWN_AS_HELD and it.why}
+            self.lanes = lanes_of(state, self.phase, self.ended)
+            if state.recovered is not None and state.recovered[0] != self.recovered_at:
+                self.recovered_at, found = state.recovered
+                self.replayed_before = self.replayed()
+                self.recovery = RecoveryStatus(
+                    at=self.recovered_at,
+                    partitions=found.partitions,
+                    tail=found.tail,
+                    found=found.found,
+                    holed=len(found.holes),
+                    replayed=0,
+                    seconds=round(found.seconds, 3),
+                )
+
+    def lags_of_running(self, state: State) -> dict[str, int]:
+        """How far the sources are behind that run and of which all log ends are known."""
+        running = state.in_lanes
+        unknown = {sp.cluster for sp in running if sp not in self.log_ends}
+        known = {sp.cluster for sp in running} - unknown
+        return {alias: lag for alias, lag in self.lags().items() if alias in known}
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on: sources that it does not name are shown no more."""
@@ -236,6 +269,34 @@ class Board:
             gaps=len(gaps),
             lost=lost_offsets(gaps),
         )
+
+
+def lanes_of(state: State, phase: Phase, ended: Mapping[str, str]) -> dict[str, LaneNote]:
+    """The lanes that run, and those that are over while nobody else reads their partitions."""
+    notes = {
+        name: LaneNote(
+            LaneState.FAILED if over.reason else LaneState.DONE,
+            over.generation,
+            over.lane.partitions,
+            over.restarts,
+            over.reason,
+        )
+        for name, over in state.over.items()
+    }
+    for name, life in state.lanes.items():
+        draining = life.ends_by is not None or phase is Phase.STOPPING
+        stage = LaneState.DRAINING if draining else LaneState.RUNNING
+        if name in ended:
+            stage = LaneState.FAILED if ended[name] else LaneState.DONE
+        notes[name] = LaneNote(
+            stage if life.key else LaneState.STARTING,
+            life.generation,
+            life.lane.partitions,
+            life.restarts,
+            ended.get(name, ""),
+            tuple(sorted({sp.cluster for sp in life.leaving})),
+        )
+    return notes
 
 
 def _lane(name: str, note: LaneNote, progress: LaneProgress) -> LaneStatus:

@@ -7,9 +7,9 @@ import threading
 from aggregator.audit.moves import MovesReport
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
-from aggregator.engine.events import EventSink
 from aggregator.engine.moves import propose
 from aggregator.engine.writer import Writer
+from aggregator.events import EventSink
 from aggregator.plan.rewind import Request
 
 

@@ -14,11 +14,11 @@ from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.engine.events import Event, EventSink
 from aggregator.engine.identity import Identity, by_identity, known_ends
 from aggregator.engine.points import Part, parts_of
 from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError
+from aggregator.events import Event, EventSink
 from aggregator.model import Positions, SourcePartition
 
 MAINTENANCE_PAUSE_SECONDS = 60.0

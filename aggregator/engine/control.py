@@ -65,6 +65,14 @@ class NotReadyError(AggregatorError):
     """Nothing can be commanded now: it still starts, or it stops."""
 
 
+def out_of(paused: Mapping[str, datetime]) -> dict[str, str]:
+    """Why nothing of these sources (alias -> since when they are paused) is to run, in words."""
+    return {
+        alias: f"paused since {since.isoformat(timespec='seconds')}; aggregator resume {alias}"
+        for alias, since in paused.items()
+    }
+
+
 class Control:
     """Takes commands for one instance.
 
@@ -86,10 +94,7 @@ class Control:
     @property
     def out(self) -> dict[str, str]:
         """Paused sources of which nothing is to run: alias -> why, in words."""
-        return {
-            alias: f"paused since {since.isoformat(timespec='seconds')}; aggregator resume {alias}"
-            for alias, since in self.paused.items()
-        }
+        return out_of(self.paused)
 
     def pause(self, alias: str) -> SourceControl:
         """Let the lanes of a source end cleanly and start none; returns when they have ended.

@@ -1,7 +1,8 @@
-"""Runs the lanes of a plan: starts them, keeps them in step with the clusters, stops them.
+"""The loop of a running instance: collect what is new, let `step` decide, carry it out, tell.
 
-The engine's own thread decides; the lookout, the source watches and the observer are threads that
-hand it values. `run` in `aggregator.engine.run` builds one and numbers the steps.
+The lookout, the source watches, the observer and a recovery are threads that hand over values; the
+engine's own thread is the only one that decides. `run` in `aggregator.engine.run` numbers the steps
+of a whole run.
 """
 
 from __future__ import annotations
@@ -9,29 +10,58 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
 
 from aggregator.audit.document import Phase, Status
+from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
-from aggregator.engine.arrangement import Arrangement
-from aggregator.engine.changes import Changes
-from aggregator.engine.events import Event, EventSink
-from aggregator.engine.failures import Failures
-from aggregator.engine.gaps import Gaps
+from aggregator.connector.driver import Connector
+from aggregator.discover import ClusterAdmin
+from aggregator.engine.board import Board
+from aggregator.engine.control import Control
+from aggregator.engine.hands import Hands
+from aggregator.engine.known import KnownOf, own_ends
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.look import Look
-from aggregator.engine.orphans import orphans_of
-from aggregator.engine.pace import Paces
-from aggregator.engine.parts import Parts
+from aggregator.engine.look import Lookout
+from aggregator.engine.observer import Observer
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.starts import Starts
+from aggregator.engine.sources import SourcesWatch
 from aggregator.engine.steering import Steering
-from aggregator.engine.supervision import Supervision
+from aggregator.engine.writer import Writer, lost_seconds
 from aggregator.errors import AggregatorError, RefusedError
+from aggregator.events import Event, EventSink
+from aggregator.flow.commands import Move, Outcome, Prepare, RecordGaps
+from aggregator.flow.news import News
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import State
+from aggregator.flow.step import step
 from aggregator.model import SourcePartition
+from aggregator.plan.look import Look
+from aggregator.plan.plan import Plan
+from aggregator.plan.suspects import seen_of
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
+STEPS_IN_A_TURN = 20
+"""What follows from commands follows at once, so many times at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """What an engine works with: the session, clients, and threads that hand it values.
+
+    All of it is started and ended by the caller.
+    """
+
+    spark: SparkSession
+    connector: Connector
+    observer: Observer
+    lookout: Lookout
+    sources: SourcesWatch
+    hub: ClusterAdmin
 
 
 class Engine:
@@ -40,7 +70,10 @@ class Engine:
     def __init__(
         self,
         config: Config,
-        parts: Parts,
+        threads: Threads,
+        board: Board,
+        writer: Writer,
+        control: Control,
         emit: EventSink,
         on_status: Callable[[Status], None],
         stop: threading.Event,
@@ -48,72 +81,87 @@ class Engine:
         until_done: bool,
         fresh: bool = False,
     ) -> None:
-        self._config = config
-        self._fresh = fresh
-        self._parts = parts
+        self.config = config
+        self.state = State(config, until_done=until_done, fresh=fresh)
+        self._connector = threads.connector
+        self._observer = observer = threads.observer
+        self._lookout = threads.lookout
+        self._sources = threads.sources
+        self._board = board
+        self._writer = writer
+        self._control = control
         self._emit = emit
         self._on_status = on_status
         self._stop = stop
-        self._board = parts.board
-        self._paces = Paces(config, parts.board, emit)
-        self._lanes = Lanes(parts.spark, parts.connector, parts.observer, parts.board, emit)
-        self._gaps = Gaps(config, parts.observer, parts.sources, parts.board, emit)
-        asked = (parts.connector, parts.observer, parts.hub, parts.board)
-        told = (emit, stop, self._gaps, self._lanes.read_until)
-        self._recovery = Recovery(config, *asked, *told)
-        orphans = orphans_of(config, parts.connector, self._lanes.read_until)
-        known = (orphans, self._gaps, emit, self._lanes.read_until)
-        self._starts = Starts(config, parts.observer, *known)
-        self._supervision = Supervision()
-        self._failures = Failures(
-            config, self._starts, self._supervision, parts.board, emit, until_done=until_done
+        self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+        self._lanes = Lanes(threads.spark, threads.connector, observer)
+        self._recovery = Recovery(threads.connector, observer, threads.hub, self._gaps, emit, stop)
+        self._hands = Hands(
+            *(threads.spark, self._lanes, self._recovery, observer, threads.lookout),
+            *(threads.hub, self._gaps, emit, stop),
         )
-        self._changes = Changes(config, parts.spark, parts.hub, emit)
-        self._steering = Steering(self, parts, self._starts, self._recovery, self._changes, emit)
-        deciders = (self._starts, self._supervision, self._paces, self._recovery)
-        self._arrangement = Arrangement(
-            config,
-            parts,
-            self._lanes,
-            *deciders,
-            self._failures.lane,
-            emit,
-            stop,
-            until_done=until_done,
-        )
-        self._until_done, self._look_awaited, self._next_status = until_done, False, 0.0
-        self._leaving, self._finished = frozenset[str](), set[str]()
+        self._steering = Steering(self, observer, self._gaps, control, emit)
+        self._known = KnownOf(observer)
+        self._leaving = frozenset[str]()
+        self._again = False
+        self._next_status = 0.0
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
         """Partitions that do not run though they are selected and not paused, and why."""
-        paused = self._parts.control.paused
-        return {sp: why for sp, why in self._starts.held.items() if sp.cluster not in paused}
+        stages = (Stage.HELD, Stage.QUARANTINED, Stage.RESTING, Stage.DONE)
+        return {
+            sp: self.state.at(sp).why
+            for sp in sorted(self.state.of(*stages))
+            if self.state.at(sp).why and sp.cluster not in self._control.paused
+        }
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Lanes that have failed and do not run again: name -> why."""
+        return {name: over.reason for name, over in self.state.over.items() if over.reason}
 
     def begin(self, look: Look) -> None:
-        """Start every lane of the first look.
+        """Start every lane of the first look, when all that has to be recovered is.
 
         Raises ConfigError for a transform that does not fit, ClusterError when the hub refuses a
         change that the plan needs, CheckpointError when a start cannot be committed.
         """
-        self._follow(look, first=True)
+        first: Look | None = look
+        while not self.state.begun and (first is not None or not self._stop.wait(LOOP_SECONDS)):
+            self._raise_what_ends_all()
+            self._take_turn(first)
+            first = None
+            # The sources are not asked yet.
+            self._board.follow(self.state, self._control.paused)
+            self._on_status(self._board.document())
 
     def supervise(self) -> None:
         """Keep the lanes running until told to stop; or until all have ended, if they are to."""
         while not self._stop.wait(LOOP_SECONDS):
-            self._turn()
-            self._parts.control.handle(self._steering)
-            if self._until_done and not self._lanes.running and not self._waiting():
+            self.turn()
+            self._control.handle(self._steering)
+            if self.state.until_done and self.state.is_over:
                 return
+
+    def turn(self) -> None:
+        """Collect, decide, carry out, tell; raise what ends everything."""
+        self._raise_what_ends_all()
+        newest = self._lookout.latest()
+        if isinstance(newest, AggregatorError):
+            self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
+        self._take_turn(newest if isinstance(newest, Look) else None)
+        self.tell()
 
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
-        self._parts.control.close()
+        self._control.close()
         self._board.phase = Phase.STOPPING
-        self._board.waiting = {}
         self.tell(now=True)
         self._recovery.cancel()
-        return self._lanes.end(self._config.supervision.stop_timeout, self.tell)
+        ended = self._lanes.end_all(self.config.supervision.stop_timeout, self._tell_ended)
+        self._tell_ended(ended)
+        return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without.
@@ -123,55 +171,28 @@ class Engine:
         """
         self._leaving = frozenset(aliases)
         try:
-            self._arrangement.without(aliases)
-            while any(sp.cluster in aliases for sp in self.running):
+            self.turn()
+            while any(sp.cluster in aliases for sp in self.state.in_lanes):
                 if self._stop.wait(LOOP_SECONDS):
                     raise RefusedError(["it is stopping: what was asked for holds when it starts"])
-                self._turn()
+                self.turn()
         finally:
             self._leaving = frozenset()
 
-    def _turn(self) -> None:
-        """Follow what was found, and look after all that runs; raise what ends everything."""
-        if (conflict := self._parts.writer.error or self._parts.observer.conflict) is not None:
-            self._lanes.kill()
-            raise conflict
-        if (failure := self._parts.observer.failure) is not None:
-            raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
-        newest = self._parts.lookout.latest()
-        if isinstance(newest, Look):
-            self._follow(newest, first=False)
-        elif newest is not None:
-            self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
-        self._notice_ends()
-        self._notice_stopped()
-        self._notice_done()
-        self._notice_left()
-        if self._paces.follow(self.running):
-            self._lanes.pace(self._paces.now)
-        news = self._recovery.ended()
-        if self._gaps.watch.act(self._lanes.running):
-            # At once: what is read from now on must not be taken for what was read before.
-            self._arrangement.again(but=self._gaps.watch.suspects(self.running))
-            news = True
-        if news or self._starts.outdated:
-            self.look_again()
-        if self._starts.due():
-            self._parts.lookout.wake()
-        self.tell()
-
     def look_again(self) -> None:
-        """Have a look at the clusters soon; nothing is done before it has been followed."""
-        self._look_awaited = True
-        self._parts.lookout.wake()
+        """Have a look at the clusters soon, and run what is then wanted."""
+        self._again = True
+
+    def check(self, plan: Plan) -> None:
+        """Raise ConfigError when a transform of this plan does not fit."""
+        self._hands.check(plan)
 
     def reconfigure(self, config: Config) -> None:
         """Go by another config from now on."""
-        self._config = config
-        self._paces.reconfigure(config)
-        self._lanes.pace(self._paces.now)
-        self._arrangement.reconfigure(config)
-        self._failures.reconfigure(config)
+        self.config = config
+        self._observer.interval = config.stream.checkpoint_interval
+        for part in (self._lookout, self._sources, self._board):
+            part.reconfigure(config)
 
     def tell(self, *, now: bool = False) -> None:
         """Bring the board up to date, and hand the status out about once a second."""
@@ -179,124 +200,88 @@ class Engine:
         if not now and moment < self._next_status:
             return
         self._next_status = moment + STATUS_SECONDS
-        observer, board = self._parts.observer, self._board
+        observer, board = self._observer, self._board
         with board.lock:
+            board.follow(self.state, self._control.paused)
             board.positions = observer.positions
             board.progress = observer.progress
             board.seq, board.epoch = observer.state.seq, observer.state.epoch
             board.committed_ms = observer.committed_ms
             board.checkpoint_error = observer.error
-            self._parts.sources.tell(board, self._emit)
+            self._sources.follow(self.state.in_lanes)
+            self._sources.tell(board, self._emit)
             board.figures = observer.figures.at(moment, board.catching_up)
         if board.log_ends:
-            observer.saw(self._gaps.watch.own(board.log_ends))
+            observer.saw(own_ends(observer.state, board.log_ends, self._sources.seen()))
         self._on_status(board.document())
 
-    def _follow(self, look: Look, *, first: bool) -> None:
-        """Bring the lanes in step with what a look has found."""
-        plan = look.plan
-        if plan.refusals and not first:
-            self._emit(Event("plan_refused", "; ".join(plan.refusals)))
-            return
-        try:
-            self._changes.make(plan)
-        except AggregatorError as error:
-            if first:
-                raise
-            self._emit(Event("plan_failed", str(error)))
-            return
-        self._note_look(look)
-        self._look_awaited = False
-        self._recovery.forget_cut(look)
-        recover = partial(self._recover, look, first)
-        out = {**dict.fromkeys(self._leaving, "its lanes are to end"), **self._steering.out}
-        ready = partial(getattr, self._recovery, "copied")
-        positions, wanted = self._starts.settle(look, self.running, recover, ready, out)
-        self._board.held = self._starts.held
-        if first and not self._fresh:
-            self._recovery.doubt(wanted, positions, look)
-        # What lanes are giving up starts when they have: that comes with a new look.
-        wanted -= {sp for less in self._lanes.holding.values() for sp in less}
-        self._paces.starting(wanted - self.running, positions, look.ends)
-        self._arrangement.follow(wanted, plan, positions, look.ends, first=first)
+    def _raise_what_ends_all(self) -> None:
+        if (conflict := self._writer.error or self._observer.conflict) is not None:
+            self._lanes.kill()
+            raise conflict
+        if (failure := self._observer.failure) is not None:
+            raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
 
-    def _notice_left(self) -> None:
-        """Start what waited for lanes to end; what did not get on well waits for a new look."""
-        lanes, unwell = dict(self._lanes.running), set[SourcePartition]()
-        left = self._lanes.left()
-        for name, problem in left.items():
-            lane = lanes[name].lane
-            if problem:
-                # Its partitions rest until they are recovered, in whatever lane they are to be.
-                self._failures.lane(lanes[name], problem)
-                unwell |= set(lane.partitions)
-            elif name in self._finished:
-                self._starts.ended(lane.partitions)
-                self._emit(Event("lane_ended", f"lane {name} has ended", {"lane": name}))
-        if left or self._lanes.held():
-            self._arrangement.again(but=unwell | self._starts.done)
-            self._parts.lookout.wake()
-        if unwell:
-            self.look_again()
+    def _take_turn(self, look: Look | None) -> None:
+        news = self._collect(look)
+        for _ in range(STEPS_IN_A_TURN):
+            begun = self.state.begun
+            self.state, commands = step(self.state, news, time.monotonic())
+            if not commands:
+                return
+            outcomes = self._hands.carry_out(commands, self.config)
+            # What the clusters told is for one step; to a recovery that began nothing has come yet.
+            self._raise_if_first(outcomes, begun=begun)
+            for outcome in outcomes:
+                self._note_prepared(outcome)
+            news = replace(self._collect(None, turn=False), outcomes=tuple(outcomes))
 
-    def _notice_stopped(self) -> None:
-        """Take out partitions of which the next record cannot be written; the others go on."""
-        stopped = self._lanes.stopped()
-        for sp, reason in stopped.items():
-            self._failures.partition(sp, reason)
-        if stopped:
-            self._board.held = self._starts.held
-            self._arrangement.again(but=stopped)
+    def _collect(self, look: Look | None, *, turn: bool = True) -> News:
+        """What is new, and all that a step goes by."""
+        ended = self._recovery.ended() if turn else None
+        if ended is not None:
+            self._raise_if_first([ended], begun=self.state.begun)
+        again, self._again = self._again, False
+        return News(
+            self.config,
+            datetime.now(UTC),
+            self._known.now(),
+            self._lanes.seen(),
+            self._sources.seen(),
+            frozenset(key for key in self.state.lost_keys if self._is_open(key)),
+            self._control.out,
+            self._leaving,
+            look,
+            () if ended is None else (ended,),
+            self._board.lags_of_running(self.state),
+            self._board.catching_up,
+            again,
+            turn,
+        )
 
-    def _notice_done(self) -> None:
-        """Let lanes end that have read all that they were to read."""
-        done = self._lanes.done() if self._until_done else []
-        if done:
-            self._finished |= set(done)
-            self._lanes.leave(done, self._config.supervision.stop_timeout)
+    def _is_open(self, key: str) -> bool:
+        return self._connector.is_open(key, lost_seconds(self.config))
 
-    def _notice_ends(self) -> None:
-        running = dict(self._lanes.running)
-        for name, problem in self._lanes.ended().items():
-            self._failures.lane(running[name], problem)
+    def _raise_if_first(self, outcomes: Collection[Outcome], *, begun: bool) -> None:
+        """A start that fails at once is the caller's: nothing of it is tried again.
 
-    def _waiting(self) -> bool:
-        """Whether something that does not run now, of a run that is to end, is still to run."""
-        under_way = self._recovery.under_way or self._look_awaited
-        return under_way or self._failures.are_waiting()
-
-    @property
-    def running(self) -> set[SourcePartition]:
-        """Partitions that are read now."""
-        return self._lanes.partitions
-
-    def _recover(
-        self, look: Look, first: bool, wanted: Collection[SourcePartition]
-    ) -> set[SourcePartition]:
-        """Recover what is to start and did not end cleanly; returns what cannot start yet.
-
-        Beside running lanes it goes on in the background: they must not wait for it.
+        But what could not be decided about a gap only holds its own partitions.
         """
-        unclean = self._parts.observer.state.unclean & set(wanted)
-        unclean -= self.running | self._recovery.ready
-        if unclean and self._lanes.running:
-            self._recovery.begin(unclean, look)
-            return set(unclean)
-        try:
-            if unclean:
-                self._recovery.recover(unclean, look, alone=True)
-        except AggregatorError as error:
-            if first:
-                raise
-            self._emit(Event("recovery_failed", str(error)))
-            self._starts.backoff.failed("recovery", frozenset(unclean), time.monotonic())
-            return set(unclean)
-        return set()
+        if not begun:
+            for outcome in outcomes:
+                if outcome.error is not None and not isinstance(
+                    outcome.command, (RecordGaps, Move)
+                ):
+                    raise outcome.error
 
-    def _note_look(self, look: Look) -> None:
-        plan, board = look.plan, self._board
-        for warning in plan.warnings:
-            if warning not in board.warnings:
-                self._emit(Event("warning", warning))
-        board.planned(plan, look.unreachable)
-        self._gaps.watch.note(look)
+    def _note_prepared(self, outcome: Outcome) -> None:
+        if isinstance(outcome.command, Prepare) and outcome.error is None:
+            look = outcome.command.look
+            self._board.planned(look.plan, look.unreachable)
+            if not self._sources.log_ends():
+                ends = own_ends(self._observer.state, look.ends, seen_of(look.observed))
+                self._observer.saw(ends)
+
+    def _tell_ended(self, ended: Mapping[str, str]) -> None:
+        self._board.ended = dict(ended)
+        self.tell()

@@ -7,9 +7,9 @@ import time
 from collections.abc import Collection, Mapping
 
 from aggregator.discover import ClusterAdmin
-from aggregator.engine.events import Event, EventSink
 from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import ClusterError
+from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
 from aggregator.model import OffsetRange, TopicPartition
 

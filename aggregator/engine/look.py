@@ -10,7 +10,6 @@ import queue
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
@@ -23,31 +22,12 @@ from aggregator.engine.prepare import (
     plan_with,
 )
 from aggregator.errors import AggregatorError
-from aggregator.model import ClusterFacts, SourcePartition
+from aggregator.model import ClusterFacts
+from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Observed
 from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What one look found: the plan that follows, log ranges, and offsets for timestamp starts.
-
-    `began` is when the log ranges were asked for, by the monotonic clock.
-    """
-
-    plan: Plan
-    observed: Observed
-    by_time: Mapping[SourcePartition, int]
-    began: float
-    unreachable: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def ends(self) -> dict[SourcePartition, int]:
-        """The log ends of the partitions that answered."""
-        return {sp: log.latest for sp, log in self.observed.offsets.items()}
 
 
 def identity_of(plan: Plan) -> Identity:

@@ -17,12 +17,12 @@ from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport
 from aggregator.engine.board import LaneProgress
 from aggregator.engine.commits import Commits, SnapshotReader
-from aggregator.engine.events import EventSink
 from aggregator.engine.figures import Figures
 from aggregator.engine.identity import Identity
 from aggregator.engine.points import Begun, LanePoints, Part, parts_of
 from aggregator.engine.tail import Ends
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.events import EventSink
 from aggregator.failpoint import failpoint
 from aggregator.model import Positions, SourcePartition
 from aggregator.stream.lane import LaneQuery

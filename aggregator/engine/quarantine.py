@@ -18,8 +18,8 @@ from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.errors import MISSING, text_of
 from aggregator.engine.board import Board
-from aggregator.engine.events import Event, EventSink
 from aggregator.errors import AggregatorError
+from aggregator.events import Event, EventSink
 from aggregator.quarantine.reader import (
     open_consumer,
     quarantine_log,

@@ -17,12 +17,10 @@ from aggregator.connector.driver import Connector
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.board import Board
 from aggregator.engine.control import Control
-from aggregator.engine.engine import Engine
-from aggregator.engine.events import Event, EventSink
+from aggregator.engine.engine import Engine, Threads
 from aggregator.engine.hub import read_snapshot
-from aggregator.engine.look import Look, Lookout, first_look, identity_of
+from aggregator.engine.look import Lookout, first_look, identity_of
 from aggregator.engine.observer import Observer
-from aggregator.engine.parts import Parts
 from aggregator.engine.prepare import Prepared, prepare
 from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.sources import SourcesWatch
@@ -35,7 +33,9 @@ from aggregator.errors import (
     CheckpointConflictError,
     ClusterError,
 )
+from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
+from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
@@ -103,11 +103,15 @@ def run(
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        with _parts(config, look, session, hub, table, writer, board, control, emit) as parts:
+        with _threads(config, look, session, hub, table, board, control, emit) as threads:
             engine = Engine(
-                config, parts, emit, tell, stop, until_done=until_caught_up, fresh=fresh
+                *(config, threads, board, writer, control, emit, tell, stop),
+                until_done=until_caught_up,
+                fresh=fresh,
             )
-            problems = _live(engine, parts, look, board, emit, until_caught_up)
+            problems = _live(engine, threads, writer, look, board, emit)
+            if until_caught_up:
+                problems |= engine.failed
         if not problems:
             writer.release()
     board.phase = Phase.FAILED if problems else Phase.STOPPED
@@ -125,32 +129,36 @@ def run(
 
 
 def _live(
-    engine: Engine, parts: Parts, look: Look, board: Board, emit: EventSink, until_done: bool
+    engine: Engine,
+    threads: Threads,
+    writer: Writer,
+    look: Look,
+    board: Board,
+    emit: EventSink,
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
         engine.begin(look)
         board.phase = Phase.RUNNING
-        emit(Event("running", f"{len(board.lanes)} lanes run"))
-        parts.observer.start()
-        parts.sources.start()
-        parts.lookout.start()
+        emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
+        threads.observer.start()
+        threads.sources.start()
+        threads.lookout.start()
         engine.supervise()
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
         raise
     except Exception as error:
-        if parts.writer.error is not None:
+        if writer.error is not None:
             # What was refused for that reason failed in some other words.
-            raise parts.writer.error from error
+            raise writer.error from error
         # What runs already ends as cleanly as it can; the error is what the caller sees.
         engine.end()
         raise
     problems = engine.end()
-    parts.observer.tick()
+    threads.observer.tick()
     engine.tell(now=True)
-    failed = {name: note.reason for name, note in board.lanes.items() if note.reason}
-    return problems | (failed if until_done else {})
+    return problems
 
 
 def _refuse(prepared: Prepared, config: Config) -> None:
@@ -201,18 +209,17 @@ def _session(config: Config, plan: Plan, driver: Future[Driver]) -> Iterator[Fut
 
 
 @contextmanager
-def _parts(
+def _threads(
     config: Config,
     look: Look,
     session: Future[SparkSession],
     hub: ClusterAdmin,
     table: CheckpointTable,
-    writer: Writer,
     board: Board,
     control: Control,
     emit: EventSink,
-) -> Iterator[Parts]:
-    """What an engine is made of; its threads are ended with the block."""
+) -> Iterator[Threads]:
+    """What an engine works with; all of it is ended with the block."""
     control.open()
     board.paused = control.paused
     lookout = Lookout(config, look.plan.sources)
@@ -226,9 +233,7 @@ def _parts(
                 connector = Connector(spark)
                 observer = _observer(config, look, hub, table, connector, board, emit)
                 try:
-                    yield Parts(
-                        spark, connector, observer, lookout, sources, admin, board, writer, control
-                    )
+                    yield Threads(spark, connector, observer, lookout, sources, admin)
                 finally:
                     observer.stop()
             finally:

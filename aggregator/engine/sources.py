@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from aggregator.audit.document import LaneState, SourceState
 from aggregator.config.schema import Config
 from aggregator.engine.board import Board
-from aggregator.engine.events import Event, EventSink
 from aggregator.engine.watch import SourceWatch
+from aggregator.events import Event, EventSink
 from aggregator.model import SourcePartition
 from aggregator.plan.behind import Delays
 from aggregator.plan.outages import Probe, sick_sources

@@ -12,8 +12,8 @@ from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import ask, kill, life_of, wait_gone
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
-from aggregator.engine.events import Event, EventSink
 from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError
+from aggregator.events import Event, EventSink
 from aggregator.plan.lease import Earlier, Kin, Life, Move, kin_of, plan_start
 
 ASK_MARGIN_SECONDS = 10.0

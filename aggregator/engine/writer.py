@@ -20,18 +20,21 @@ from aggregator.checkpoint.lock import WriterLock, has_lock, held_by, jvm_lock_f
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import kill, life_of, started_of
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.engine.events import Event, EventSink
-from aggregator.engine.orphans import delivery_seconds
 from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import AggregatorError, CheckpointConflictError
-from aggregator.plan.lease import Life
+from aggregator.events import Event, EventSink
+from aggregator.plan.lease import EXECUTOR_SECONDS, Life
 from aggregator.plan.producer import is_local
 from aggregator.stream.guard import Guard
 
 JVM_SECONDS = 3.0
 """A JVM whose Python was killed ends by itself; after so long it is killed."""
 POLL_SECONDS = 0.05
+DELIVERY_TIMEOUT_MS = 120_000
+"""Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
+MARGIN_SECONDS = 5.0
 
 
 class Writer:
@@ -242,3 +245,18 @@ class Writer:
             self._lease.stop()
         if self._lock is not None:
             self._lock.release(ended=self._ended if self._may_write else not self._owes)
+
+
+def delivery_seconds(config: Config) -> float:
+    """How long a producer may go on delivering a record after it was handed over."""
+    settings = jvm_settings(config.hub, "producer")
+    return int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+
+
+def lost_seconds(config: Config) -> float:
+    """How long an executor that is not heard of may still deliver something.
+
+    It sends nothing new a few seconds after it last heard of us, and gives up what its producers
+    had been handed before after `delivery.timeout.ms`.
+    """
+    return EXECUTOR_SECONDS + delivery_seconds(config) + MARGIN_SECONDS

@@ -31,14 +31,11 @@ def plan_steps(
     changed: Collection[str],
     running: Mapping[str, Lane],
     ending: Collection[str],
-    resting: Collection[SourcePartition],
 ) -> Steps:
     """The steps to the planned lanes. No partition is ever in two lanes that run.
 
     `changed` are the names of planned lanes that have to start anew to be as they are planned,
     `ending` those of running ones that were told to end. A lane that is only to read less goes on.
-    A planned lane with partitions that are `resting` is left out: it is planned again when these
-    are well.
     """
     goal = {lane.name: lane for lane in planned}
     leave = running.keys() - (goal.keys() - set(changed))
@@ -56,29 +53,6 @@ def plan_steps(
         # One that ends is to begin again, even when it is planned now as it was.
         if lane.name not in changed and lane.name not in ending:
             continue
-        own = set(lane.partitions)
-        if own.isdisjoint(resting):
-            waits = lane.name in ends or not own.isdisjoint(taken)
-            (later if waits else start).append(lane)
+        waits = lane.name in ends or not taken.isdisjoint(lane.partitions)
+        (later if waits else start).append(lane)
     return Steps(frozenset(leave - set(ending)), hold, tuple(start), tuple(later))
-
-
-def lanes_to_be(
-    running: Mapping[str, Lane],
-    ending: Collection[str],
-    held: Mapping[str, Collection[SourcePartition]],
-    later: Sequence[Lane],
-) -> tuple[Lane, ...]:
-    """The lanes as they will be when what ends has ended: what a new plan is to keep to.
-
-    `held` are the partitions that lanes are giving up.
-    """
-    waiting = {sp for lane in later for sp in lane.partitions}
-    staying = []
-    for name, lane in running.items():
-        if name in ending:
-            continue
-        less = set(held.get(name, ())) | waiting
-        if left := tuple(sp for sp in lane.partitions if sp not in less):
-            staying.append(Lane(name, left))
-    return (*staying, *later)

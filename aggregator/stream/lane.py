@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from aggregator.connector.driver import SINK, Connector, Orders
-from aggregator.connector.reports import DONE, HELD, READING, REFUSED, LaneReport
+from aggregator.connector.reports import LaneReport
 from aggregator.connector.spec import Clients, Reading, render_spec
 from aggregator.errors import AggregatorError
 from aggregator.model import Lane, Skip, SourcePartition
@@ -158,17 +158,6 @@ class LaneQuery:
     def hold(self, partitions: Collection[SourcePartition]) -> None:
         """Let these partitions be read no more; the others go on. Returns at once."""
         self._order(replace(self._orders, held=self._orders.held | frozenset(partitions)))
-
-    def has_left(self, partitions: Collection[SourcePartition]) -> bool:
-        """Whether nothing more of these partitions is sent, and their positions are exact."""
-        # One that is refused is tried again, until the order has reached its task.
-        states = self.report.states
-        return all(states.get(sp, READING) not in (READING, REFUSED) for sp in partitions)
-
-    def is_done(self) -> bool:
-        """Whether everything that was to be read up to a fixed end is read."""
-        report = self.report
-        return report.whole and report.are(self.lane.partitions, DONE, HELD)
 
     def pace(self, pace: Pace) -> None:
         """Read at this pace from now on."""

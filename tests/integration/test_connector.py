@@ -79,7 +79,7 @@ def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Tried again at once, so that many fit into a test.
-    monkeypatch.setattr("aggregator.plan.backoff.DELAYS_SECONDS", (0.1,))
+    monkeypatch.setattr("aggregator.flow.failing.DELAYS_SECONDS", (0.1,))
     config = two_sources(source_a, source_b, hub, tmp_path, unique)
 
     def interrupt(running: Run, number: int) -> None:

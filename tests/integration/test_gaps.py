@@ -440,7 +440,7 @@ def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
             delete_records(servers, unique, {0: 30})
             deleted.append(name)
 
-    monkeypatch.setattr("aggregator.engine.launch.failpoint", delete)
+    monkeypatch.setattr("aggregator.engine.lanes.failpoint", delete)
     with run_in_background(config) as running:
         running.wait_for(lambda: gap_events(running, "BELOW_EARLIEST"), "the gap is found")
         wait_until_topic_has(hub.bootstrap_servers, unique, 20)

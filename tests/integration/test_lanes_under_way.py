@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -16,6 +17,7 @@ from aggregator.embedded.topics import create_topic, produce
 from aggregator.engine.control import Control
 from aggregator.engine.lanes import Lanes
 from aggregator.errors import RefusedError
+from aggregator.flow.news import LaneSeen
 from support.load import records
 from support.reading import SECONDS, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
@@ -84,9 +86,15 @@ def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
         produce(servers, unique, records(100))
     # That tasks have told where they are goes unnoticed until we say so: it takes no time else.
     may_notice = Event()
-    left, held = Lanes.left, Lanes.held
-    monkeypatch.setattr(Lanes, "left", lambda it: left(it) if may_notice.is_set() else {})
-    monkeypatch.setattr(Lanes, "held", lambda it: held(it) if may_notice.is_set() else set())
+    seen = Lanes.seen
+
+    def noticed(lanes: Lanes) -> dict[str, LaneSeen]:
+        found = seen(lanes)
+        if may_notice.is_set():
+            return found
+        return {name: replace(it, ended=False, states={}) for name, it in found.items()}
+
+    monkeypatch.setattr(Lanes, "seen", noticed)
 
     def stop_while(command: Callable[[Control], object], paused: bool) -> None:
         control = Control(config, lambda: without_us)

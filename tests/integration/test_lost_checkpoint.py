@@ -10,9 +10,9 @@ import pytest
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.engine.events import Event
 from aggregator.engine.run import run
 from aggregator.errors import CheckpointError
+from aggregator.events import Event
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied
 

@@ -17,8 +17,8 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.engine.control import Control
-from aggregator.engine.events import Event
 from aggregator.engine.run import RunResult, run
+from aggregator.events import Event
 from support.reading import SECONDS, wait_for
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from aggregator import __version__
 from aggregator.cli.failures import Commands
 from aggregator.cli.main import app
 from aggregator.cli.options import FILE_VARIABLE, config_file
-from aggregator.errors import AggregatorError, DataConflictError
+from aggregator.errors import AggregatorError, CheckpointConflictError
 
 SECRET = "hunter2-very-secret"
 CONFIG = f"""\
@@ -216,7 +216,7 @@ def failing(error: Exception) -> typer.Typer:
     ("error", "code", "text"),
     [
         (AggregatorError("broken"), 1, "error: broken\n"),
-        (DataConflictError("gone"), 4, "error: gone\n"),
+        (CheckpointConflictError("gone"), 4, "error: gone\n"),
         (KeyError("x"), 1, "error: unexpected KeyError: 'x'\n"),
         (AggregatorError("http://me:pw@host"), 1, "error: http://me:********@host\n"),
     ],

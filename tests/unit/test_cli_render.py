@@ -105,7 +105,14 @@ PLAN = Plan(
 
 def test_the_plan_as_a_report() -> None:
     report = report_of_plan(PLAN)
-    assert report.data == PLAN.to_dict()
+    nothing: dict[str, object] = {
+        "gaps": [],
+        "moved": {},
+        "recovered": [],
+        "started": [],
+        "waiting": {},
+    }
+    assert report.data == {**PLAN.to_dict(), "first": nothing, "first_unknown": ""}
     text = to_text(report, tty=False)
     for part in (
         "hub-id",

@@ -17,7 +17,15 @@ from aggregator.config import load_text, options_table
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 README = ROOT / "README.md"
-PAGES = sorted([README, ROOT / "CHANGELOG.md", ROOT / "conf" / "README.md", *DOCS.glob("*.md")])
+PAGES = sorted(
+    [
+        README,
+        ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "conf" / "README.md",
+        *DOCS.glob("*.md"),
+    ]
+)
 OPTIONS = {row.path for row in options_table()}
 
 

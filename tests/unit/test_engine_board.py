@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -14,6 +15,7 @@ from aggregator.audit.document import (
     PartitionState,
     PartitionStatus,
     Percentiles,
+    Phase,
     SourceState,
     SourceStatus,
     Status,
@@ -22,7 +24,10 @@ from aggregator.config import load_text
 from aggregator.connector.reports import DONE, HELD, OUT_OF_RANGE, POISONED, REFUSED
 from aggregator.engine.board import Board, LaneNote, LaneProgress
 from aggregator.engine.figures import SourceFigures
-from aggregator.model import Route, SourcePartition
+from aggregator.flow.commands import Recovered
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import LaneLife, LaneOver, Partition, State
+from aggregator.model import Lane, Route, SourcePartition
 from aggregator.plan.behind import Delay
 from support.reports import lane_report, task
 
@@ -34,6 +39,7 @@ SETS = (
     "sources.us.bootstrap_servers=127.0.0.1:11",
     "sources.us.topics.include=t",
 )
+AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 NO_ACL = "TopicAuthorizationException: Not authorized to access topics: [t]"
 
 
@@ -126,12 +132,13 @@ def test_what_was_decided_about_it_goes_before(board: Board) -> None:
 def test_what_a_lane_has_given_up_is_told_by_the_lane_that_has_it_now(board: Board) -> None:
     reads(board, {EU1: OUT_OF_RANGE}, "its log begins later")
     note = board.lanes["union"]
-    note.partitions = tuple(sp for sp in note.partitions if sp != EU1)
+    left = tuple(sp for sp in note.partitions if sp != EU1)
+    board.lanes = {"union": replace(note, partitions=left)}
     assert partition(board, EU1).state is PartitionState.RUNNING
 
 
 def test_what_an_earlier_life_of_its_lane_told_holds_no_more(board: Board) -> None:
-    board.lanes["union"].generation = 2
+    board.lanes = {"union": replace(board.lanes["union"], generation=2)}
     reads(board, {EU1: REFUSED}, NO_ACL, of=1)
     assert partition(board, EU1).state is PartitionState.RUNNING
     reads(board, {EU1: REFUSED}, NO_ACL, of=2)
@@ -141,7 +148,7 @@ def test_what_an_earlier_life_of_its_lane_told_holds_no_more(board: Board) -> No
 @pytest.mark.parametrize("state", [LaneState.FAILED, LaneState.DONE, LaneState.STARTING])
 def test_nor_what_one_told_that_is_over(board: Board, state: LaneState) -> None:
     reads(board, {EU1: REFUSED}, NO_ACL)
-    board.lanes["union"].state = state
+    board.lanes = {"union": replace(board.lanes["union"], state=state)}
     assert partition(board, EU1).state is PartitionState.RUNNING
 
 
@@ -191,3 +198,45 @@ def test_sources_that_are_catching_up_are_named(board: Board) -> None:
     assert board.catching_up == frozenset()
     board.source("us", SourceState.CATCHING_UP)
     assert board.catching_up == {"us"}
+
+
+# --- what is decided ------------------------------------------------------------------------
+
+
+def test_the_board_shows_what_a_step_has_decided(board: Board) -> None:
+    config = board.config
+    hole = Recovered(partitions=2, tail=30, found=7, seconds=1.23456)
+    state = State(
+        config,
+        partitions={
+            EU0: Partition(Stage.READING, lane="union"),
+            EU1: Partition(Stage.QUARANTINED, "a gap"),
+            US0: Partition(Stage.READY, "starts in lane us when another has let it go"),
+        },
+        lanes={"union": LaneLife(Lane("union", (EU0,)), (), 3, "key", 1, frozenset({EU0}))},
+        over={"us": LaneOver(Lane("us", (US0,)), 2, 4, "it broke")},
+        recovered=(AT, hole),
+    )
+    board.follow(state, {})
+    union, us = board.lanes["union"], board.lanes["us"]
+    assert (union.state, union.generation, union.restarts, union.leaving) == (
+        *(LaneState.RUNNING, 3, 1),
+        ("eu",),
+    )
+    assert (us.state, us.restarts, us.reason) == (LaneState.FAILED, 4, "it broke")
+    assert board.gapped == {EU1: "a gap"}
+    assert board.waiting.keys() == {US0}
+    recovery = board.document().recovery
+    assert recovery is not None
+    assert (recovery.partitions, recovery.tail, recovery.found, recovery.seconds) == (
+        *(2, 30, 7),
+        1.235,
+    )
+    # As all stops each lane is shown as it ended.
+    board.phase, board.ended = Phase.STOPPING, {}
+    board.follow(state, {})
+    assert board.lanes["union"].state is LaneState.DRAINING
+    for problem, shown in (("", LaneState.DONE), ("late", LaneState.FAILED)):
+        board.ended = {"union": problem}
+        board.follow(state, {})
+        assert (board.lanes["union"].state, board.lanes["union"].reason) == (shown, problem)

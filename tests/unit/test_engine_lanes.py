@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,34 +9,23 @@ from typing import Any
 
 import pytest
 
-from aggregator.audit.document import LaneState
-from aggregator.config import load_text
 from aggregator.connector.driver import Orders
 from aggregator.connector.reports import (
-    DONE,
     HELD,
-    OUT_OF_RANGE,
     READING,
-    REFUSED,
     LaneReport,
 )
 from aggregator.connector.spec import Clients, Reading
-from aggregator.engine.board import Board, LaneNote
-from aggregator.engine.events import Event
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.launch import RunningLane, Start
 from aggregator.errors import AggregatorError, CheckpointError
+from aggregator.flow.commands import Hole, Start, Started
+from aggregator.flow.news import LaneSeen
 from aggregator.model import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
 from aggregator.plan.pace import Limit, Pace
 from aggregator.stream.lane import LaneQuery, LaneSettings
 from support.reports import lane_report, task
 
 SECONDS = 30.0
-SETS = (
-    "hub.bootstrap_servers=127.0.0.1:9",
-    "sources.eu.bootstrap_servers=127.0.0.1:10",
-    "sources.eu.topics.include=.*",
-)
 SETTINGS = LaneSettings(Clients({}, {}), (), 1, Pace(), {"eu": 4})
 
 
@@ -46,8 +34,8 @@ def partitions_of(name: str) -> tuple[SourcePartition, SourcePartition]:
     return SourcePartition("eu", name, 0), SourcePartition("eu", name, 1)
 
 
-def route(topic: str, **fields: Any) -> Route:
-    return Route("eu", topic, topic, **{"partitions": 2, "hub_partitions": 1, **fields})
+def route(topic: str) -> Route:
+    return Route("eu", topic, topic, 2, 1)
 
 
 class Stream:
@@ -98,9 +86,7 @@ class World:
         self.left: list[tuple[str, frozenset[SourcePartition]]] = []
         self.begun: list[tuple[str, int, Positions, Mapping[SourcePartition, Any]]] = []
         self.failure: AggregatorError | None = None
-        self.events: list[Event] = []
         self.ticks = 0
-        self.board = Board(load_text("", SETS))
         self.connector = FakeConnector()
         observer: Any = SimpleNamespace(
             finish=self.finish, left=self.note_left, begin=self.begin, watch=lambda _: None
@@ -108,12 +94,9 @@ class World:
         self.streams = {name: Stream() for name in ("a", "b", "c")}
         nobody: Any = None
         connector: Any = self.connector
-        self.lanes = Lanes(nobody, connector, observer, self.board, self.events.append)
+        self.lanes = Lanes(nobody, connector, observer)
         for number, name in enumerate(self.streams):
-            lane = Lane(name, partitions_of(name))
-            running = RunningLane(lane, (route(name),), self.query(lane, number))
-            self.lanes._running[name] = running
-            self.board.lanes[name] = LaneNote(LaneState.RUNNING, number, lane.partitions)
+            self.lanes._running[name] = self.query(Lane(name, partitions_of(name)), number)
             self.tells(name)
 
     def query(self, lane: Lane, generation: int) -> LaneQuery:
@@ -135,7 +118,7 @@ class World:
         self.tells(name, HELD, HELD, ended=True)
 
     def orders(self, name: str) -> list[Orders]:
-        return self.connector.orders.get(self.lanes.running[name].query.key, [])
+        return self.connector.orders.get(self.lanes._running[name].key, [])
 
     def begin(
         self, name: str, generation: int, positions: Positions, older: Mapping[Any, Any]
@@ -156,7 +139,7 @@ class World:
         if self.failure is not None:
             raise self.failure
 
-    def tick(self) -> None:
+    def tick(self, ended: Mapping[str, str]) -> None:
         """One lane ends after the other: the next one when the one before is committed."""
         self.ticks += 1
         assert self.ticks < 4 * SECONDS, f"only {self.committed} are committed"
@@ -165,7 +148,7 @@ class World:
             if report is not None and not report.ended:
                 self.ends(name)
                 return
-            if not stream.deaf and (name, True) not in self.committed:
+            if not stream.deaf and name not in ended:
                 return
 
 
@@ -178,188 +161,91 @@ def world() -> World:
 
 
 def test_each_lane_is_committed_when_it_has_ended_and_not_with_the_last(world: World) -> None:
-    assert world.lanes.end(SECONDS, world.tick) == {}
+    assert world.lanes.end_all(SECONDS, world.tick) == {"a": "", "b": "", "c": ""}
     # `tick` lets none end before the one in front of it is committed.
     assert world.committed == [("a", True), ("b", True), ("c", True)]
-    assert (world.lanes.running, world.lanes.partitions) == ({}, set())
-    assert {note.state for note in world.board.lanes.values()} == {LaneState.DONE}
+    assert not world.lanes.names
     assert world.connector.forgotten == ["a#0", "b#1", "c#2"]
 
 
 def test_a_lane_that_does_not_stop_is_raised_when_the_others_are_committed(world: World) -> None:
     world.streams["a"].deaf = True
     with pytest.raises(AggregatorError, match="lane a does not stop"):
-        world.lanes.end(SECONDS, world.tick)
+        world.lanes.end_all(SECONDS, world.tick)
     assert world.committed == [("b", True), ("c", True)]
 
 
-def test_a_lane_that_ends_goes_on_as_a_running_one_until_it_has_ended(world: World) -> None:
-    world.lanes.leave(["a"], SECONDS)
-    world.lanes.leave(["a"], SECONDS)
-    assert (set(world.lanes.ending), world.lanes.left()) == ({"a"}, {})
+def test_a_lane_that_is_to_end_is_told_so_and_runs_until_it_has(world: World) -> None:
+    world.lanes.end("a")
+    world.lanes.end("a")
     assert world.orders("a") == [Orders(end=True)]
-    assert world.board.lanes["a"].state is LaneState.DRAINING
-    assert world.lanes.running.keys() == {"a", "b", "c"}
-    # It is no failed one when Spark's query ends before that is seen.
-    world.streams["a"].isActive = False
-    assert world.lanes.ended() == {}
-    world.streams["a"].isActive = True
-    for name in world.streams:
-        world.ends(name)
-    assert world.lanes.end(SECONDS, world.tick) == {}
-    assert sorted(world.committed) == [("a", True), ("b", True), ("c", True)]
-
-
-def test_a_lane_whose_tasks_do_not_end_in_time_is_stopped_and_not_clean(world: World) -> None:
-    world.lanes.leave(["a"], 0.0)
-    assert world.lanes.left() == {"a": "its tasks did not end in time"}
-    assert world.committed == [("a", False)]
+    assert set(world.lanes.names) == {"a", "b", "c"}
+    seen = world.lanes.seen()["a"]
+    assert (seen.active, seen.whole, seen.ended) == (True, True, False)
+    world.ends("a")
+    assert world.lanes.seen()["a"].ended
+    assert world.lanes.finish("a", clean=True) == ""
+    assert (world.committed, world.connector.forgotten) == ([("a", True)], ["a#0"])
     assert not world.streams["a"].isActive
-    assert world.board.lanes["a"].state is LaneState.FAILED
 
 
-def test_a_lane_that_fails_while_it_ends_is_not_clean_and_says_why(world: World) -> None:
-    world.lanes.leave(["a"], SECONDS)
-    world.streams["a"].fail("the hub is full")
-    assert world.lanes.left() == {"a": "the hub is full"}
-    assert world.committed == [("a", False)]
+def test_when_all_is_to_end_a_lane_that_is_late_is_stopped_and_not_clean(world: World) -> None:
+    late = "its tasks did not end in time"
+    assert world.lanes.end_all(0.0, world.tick) == {"a": late, "b": late, "c": late}
+    assert world.committed == [("a", False), ("b", False), ("c", False)]
 
 
-def test_a_lane_that_ends_by_itself_is_not_clean_and_says_why(world: World) -> None:
-    began = time.monotonic()
-    assert world.lanes.ended() == {}
+def test_a_lane_that_has_failed_says_why_and_is_not_clean(world: World) -> None:
     world.streams["b"].fail("the hub is full")
-    assert world.lanes.ended() == {"b": "the hub is full"}
-    assert (world.lanes.ended(), world.committed) == ({}, [("b", False)])
-    assert world.lanes.running.keys() == {"a", "c"}
-    assert world.board.lanes["b"].reason == "the hub is full"
-    assert all(world.lanes.read_until[sp] >= began for sp in partitions_of("b"))
+    seen = world.lanes.seen()
+    assert (seen["b"].active, seen["b"].failure) == (False, "the hub is full")
+    assert (seen["a"].active, seen["a"].failure) == (True, None)
+    assert world.lanes.finish("b", clean=False) == "the hub is full"
+    assert world.committed == [("b", False)]
 
 
 def test_an_end_that_cannot_be_committed_is_told(world: World) -> None:
     world.failure = CheckpointError("the disk is full")
-    world.lanes.leave(["a"], SECONDS)
-    world.ends("a")
     words = "its last position is not committed: the disk is full"
-    assert world.lanes.left() == {"a": words}
-    assert (world.board.lanes["a"].state, world.board.lanes["a"].reason) == (
-        LaneState.FAILED,
-        words,
-    )
+    assert world.lanes.finish("a", clean=True) == words
+    # A failure of its own is the better reason.
+    world.streams["b"].fail("the hub is full")
+    assert world.lanes.finish("b", clean=False) == "the hub is full"
+    assert set(world.lanes.names) == {"c"}
 
 
 def test_killed_lanes_commit_nothing(world: World) -> None:
-    world.lanes.leave(["a"], SECONDS)
-    world.lanes.hold({"b": frozenset(partitions_of("b")[:1])})
+    world.lanes.end("a")
     world.lanes.kill()
     assert not any(stream.isActive for stream in world.streams.values())
-    assert (world.committed, world.left, world.lanes.left(), world.lanes.held()) == (
-        [],
-        [],
-        {},
-        set(),
-    )
-    assert not world.lanes.running
+    assert (world.committed, world.left) == ([], [])
+    assert not world.lanes.names
 
 
-# --- giving partitions up -------------------------------------------------------------------
+# --- giving partitions up, and the pace -----------------------------------------------------
 
 
 def test_a_lane_gives_partitions_up_and_goes_on_without_them(world: World) -> None:
-    stays, goes = partitions_of("a")
-    world.lanes.hold({"a": frozenset({goes})})
-    world.lanes.hold({"a": frozenset({goes})})
+    _, goes = partitions_of("a")
+    world.lanes.hold("a", {goes})
+    world.lanes.hold("a", {goes})
     assert world.orders("a") == [Orders(held=frozenset({goes}))]
-    assert world.lanes.holding == {"a": {goes}}
-    # Until its task has told, it is read.
-    assert (world.lanes.held(), goes in world.lanes.partitions, world.left) == (set(), True, [])
     world.tells("a", second=HELD)
-    assert world.lanes.held() == {goes}
-    assert (world.lanes.held(), world.lanes.holding) == (set(), {})
+    assert world.lanes.seen()["a"].states == {goes: HELD}
+    world.lanes.release("a", {goes})
     assert world.left == [("a", frozenset({goes}))]
-    running = world.lanes.running["a"]
-    assert (running.lane, running.query.lane) == (Lane("a", (stays,)), Lane("a", (stays,)))
-    assert world.board.lanes["a"].partitions == (stays,)
-    assert world.lanes.read_until.keys() == {goes}
-    assert running.query.active
-    # And what is held stays so when more is.
+    assert world.lanes.seen()["a"].active
+    # And what is held stays so when more is asked for.
     world.lanes.pace(Pace({"eu": Limit(100.0)}))
     assert world.orders("a")[-1] == Orders(held=frozenset({goes}), rates={(0, 0): (50.0, None)})
+    world.lanes.end("a")
+    assert world.orders("a")[-1].held == {goes}
 
 
-def test_a_partition_that_is_read_no_more_anyway_is_given_up_at_once(world: World) -> None:
-    first, second = partitions_of("a")
-    world.lanes.hold({"a": frozenset({first, second})})
-    world.tells("a", OUT_OF_RANGE, DONE)
-    assert world.lanes.held() == {first, second}
-
-
-def test_one_that_is_refused_is_given_up_when_its_task_has_the_order(world: World) -> None:
-    # Until then it is tried again, and might be read.
-    world.lanes.hold({"a": frozenset(partitions_of("a")[:1])})
-    world.tells("a", REFUSED)
-    assert world.lanes.held() == set()
-    world.tells("a", HELD)
-    assert world.lanes.held() == set(partitions_of("a")[:1])
-
-
-def test_what_was_given_up_and_cannot_be_committed_is_tried_again(world: World) -> None:
-    goes = partitions_of("a")[1]
-    world.lanes.hold({"a": frozenset({goes})})
-    world.tells("a", second=HELD)
+def test_what_is_given_up_and_cannot_be_committed_is_the_callers(world: World) -> None:
     world.failure = CheckpointError("the disk is full")
-    assert world.lanes.held() == set()
-    assert [(it.kind, it.message) for it in world.events] == [
-        ("checkpoint_error", "the disk is full")
-    ]
-    assert goes in world.lanes.partitions
-    world.failure = None
-    assert world.lanes.held() == {goes}
-
-
-def test_a_lane_that_ends_meanwhile_gives_up_all_of_it(world: World) -> None:
-    for name in ("a", "b"):
-        world.lanes.hold({name: frozenset(partitions_of(name)[:1])})
-        world.tells(name, HELD)
-    world.lanes.leave(["a"], SECONDS)
-    world.streams["b"].fail("the hub is full")
-    assert world.lanes.ended().keys() == {"b"}
-    assert (world.lanes.held(), world.lanes.holding, world.left) == (set(), {}, [])
-    assert world.orders("a")[-1] == Orders(end=True, held=frozenset(partitions_of("a")[:1]))
-
-
-# --- being done, and being another one ------------------------------------------------------
-
-
-def test_lanes_are_done_when_all_is_read_up_to_its_end(world: World) -> None:
-    for name, states in {"a": (DONE, READING), "b": (DONE, DONE), "c": (DONE, HELD)}.items():
-        world.tells(name, *states)
-    assert world.lanes.done() == ["b", "c"]
-    world.connector.reports["b"] = lane_report(*world.connector.reports["b"].tasks, expected=2)
-    world.lanes.leave(["c"], SECONDS)
-    assert world.lanes.done() == []
-
-
-def test_a_lane_starts_anew_for_more_partitions_or_another_route_and_not_for_less(
-    world: World,
-) -> None:
-    first, second = partitions_of("a")
-    lane, routes = Lane("a", (first, second)), [route("a"), route("b")]
-
-    def is_changed(lane: Lane, *routes: Route) -> bool:
-        return world.lanes.is_changed(lane, routes)
-
-    assert not is_changed(lane, *routes)
-    assert not is_changed(Lane("a", (first,)), *routes)
-    assert not is_changed(lane, route("a", partitions=9), route("b", hub_partitions=9))
-    assert is_changed(lane, route("a", hub_partitions=9))
-    assert is_changed(lane, route("a", origin="header"), route("b", hub_partitions=9))
-    assert is_changed(Lane("a", (first, second, first._replace(partition=2))), *routes)
-    assert is_changed(Lane("d", (first,)), *routes)
-    # What it is giving up it cannot go on with.
-    world.lanes.hold({"a": frozenset({second})})
-    assert is_changed(lane, *routes)
-    assert not is_changed(Lane("a", (first,)), *routes)
+    with pytest.raises(CheckpointError):
+        world.lanes.release("a", {partitions_of("a")[1]})
 
 
 def test_a_pace_is_told_to_the_tasks_and_no_other_lanes_are_needed_for_it(world: World) -> None:
@@ -368,6 +254,11 @@ def test_a_pace_is_told_to_the_tasks_and_no_other_lanes_are_needed_for_it(world:
     world.lanes.pace(Pace())
     # Two of the four partitions that are read in all.
     assert world.orders("a") == [Orders(rates={(0, 0): (50.0, 2_000.0)}), Orders()]
+
+
+def test_what_a_lane_tells_of_before_its_first_report_is_nothing(world: World) -> None:
+    world.connector.reports.clear()
+    assert world.lanes.seen()["a"] == LaneSeen(True)
 
 
 # --- starting -------------------------------------------------------------------------------
@@ -403,38 +294,29 @@ def test_a_lane_starts_when_its_start_is_committed_with_what_it_is_to_leave_out(
     world: World, asked: list[Any]
 ) -> None:
     first, second = partitions_of("d")
-    positions = Positions({first: 5, second: 6, partitions_of("a")[0]: 7})
-    skips, older = {first: Skip([(6, 9)])}, {first: {TopicPartition("d", 0): 40}}
-    start = Start(positions, skips, older)
-    own = Positions({first: 5, second: 6})
-    world.board.lanes["old"] = LaneNote(LaneState.FAILED, 1, (first,), reason="it failed")
-    world.board.lanes["d"] = LaneNote(LaneState.FAILED, 1, (second,), restarts=3)
-    world.lanes.start(Lane("d", (first, second)), start, [route("a"), route("d")], SETTINGS)
-    assert world.begun == [("d", 1, own, older)]
-    assert asked == [(1, [own], skips, 77)]
-    assert world.lanes.running["d"].routes == (route("d"),)
-    assert {first, second} <= world.lanes.partitions
-    # A lane that is over, and whose partitions this one reads, is no news any more.
-    assert world.board.lanes.keys() == {"a", "b", "c", "d"}
-    note = world.board.lanes["d"]
-    assert (note.state, note.generation, note.restarts) == (LaneState.RUNNING, 1, 3)
-    assert [event.kind for event in world.events] == ["lane_started"]
+    positions = Positions({first: 5, second: 6})
+    hole = Hole(5, 1, Skip([(6, 9)]), {TopicPartition("d", 0): 40})
+    start = Start(Lane("d", (first, second)), positions, (route("d"),), {first: hole})
+    assert world.lanes.start(start, SETTINGS) == Started(1, "d#1")
+    assert world.begun == [("d", 1, positions, {first: hole.ends})]
+    assert asked == [(1, [positions], {first: hole.skip}, 77)]
+    assert "d" in world.lanes.names
 
 
 def test_one_that_cannot_start_does_not_run_and_the_next_has_another_number(
     world: World, asked: list[Any]
 ) -> None:
-    lane = Lane("bad", partitions_of("d"))
-    start = Start(Positions(dict.fromkeys(lane.partitions, 0)))
+    partitions = partitions_of("d")
+    positions = Positions(dict.fromkeys(partitions, 0))
+    bad = Start(Lane("bad", partitions), positions, (route("d"),))
     with pytest.raises(AggregatorError, match="no place"):
-        world.lanes.start(lane, start, [route("d")], SETTINGS)
-    assert "bad" not in world.lanes.running
-    assert world.board.lanes["bad"].state is LaneState.STARTING
-    world.lanes.start(Lane("d", lane.partitions), start, [route("d")], SETTINGS)
+        world.lanes.start(bad, SETTINGS)
+    assert "bad" not in world.lanes.names
+    world.lanes.start(replace(bad, lane=Lane("d", partitions)), SETTINGS)
     assert [generation for generation, *_ in asked] == [1, 2]
     world.failure = CheckpointError("the disk is full")
     with pytest.raises(CheckpointError):
-        world.lanes.start(lane, start, [route("d")], SETTINGS)
+        world.lanes.start(bad, SETTINGS)
     # Nothing is asked to start whose start is not committed.
     assert len(asked) == 2
 

@@ -15,11 +15,11 @@ from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.connector.reports import Counted, LaneReport, TaskReport
 from aggregator.engine import commits, observer
-from aggregator.engine.events import Event
 from aggregator.engine.identity import Identity
 from aggregator.engine.observer import Observer
 from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.events import Event
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
 from aggregator.stream.lane import LaneQuery
 from support.reports import lane_report, task

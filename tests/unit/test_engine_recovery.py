@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
+from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config import load_text
 from aggregator.connector.driver import TailFound
 from aggregator.discover.offsets import PartitionOffsets
 from aggregator.engine import hub as hub_module
-from aggregator.engine.board import Board
-from aggregator.engine.events import Event
 from aggregator.engine.hub import settled_logs
 from aggregator.engine.identity import Identity
-from aggregator.engine.look import Look
 from aggregator.engine.observer import Observer
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import CheckpointError, ClusterError
+from aggregator.events import Event
+from aggregator.flow.commands import Bound, Hole, Outcome, Recover, Recovered
 from aggregator.model import (
     ClusterFacts,
     OffsetRange,
@@ -36,8 +36,9 @@ from aggregator.model import (
     TopicPartition,
 )
 from aggregator.plan.hub_topics import HubTopic
+from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Gap, Observed
+from aggregator.plan.positions import Observed
 from aggregator.plan.recovery import TailPlan
 from aggregator.plan.slots import SlotPlan
 
@@ -69,26 +70,15 @@ class World:
         self.asked: list[tuple[TailPlan, Mapping[str, str], list[str]]] = []
         self.cancelled = threading.Event()
         self.events: list[Event] = []
-        self.lost: list[Gap] = []
-        self.board = Board(self.config)
+        self.gaps = GapTable(str(folder), {})
+        self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
         self.connector = SimpleNamespace(read_tail=self.read_tail, cancel_tail=self.cancelled.set)
         connector: Any = self.connector
         hub: Any = self
-        gaps: Any = SimpleNamespace(lost=self.lost.extend)
         emit = self.events.append
         self.observer = Observer(table, self.snapshot, connector, identity, 1.0, 3600.0, emit)
-        self.recovery = Recovery(
-            self.config,
-            connector,
-            self.observer,
-            hub,
-            self.board,
-            emit,
-            threading.Event(),
-            gaps,
-            {},
-        )
+        self.recovery = Recovery(connector, self.observer, hub, self.gaps, emit, threading.Event())
 
     # The hub, as its admin client is asked.
 
@@ -131,8 +121,20 @@ class World:
         self.observer.begin("eu", 1, Positions(positions))
         self.grows_to(end)
 
-    def recover(self, *partitions: SourcePartition) -> None:
-        self.recovery.recover(set(partitions), self.look, alone=False)
+    def command(self, *partitions: SourcePartition, **fields: Any) -> Recover:
+        return Recover(frozenset(partitions), self.look, **{"alone": False, **fields})
+
+    def recover(self, *partitions: SourcePartition, **fields: Any) -> None:
+        command = self.command(*partitions, **fields)
+        self.recovered = self.recovery.recover(command, self.config)
+
+    @property
+    def holes(self) -> Mapping[SourcePartition, Hole]:
+        return self.recovered.holes
+
+    @property
+    def skips(self) -> dict[SourcePartition, Skip]:
+        return {sp: hole.skip for sp, hole in self.holes.items()}
 
     def bound(self, sp: SourcePartition) -> dict[TopicPartition, int]:
         return dict(self.observer.state.entries[sp].snapshot.hub_ends)
@@ -150,13 +152,10 @@ def test_without_holes_positions_are_clean_behind_all_that_was_found(world: Worl
     world.recover(EU0, EU1)
     assert world.observer.state.positions == Positions({EU0: 9, EU1: 3})
     assert world.observer.state.clean
-    assert world.recovery.ready == set()
-    assert world.recovery.take([EU0, EU1]) == ({}, {})
-    (told,) = [it.message for it in world.events if it.kind == "recovered"]
-    assert told.startswith(
-        "2 partitions: 30 offsets of the hub tail read, 4 records found beyond the checkpoint, "
-        "nothing is missing"
-    )
+    assert world.holes == {}
+    told = world.recovered
+    assert (told.partitions, told.tail, told.found, told.records) == (2, 30, 4, ())
+    assert told.read == {HUB0: 50}
 
 
 def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_found(
@@ -170,16 +169,11 @@ def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_foun
     assert state.unclean == {EU0}
     # What the hub holds of it beyond 7 lies where the tail began, not where the hub ends now.
     assert world.bound(EU0) == {HUB0: 20}
-    assert world.recovery.ready == {EU0}
-    assert world.recovery.take([EU1]) == ({}, {})
-    skips, older = world.recovery.take([EU0, EU1])
-    assert skips == {EU0: Skip([(9, 12), (20, 21)], {b"k": 20})}
-    assert older == {EU0: {HUB0: 20}}
-    # Once: a lane that fails before it is through has to be recovered again.
-    assert (world.recovery.take([EU0, EU1]), world.recovery.ready) == (({}, {}), set())
-    recovery = world.board.document().recovery
-    assert recovery is not None
-    assert (recovery.partitions, recovery.tail, recovery.found, recovery.holed) == (2, 30, 7, 1)
+    snapshot = state.entries[EU0].snapshot.snapshot_at_ms
+    skip = Skip([(9, 12), (20, 21)], {b"k": 20})
+    assert world.holes == {EU0: Hole(7, snapshot, skip, {HUB0: 20})}
+    told = world.recovered
+    assert (told.partitions, told.tail, told.found) == (2, 30, 7)
 
 
 def test_a_recovery_that_was_cut_short_or_whose_lane_failed_finds_the_same_again(
@@ -192,10 +186,10 @@ def test_a_recovery_that_was_cut_short_or_whose_lane_failed_finds_the_same_again
         world.recover(EU0)
         assert world.asked[-1][0].ranges == {HUB0: OffsetRange(20, end)}
         assert (world.observer.state.positions[EU0], world.bound(EU0)) == (7, {HUB0: 20})
-        skips, older = world.recovery.take([EU0])
+        older = {sp: hole.ends for sp, hole in world.holes.items()}
         world.observer.begin("eu", 2, Positions({EU0: 7}), older)
         assert world.observer.state.unclean == {EU0}
-        assert skips == {EU0: Skip([(9, 12)])}
+        assert world.skips == {EU0: Skip([(9, 12)])}
 
 
 def test_each_partition_with_holes_keeps_the_bound_that_is_its_own(world: World) -> None:
@@ -211,7 +205,7 @@ def test_each_partition_with_holes_keeps_the_bound_that_is_its_own(world: World)
     assert tail.above == {EU1: {HUB0: 40}}
     # A hub partition that the checkpoint did not know is read from where it begins.
     older = {EU0: {HUB0: 20, HUB1: 3}, EU1: {HUB0: 40, HUB1: 3}}
-    assert world.recovery.take([EU0, EU1])[1] == older
+    assert {sp: hole.ends for sp, hole in world.holes.items()} == older
     assert (world.bound(EU0), world.bound(EU1)) == (older[EU0], older[EU1])
 
 
@@ -239,9 +233,31 @@ def test_what_the_source_has_deleted_meanwhile_is_lost_and_told(world: World) ->
     world.found = {EU0: Skip([(5, 7), (9, 12)])}
     world.recover(EU0)
     assert world.observer.state.positions == Positions({EU0: 12})
-    (gap,) = world.lost
+    (record,) = world.recovered.records
     # Of 5 to 9 the hub holds three.
+    gap = record.gap
     assert (gap.partition, gap.start, gap.end, gap.lost) == (EU0, 5, 10, 2)
+    assert world.gaps.load() == {record.id: record}
+
+
+def test_what_is_lost_is_recorded_once(world: World) -> None:
+    world.crashed({EU0: 5})
+    world.sources[EU0] = OffsetRange(10, 100)
+    world.found = {EU0: Skip([(9, 12)])}
+    bound = Bound(Positions({EU0: 5}), {HUB0: 20})
+    for count in (1, 0):
+        world.recover(EU0, bound=bound)
+        assert len(world.recovered.records) == count
+
+
+def test_ends_that_were_looked_up_while_a_lane_read_cut_nothing_off(world: World) -> None:
+    world.crashed({EU0: 5})
+    world.sources[EU0] = OffsetRange(0, 8)
+    world.found = {EU0: Skip([(7, 12)])}
+    world.recover(EU0, left_at={EU0: world.look.began + 1})
+    assert world.skips == {EU0: Skip([(7, 12)])}
+    world.recover(EU0, left_at={EU0: world.look.began - 1})
+    assert world.skips == {EU0: Skip([(7, 8)])}
 
 
 def test_of_a_topic_that_was_created_again_what_the_hub_lacks_stays_known(world: World) -> None:
@@ -251,25 +267,7 @@ def test_of_a_topic_that_was_created_again_what_the_hub_lacks_stays_known(world:
     world.recover(EU0)
     # 6 is lost with its topic: a gap from here on names it.
     assert world.observer.state.positions == Positions({EU0: 6})
-    assert world.recovery.copied == {EU0: [(7, 9)]}
-    # From the beginning of the new topic nothing of the old one is left out, at whatever offset.
-    world.observer.update(Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "U"}, {"orders": 2}))
-    world.observer.moved(Positions({EU0: 6}))
-    assert world.recovery.copied == {}
-
-
-def test_a_hole_of_which_the_source_has_deleted_something_is_recovered_again(world: World) -> None:
-    world.crashed({EU0: 5})
-    world.found = {EU0: Skip([(7, 9)])}
-    world.recover(EU0)
-    world.recovery.forget_cut(world.look)
-    assert world.recovery.ready == {EU0}
-    world.sources[EU0] = OffsetRange(6, 100)
-    world.recovery.forget_cut(world.look)
-    assert world.recovery.ready == set()
-    world.recover(EU0)
-    assert world.observer.state.positions == Positions({EU0: 6})
-    assert world.recovery.copied == {EU0: [(7, 9)]}
+    assert world.skips == {EU0: Skip([(7, 9)])}
 
 
 @pytest.mark.parametrize("failure", [ClusterError("the hub is away"), CheckpointError("full")])
@@ -278,60 +276,35 @@ def test_a_recovery_that_fails_commits_nothing(world: World, failure: Exception)
     seq, world.failure = world.observer.state.seq, failure
     with pytest.raises(type(failure)):
         world.recover(EU0)
-    assert (world.observer.state.seq, world.recovery.ready) == (seq, set())
+    assert world.observer.state.seq == seq
     world.failure = None
     del world.logs[HUB0]
     with pytest.raises(ClusterError):
-        world.recovery.recover({EU0}, world.look, alone=True)
+        world.recover(EU0, alone=True)
     assert world.observer.state.seq == seq
 
 
-# --- before the first lanes start -----------------------------------------------------------
-
-
-def ended_cleanly(world: World) -> None:
+def test_where_it_begins_can_be_another_place_than_the_checkpoint_says(world: World) -> None:
+    """So does a first start that doubts what ended cleanly."""
     world.observer.recovered(Positions({EU0: 5}))
-
-
-def test_what_ended_cleanly_is_believed_when_the_hub_is_where_it_was(world: World) -> None:
-    ended_cleanly(world)
-    world.recovery.doubt({EU0}, Positions({EU0: 5}), world.look)
-    assert world.asked == []
-
-
-def test_when_the_hub_is_further_it_is_doubted_and_looked_for(world: World) -> None:
-    ended_cleanly(world)
     world.grows_to(30)
     world.found = {EU0: Skip([(5, 8)])}
-    world.recovery.doubt({EU0}, Positions({EU0: 5}), world.look)
-    assert world.asked[0][0].ranges == {HUB0: OffsetRange(20, 30)}
+    world.recover(EU0, bound=Bound(Positions({EU0: 5}), {HUB0: 25}))
+    assert world.asked[0][0].ranges == {HUB0: OffsetRange(25, 30)}
     assert world.observer.state.positions == Positions({EU0: 8})
-    assert "the checkpoint does not know of" in world.events[0].message
 
 
-def test_what_was_recovered_just_now_is_not_doubted(world: World) -> None:
-    world.observer.recovered(Positions({EU1: 5}))
-    world.crashed({EU0: 5})
-    world.found = {EU0: Skip([(7, 9)])}
-    world.recover(EU0)
-    world.recovery.doubt({EU0, EU1}, Positions({EU0: 5, EU1: 5}), world.look)
-    assert len(world.asked) == 1
-    assert world.recovery.ready == {EU0}
+# --- in the background ----------------------------------------------------------------------
 
 
-# --- beside lanes that run ------------------------------------------------------------------
-
-
-def ended(world: World) -> bool:
+def ended(world: World) -> Outcome | None:
     """The end of a recovery in the background, waited for."""
     assert world.recovery._thread is not None
     world.recovery._thread.join(30)
     return world.recovery.ended()
 
 
-def test_in_the_background_one_goes_on_at_a_time_and_its_end_is_noticed_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_of_one_is_told_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.crashed({EU0: 5, EU1: 3})
     go_on = threading.Event()
 
@@ -340,45 +313,42 @@ def test_in_the_background_one_goes_on_at_a_time_and_its_end_is_noticed_once(
         return world.read_tail(*asked)
 
     monkeypatch.setattr(world.connector, "read_tail", slow)
-    assert not world.recovery.ended()
-    world.recovery.begin({EU0}, world.look)
-    world.recovery.begin({EU1}, world.look)
-    assert (world.recovery.under_way, world.recovery.ended()) == (True, False)
+    assert world.recovery.ended() is None
+    command = world.command(EU0)
+    world.recovery.begin(command, world.config)
+    assert (world.recovery.under_way, world.recovery.ended()) == (True, None)
     go_on.set()
-    assert ended(world)
-    assert (world.recovery.under_way, world.recovery.ended()) == (False, False)
+    outcome = ended(world)
+    assert outcome is not None
+    assert (outcome.command, outcome.error) == (command, None)
+    assert isinstance(outcome.result, Recovered)
+    assert (world.recovery.under_way, world.recovery.ended()) == (False, None)
     assert world.observer.state.unclean == {EU1}
 
 
-def test_one_that_fails_in_the_background_is_told_and_left_to_the_next_look(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aggregator.engine.recovery.RETRY_SECONDS", 0.0)
+def test_one_that_fails_says_why(world: World) -> None:
     world.crashed({EU0: 5})
     world.failure = ClusterError("the hub is away")
-    world.recovery.begin({EU0}, world.look)
-    assert ended(world)
-    assert [it.message for it in world.events if it.kind == "recovery_failed"] == [
-        "the hub is away"
-    ]
+    world.recovery.begin(world.command(EU0), world.config)
+    outcome = ended(world)
+    assert outcome is not None
+    assert outcome.error is world.failure
     assert world.observer.state.unclean == {EU0}
 
 
 def test_one_that_goes_on_when_all_is_to_stop_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.engine.recovery.RETRY_SECONDS", 0.0)
-
     def until_cancelled(*_: Any) -> TailFound:
         assert world.cancelled.wait(30)
         raise ClusterError("cancelled")
 
     world.crashed({EU0: 5})
     monkeypatch.setattr(world.connector, "read_tail", until_cancelled)
-    world.recovery.begin({EU0}, world.look)
+    world.recovery.begin(world.command(EU0), world.config)
     world.recovery.cancel()
     assert world.cancelled.is_set()
-    assert ended(world)
+    assert ended(world) is not None
 
 
 # --- the hub's ends -------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import aggregator
 ROOT = Path(aggregator.__file__).parent
 MAX_LINES = 400
 
-WORDS = {"errors", "model", "version"}
+WORDS = {"errors", "events", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
 BELOW_AUDIT = BELOW_EDGES | EDGES
@@ -23,9 +24,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
     "model": set(),
+    "events": set(),
     "failpoint": {"errors"},
     "config": WORDS,
     "plan": WORDS | {"config"},
+    # What becomes of each partition: pure, and it knows no edge.
+    "flow": WORDS | {"config", "plan"},
     "jars": BELOW_EDGES,
     # The Java by which Spark reads and writes, and its build, which is pinned as the jars are.
     "connector": BELOW_EDGES | {"jars"},
@@ -37,18 +41,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audit": BELOW_AUDIT,
     # Plain clients that read and write the quarantine topic.
     "quarantine": BELOW_EDGES | {"discover"},
-    "engine": BELOW_AUDIT | {"audit", "quarantine"},
+    "engine": BELOW_AUDIT | {"audit", "quarantine", "flow"},
     # A Spark job beside the engine.
     "verify": BELOW_AUDIT | {"audit", "engine"},
     "serve": BELOW_AUDIT | {"audit", "engine"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_AUDIT | {"audit", "engine"},
-    "cli": BELOW_AUDIT | {"audit", "engine", "serve", "verify", "quarantine"},
+    "cli": BELOW_AUDIT | {"audit", "engine", "flow", "serve", "verify", "quarantine"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""
 
-PURE = {"errors", "model", "config", "plan"}
+PURE = {"errors", "events", "model", "config", "plan", "flow"}
 CLIENTS = {"pyspark", "delta", "deltalake", "confluent_kafka", "kafka", "socket", "subprocess"}
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 
@@ -116,3 +120,21 @@ def test_the_command_line_starts_without_spark() -> None:
     )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_tree_of_errors_names_every_error_and_what_it_is_one_of() -> None:
+    tree = ast.get_docstring(parse(ROOT / "errors.py"))
+    assert tree is not None
+    bases = {
+        node.name: base.id
+        for path in MODULES
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+        for base in node.bases
+        if isinstance(base, ast.Name)
+    }
+    own = {name for name, base in bases.items() if base in {*bases, "AggregatorError"}}
+    assert {name for name in own if not re.search(rf"\b{name}\b", tree)} == set()
+    for name in own:
+        (line,) = [it for it in tree.splitlines() if re.search(rf"[|`]-- .*\b{name}\b", it)]
+        assert line.startswith("    |   ") == (bases[name] != "AggregatorError"), line

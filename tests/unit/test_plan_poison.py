@@ -9,19 +9,17 @@ import pytest
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.engine.careful import Careful
 from aggregator.engine.settings import lane_settings
 from aggregator.model import (
     ClusterFacts,
     Discovery,
     Limits,
     PoisonRule,
-    SourcePartition,
     TopicFacts,
 )
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
-from aggregator.plan.poison import is_refusal
+from aggregator.plan.poison import carefully, is_refusal
 
 HOUR = 3_600_000
 MAX = 1_048_588
@@ -253,14 +251,8 @@ def test_a_refusal_is_known_by_its_words(failure: str, refused: bool) -> None:
     assert is_refusal(failure) is refused
 
 
-def test_careful_once_a_record_was_refused_and_only_once() -> None:
+def test_of_topics_with_a_refused_record_all_limits_are_checked() -> None:
     routes = plan(config(sync_configs=False), {"max_message_bytes": 100_000}).routes
-    careful = Careful()
-    partitions = [SourcePartition("eu", "orders", 1)]
-    assert careful.routes(routes) == routes
-    assert careful.suspect(partitions, "TimeoutException") is None
-    assert careful.routes(routes) == routes
-    news = careful.suspect(partitions, "RecordTooLargeException")
-    assert news is not None and "eu/orders" in news.message
-    assert careful.routes(routes)[0].poison.limits == routes[0].poison.careful
-    assert careful.suspect(partitions, "RecordTooLargeException") is None
+    assert carefully(routes, frozenset()) == routes
+    (changed,) = carefully(routes, frozenset({("eu", "orders")}))
+    assert changed.poison.limits == routes[0].poison.careful

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
 from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.steps import Steps, lanes_to_be, plan_steps
+from aggregator.plan.steps import Steps, plan_steps
 
 
 def parts(cluster: str, *numbers: int) -> tuple[SourcePartition, ...]:
@@ -20,80 +20,60 @@ UNION = Lane("union", (*parts("eu", 0, 1), *parts("us", 0)))
 
 
 def test_what_is_new_starts_at_once_and_what_runs_as_planned_is_left_alone() -> None:
-    steps = plan_steps((EU, US), {"us"}, {"eu": EU}, (), ())
+    steps = plan_steps((EU, US), {"us"}, {"eu": EU}, ())
     assert steps == Steps(frozenset(), {}, (US,), ())
 
 
 def test_a_lane_that_changes_ends_first_and_nothing_else_waits_for_it() -> None:
-    steps = plan_steps((EU_LARGER, US), {"eu", "us"}, {"eu": EU}, (), ())
+    steps = plan_steps((EU_LARGER, US), {"eu", "us"}, {"eu": EU}, ())
     assert steps == Steps(frozenset({"eu"}), {}, (US,), (EU_LARGER,))
 
 
 def test_a_lane_that_ends_already_is_not_told_again_and_begins_again_as_it_is_planned_now() -> None:
-    assert plan_steps((EU_LARGER,), {"eu"}, {"eu": EU}, {"eu"}, ()) == Steps(
+    assert plan_steps((EU_LARGER,), {"eu"}, {"eu": EU}, {"eu"}) == Steps(
         frozenset(), {}, (), (EU_LARGER,)
     )
     # Also when it is planned as it was: it ends all the same.
-    assert plan_steps((EU,), (), {"eu": EU}, {"eu"}, ()) == Steps(frozenset(), {}, (), (EU,))
+    assert plan_steps((EU,), (), {"eu": EU}, {"eu"}) == Steps(frozenset(), {}, (), (EU,))
 
 
 def test_a_lane_that_nobody_plans_any_more_ends() -> None:
-    steps = plan_steps((US,), (), {"eu": EU, "us": US}, (), ())
+    steps = plan_steps((US,), (), {"eu": EU, "us": US}, ())
     assert steps == Steps(frozenset({"eu"}), {}, (), ())
 
 
 def test_a_lane_that_is_only_to_read_less_goes_on() -> None:
     less = Lane("union", parts("eu", 0, 1))
-    steps = plan_steps((less,), (), {"union": UNION}, (), ())
+    steps = plan_steps((less,), (), {"union": UNION}, ())
     assert steps == Steps(frozenset(), {"union": frozenset(parts("us", 0))}, (), ())
 
 
 def test_what_a_lane_gives_up_starts_elsewhere_when_it_has() -> None:
     less = Lane("union", parts("eu", 0, 1))
     asia = Lane("asia", parts("asia", 0))
-    steps = plan_steps((less, US, asia), {"us", "asia"}, {"union": UNION}, (), ())
+    steps = plan_steps((less, US, asia), {"us", "asia"}, {"union": UNION}, ())
     assert steps == Steps(frozenset(), {"union": frozenset(parts("us", 0))}, (asia,), (US,))
     # When it has, the lane that goes on is one with fewer partitions.
-    done = plan_steps((less, US), {"us"}, {"union": less}, (), ())
+    done = plan_steps((less, US), {"us"}, {"union": less}, ())
     assert done == Steps(frozenset(), {}, (US,), ())
 
 
 def test_a_lane_that_has_to_start_anew_holds_nothing_back() -> None:
     less = Lane("union", parts("eu", 0, 1))
-    steps = plan_steps((less,), {"union"}, {"union": UNION}, (), ())
+    steps = plan_steps((less,), {"union"}, {"union": UNION}, ())
     assert steps == Steps(frozenset({"union"}), {}, (), (less,))
-    ends = plan_steps((less,), (), {"union": UNION}, {"union"}, ())
+    ends = plan_steps((less,), (), {"union": UNION}, {"union"})
     assert ends == Steps(frozenset(), {}, (), (less,))
 
 
 def test_partitions_wait_for_the_lane_that_reads_them_whatever_their_new_one_is_called() -> None:
     moved = Lane("eu-2", parts("eu", 1))
     left = Lane("eu", parts("eu", 0))
-    steps = plan_steps((left, moved), {"eu", "eu-2"}, {"eu": EU}, (), ())
+    steps = plan_steps((left, moved), {"eu", "eu-2"}, {"eu": EU}, ())
     assert steps == Steps(frozenset({"eu"}), {}, (), (left, moved))
     # The name is free only when the lane that has it has ended.
     other = Lane("eu", parts("eu", 5))
-    assert plan_steps((other,), {"eu"}, {"eu": EU}, {"eu"}, ()).later == (other,)
-
-
-def test_a_lane_with_a_partition_that_rests_is_left_out() -> None:
-    assert plan_steps((EU, US), {"eu", "us"}, {}, (), parts("eu", 1)).start == (US,)
-    waits = plan_steps((EU_LARGER,), {"eu"}, {"eu": EU}, {"eu"}, parts("eu", 2))
-    assert waits == Steps(frozenset(), {}, (), ())
-
-
-def test_what_a_new_plan_keeps_to_is_what_will_run() -> None:
-    assert lanes_to_be({"eu": EU, "us": US}, {"eu"}, {}, (EU_LARGER,)) == (US, EU_LARGER)
-
-
-def test_what_a_lane_gives_up_is_not_what_it_will_run() -> None:
-    held = {"union": parts("us", 0)}
-    assert lanes_to_be({"union": UNION}, (), held, ()) == (Lane("union", parts("eu", 0, 1)),)
-    assert lanes_to_be({"union": UNION}, (), held, (US,)) == (Lane("union", parts("eu", 0, 1)), US)
-    # A lane that gives up all that it has will not be there.
-    assert lanes_to_be({"eu": EU}, (), {"eu": parts("eu", 0, 1)}, ()) == ()
-    # What is to start elsewhere is on its way out, whoever was told of it.
-    assert lanes_to_be({"union": UNION}, (), {}, (US,)) == (Lane("union", parts("eu", 0, 1)), US)
+    assert plan_steps((other,), {"eu"}, {"eu": EU}, {"eu"}).later == (other,)
 
 
 class World:
@@ -105,13 +85,15 @@ class World:
         self.running: dict[str, Lane] = {}
         self.ending: set[str] = set()
         self.holding: dict[str, set[SourcePartition]] = {}
+        self.planned: tuple[Lane, ...] = ()
         self.later: tuple[Lane, ...] = ()
         self.starts = 0
 
     def arrange(self, wanted: Collection[SourcePartition]) -> None:
-        planned = plan_lanes(wanted, "auto", self.to_be(), self.apart, room=self.room)
+        planned = plan_lanes(wanted, "auto", self.planned, self.apart, room=self.room)
+        self.planned = planned
         changed = {lane.name for lane in planned if self.is_changed(lane)}
-        steps = plan_steps(planned, changed, self.running, self.ending, ())
+        steps = plan_steps(planned, changed, self.running, self.ending)
         assert not steps.leave & self.ending
         self.ending |= steps.leave
         for name, less in steps.hold.items():
@@ -127,17 +109,14 @@ class World:
         assert len(read) == len(set(read)), "a partition is read by two lanes"
 
     def is_changed(self, lane: Lane) -> bool:
-        """As `Lanes.is_changed` of the engine."""
+        """As a decision finds out."""
         running = self.running.get(lane.name)
         if running is None or set(lane.partitions) - set(running.partitions):
             return True
         return not self.holding.get(lane.name, set()).isdisjoint(lane.partitions)
 
-    def to_be(self) -> tuple[Lane, ...]:
-        return lanes_to_be(self.running, self.ending, self.holding, self.later)
-
     def to_run(self) -> set[SourcePartition]:
-        return {sp for lane in self.to_be() for sp in lane.partitions}
+        return {sp for lane in self.planned for sp in lane.partitions}
 
     @property
     def awaited(self) -> list[str]:

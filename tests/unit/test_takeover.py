@@ -23,9 +23,9 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.engine import takeover
-from aggregator.engine.events import Event
 from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import CheckpointConflictError
+from aggregator.events import Event
 
 HOLDER = """
 import os, signal, sys, time

@@ -16,9 +16,10 @@ from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import started_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.engine.events import Event
-from aggregator.engine.writer import Writer
+from aggregator.engine.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 from aggregator.errors import CheckpointConflictError, RefusedError
+from aggregator.events import Event
+from aggregator.plan.lease import EXECUTOR_SECONDS
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -88,3 +89,14 @@ def test_beside_another_one_it_is_refused(config: Config) -> None:
         pytest.raises(CheckpointConflictError, match="another aggregator runs on it"),
     ):
         write(config)
+
+
+def test_an_executor_that_is_not_heard_of_is_waited_for_as_long_as_it_could_deliver() -> None:
+    def config(*sets: str) -> Config:
+        source = ("sources.eu.bootstrap_servers=b:1", "sources.eu.topics.include=x")
+        return load_text("", ["hub.bootstrap_servers=a:1", *source, *sets])
+
+    given = config("checkpoint.lease=30s", "hub.producer.delivery.timeout.ms=8000")
+    assert (delivery_seconds(given), delivery_seconds(config())) == (8.0, 120.0)
+    # Not for its lease: what it may send after an answer is less than any.
+    assert lost_seconds(given) == EXECUTOR_SECONDS + 8.0 + MARGIN_SECONDS

@@ -1,4 +1,4 @@
-"""What happened, as a value: the engine tells, the command line logs."""
+"""What happened, as a value: the engine tells, the command line logs. Pure."""
 
 from __future__ import annotations
 

@@ -1,0 +1,194 @@
+"""Carries out the commands of a step, in their order, and says what came of each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from aggregator.checkpoint.gaps import GapTable
+from aggregator.config.schema import Config
+from aggregator.discover import ClusterAdmin, apply
+from aggregator.engine.hub import read_logs
+from aggregator.engine.lanes import Lanes
+from aggregator.engine.look import Lookout, identity_of
+from aggregator.engine.observer import Observer
+from aggregator.engine.recovery import Recovery
+from aggregator.engine.settings import lane_settings
+from aggregator.errors import (
+    AggregatorError,
+    CheckpointConflictError,
+    CheckpointError,
+    ClusterError,
+)
+from aggregator.events import Event, EventSink
+from aggregator.failpoint import failpoint
+from aggregator.flow.commands import (
+    Abort,
+    AskHub,
+    Command,
+    End,
+    Finish,
+    Hold,
+    LookAgain,
+    Move,
+    Outcome,
+    Prepare,
+    RecordGaps,
+    Recover,
+    Release,
+    SetPace,
+    Start,
+    Started,
+    Tell,
+)
+from aggregator.flow.news import FoundGaps, HubLogs
+from aggregator.plan.look import Look
+from aggregator.plan.pace import Pace
+from aggregator.plan.plan import Plan
+from aggregator.stream.transform import check_transform
+
+
+class Hands:
+    """Used by the engine's thread alone."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lanes: Lanes,
+        recovery: Recovery,
+        observer: Observer,
+        lookout: Lookout,
+        hub: ClusterAdmin,
+        gaps: GapTable,
+        emit: EventSink,
+        stop: threading.Event,
+    ) -> None:
+        self._spark = spark
+        self._lanes = lanes
+        self._recovery = recovery
+        self._observer = observer
+        self._lookout = lookout
+        self._hub = hub
+        self._gaps = gaps
+        self._emit = emit
+        self._stop = stop
+        self._checked: set[str] = set()
+        self._plan: Plan | None = None
+        self._pace = Pace()
+
+    def carry_out(self, commands: Iterable[Command], config: Config) -> list[Outcome]:
+        """Do all of it; a failure of one is its outcome, and the others are done all the same.
+
+        But no position moves for a gap that could not be recorded, and no lane starts any more when
+        all is to stop. Raises CheckpointConflictError when another instance writes this
+        checkpoint, the error of an `Abort`, and AggregatorError for a lane that does not stop, the
+        last two when all the others are done.
+        """
+        outcomes: list[Outcome] = []
+        fatal: Exception | None = None
+        unrecorded = False
+        for command in commands:
+            if self._is_dropped(command, unrecorded=unrecorded):
+                outcomes.append(Outcome(command, dropped=True))
+                continue
+            try:
+                outcomes.append(Outcome(command, self._do(command, config)))
+            except CheckpointConflictError:
+                raise
+            except (AggregatorError, PySparkException) as error:
+                if isinstance(command, (Abort, Finish)):
+                    fatal = fatal or error
+                outcomes.append(Outcome(command, error=error))
+                unrecorded = unrecorded or isinstance(command, RecordGaps)
+        if fatal is not None:
+            raise fatal
+        return outcomes
+
+    def check(self, plan: Plan) -> None:
+        """Raise ConfigError when a transform of this plan does not fit."""
+        names = {route.transform for route in plan.routes if route.transform}
+        for name in sorted(names - self._checked):
+            check_transform(self._spark, name)
+            self._checked.add(name)
+
+    def _is_dropped(self, command: Command, *, unrecorded: bool) -> bool:
+        match command:
+            case Move(_, "gaps"):
+                return unrecorded
+            case Start() | Recover():
+                return self._stop.is_set()
+            case _:
+                return False
+
+    def _do(self, command: Command, config: Config) -> object:
+        match command:
+            case Prepare(look):
+                return self._prepare(look, config)
+            case RecordGaps(records):
+                self._gaps.append(records)
+            case Move(positions, why):
+                self._observer.moved(positions, why)
+            case AskHub(topics):
+                timeout = config.supervision.connect_timeout
+                return HubLogs(read_logs(self._hub, topics, timeout))
+            case Recover():
+                self._recovery.begin(command, config)
+            case Start():
+                return self._start(command, config)
+            case End(name):
+                self._lanes.end(name)
+            case Hold(name, partitions):
+                self._lanes.hold(name, partitions)
+            case Finish(name, clean):
+                return self._lanes.finish(name, clean=clean)
+            case Release(name, partitions):
+                self._lanes.release(name, partitions)
+            case SetPace(pace):
+                self._pace = pace
+                self._lanes.pace(pace)
+            case LookAgain():
+                self._lookout.wake()
+            case Tell(event):
+                self._emit(event)
+            case Abort(error):
+                raise error
+        return None
+
+    def _prepare(self, look: Look, config: Config) -> FoundGaps:
+        """Check the transforms, then change the hub's topics, and go by the look from now on.
+
+        Returns what the table of gaps says by now.
+
+        Raises ConfigError for a transform that does not fit, before anything is changed, and
+        ClusterError when the hub refuses a change.
+        """
+        self.check(look.plan)
+        failpoint("before-apply")
+        for done in apply(look.plan.actions, self._hub, config.supervision.connect_timeout):
+            if not done.ok:
+                raise ClusterError(f"hub: {done.action}: {done.reason}")
+            if done.changed:
+                self._emit(Event("hub_changed", str(done.action)))
+        failpoint("after-apply")
+        self._plan = look.plan
+        self._observer.update(identity_of(look.plan))
+        try:
+            return FoundGaps(self._gaps.load())
+        except CheckpointError as error:
+            return FoundGaps(error=str(error))
+
+    def _start(self, command: Start, config: Config) -> Started:
+        assert self._plan is not None
+        settings = lane_settings(config, self._plan, self._pace, command.until)
+        started = self._lanes.start(command, settings)
+        lane = command.lane
+        words = (
+            f"lane {lane.name} reads {len(lane.partitions)} partitions of "
+            f"{', '.join(lane.clusters)}"
+        )
+        fields: dict[str, str | int] = {"lane": lane.name, "generation": started.generation}
+        self._emit(Event("lane_started", words, fields))
+        return started

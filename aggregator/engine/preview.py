@@ -1,0 +1,45 @@
+"""What `aggregator plan` shows of a first start: asked of the clusters and of the checkpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from aggregator.checkpoint.controls import Controls
+from aggregator.checkpoint.gaps import GapTable
+from aggregator.checkpoint.state import State
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, open_admin
+from aggregator.engine.control import out_of
+from aggregator.engine.hub import read_logs
+from aggregator.engine.known import known_of
+from aggregator.engine.look import first_look
+from aggregator.engine.prepare import Prepared
+from aggregator.flow.news import FoundGaps
+from aggregator.flow.preview import Preview, preview
+from aggregator.model import OffsetRange, TopicPartition
+
+
+def preview_of(config: Config, prepared: Prepared) -> Preview:
+    """The first steps of a run that would start now; changes nothing.
+
+    Raises CheckpointError when the checkpoint cannot be read, ClusterError when the hub does not
+    answer.
+    """
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    state = State() if table is None else table.load()
+
+    def ask_hub(topics: frozenset[str]) -> dict[TopicPartition, OffsetRange]:
+        with open_admin(config, HUB) as hub:
+            return read_logs(hub, topics, config.supervision.connect_timeout)
+
+    return preview(
+        config,
+        first_look(config, prepared),
+        known_of(state),
+        FoundGaps(GapTable(place.path, place.storage_options).load()),
+        out_of(Controls(place.path, place.storage_options).paused()),
+        datetime.now(UTC),
+        ask_hub,
+    )

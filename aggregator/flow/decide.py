@@ -1,0 +1,208 @@
+"""One decision: what is recovered, which lanes end, hold and start. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aggregator.flow.commands import AskHub, Bound, Hold, Move, Recover, Start
+from aggregator.flow.draft import Draft
+from aggregator.flow.judge import Judgement, judge
+from aggregator.flow.pace import pace_starting
+from aggregator.flow.stage import Stage, Way
+from aggregator.flow.state import LaneLife
+from aggregator.flow.watching import end_lane
+from aggregator.model import Lane, Positions, Route, SourcePartition
+from aggregator.plan.doubt import plan_doubt
+from aggregator.plan.lanes import plan_lanes
+from aggregator.plan.look import Look
+from aggregator.plan.poison import carefully
+from aggregator.plan.recovery import hub_topics_of
+from aggregator.plan.steps import plan_steps
+
+
+def decide(d: Draft, look: Look) -> None:
+    """Judge every partition that stands, then bring recoveries and lanes in step with that."""
+    judgement = judge(d, look)
+    _recover(d, look)
+    if d.state.begun or not _waits_to_begin(d, look, judgement):
+        _arrange(d, look, judgement)
+
+
+def _recover(d: Draft, look: Look) -> None:
+    """Recover what is unclean, one after the other; beside running lanes, or before there are any.
+
+    While lanes run the others must not wait for it, and the hub does not come to rest.
+    """
+    unclean = d.state.of(Stage.UNCLEAN)
+    if unclean and not d.state.recovering:
+        _begin_recovery(d, frozenset(unclean), look, None)
+
+
+def _begin_recovery(
+    d: Draft, partitions: frozenset[SourcePartition], look: Look, bound: Bound | None
+) -> None:
+    alone = not d.state.lanes
+    left_at = {sp: d.at(sp).left_at for sp in partitions if d.at(sp).left_at}
+    d.do(Recover(partitions, look, alone, bound, left_at))
+    for sp in partitions:
+        d.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
+    d.note(recovering=partitions, recovers_alone=alone)
+
+
+def _waits_to_begin(d: Draft, look: Look, judgement: Judgement) -> bool:
+    """Whether the first lanes start later, so that they start together.
+
+    What needs no recovery is believed only when the hub is not further than the checkpoint knows.
+    """
+    state = d.state
+    if judgement.waits or state.recovering:
+        return True
+    if state.fresh or state.doubted:
+        return False
+    ready = {sp for sp in state.of(Stage.READY) if d.at(sp).hole is None}
+    # A topic that this start has created is empty, and may have no leader yet.
+    topics = hub_topics_of(look.plan.routes, ready) & look.plan.hub.topics.keys()
+    if topics and state.hub_logs is None:
+        d.do(AskHub(frozenset(topics)))
+        return True
+    known, read = d.news.known.hub_ends, state.hub_read
+    ends = {tp: max(known.get(tp, 0), read.get(tp, 0)) for tp in known.keys() | read.keys()}
+    fresh = d.news.known.is_empty
+    doubt = plan_doubt(look.plan.routes, ready, ends, state.hub_logs or {}, fresh=fresh)
+    d.note(doubted=True)
+    if not doubt.partitions:
+        return False
+    d.tell("doubt", doubt.reason)
+    bound = Bound(judgement.positions.only(doubt.partitions), doubt.hub_ends)
+    _begin_recovery(d, doubt.partitions, look, bound)
+    return True
+
+
+def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
+    """Let lanes end, read less and start, so that they become what is planned.
+
+    No partition is ever in two lanes: what another one has starts when that has given it up.
+    """
+    if d.state.recovers_alone:
+        return
+    wanted = d.state.of(Stage.READY) | judgement.may_read
+    planned = plan_lanes(
+        wanted,
+        d.news.config.stream.lanes,
+        d.state.arrangement,
+        d.state.apart,
+        room=look.plan.slots.has_room,
+    )
+    running = d.state.lanes
+    steps = plan_steps(
+        planned,
+        {lane.name for lane in planned if _is_changed(d, lane, look.plan.routes)},
+        {name: life.lane for name, life in running.items()},
+        {name for name, life in running.items() if life.ends_by is not None},
+    )
+    d.note(arrangement=planned)
+    for name in sorted(steps.leave):
+        end_lane(d, name)
+    for name, partitions in sorted(steps.hold.items()):
+        _hold(d, name, partitions)
+    for lane in steps.start:
+        if d.all_at(lane.partitions, Stage.READY):
+            _start(d, lane, look, judgement.positions)
+    _keep_waiting(d, steps.later)
+    _note_new(d, judgement.positions)
+    d.note(begun=True)
+
+
+def _hold(d: Draft, name: str, partitions: frozenset[SourcePartition]) -> None:
+    life = d.state.lanes[name]
+    if new := partitions - life.leaving:
+        for sp in sorted(new):
+            if d.at(sp).stage is Stage.READING:
+                d.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
+        d.lane(name, replace(life, leaving=life.leaving | new))
+        d.do(Hold(name, frozenset(new)))
+
+
+def _start(d: Draft, lane: Lane, look: Look, positions: Positions) -> None:
+    own = set(lane.partitions)
+    pace_starting(d, own, positions, look.ends)
+    if d.state.until_done:
+        # The ends of the first look that saw a partition, however often its lane starts; but not
+        # beyond what its log holds now, which may be another one.
+        first = d.state.until
+        d.note(until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in look.ends.items()}})
+    routes = _routes_of(d, lane, look.plan.routes)
+    holes = {sp: hole for sp in lane.partitions if (hole := d.at(sp).hole) is not None}
+    until = {sp: at for sp, at in d.state.until.items() if sp in own}
+    for sp in lane.partitions:
+        # A hole holds for one start: when it fails, what the hub holds is looked for again.
+        d.go(Way.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
+    over = d.state.over.get(lane.name)
+    _forget_over(d, lane)
+    d.lane(lane.name, LaneLife(lane, routes, restarts=over.restarts if over else 0))
+    d.do(Start(lane, positions.only(own), routes, holes, until))
+
+
+def _forget_over(d: Draft, lane: Lane) -> None:
+    """Lanes that are over, and whose partitions this one reads now, are no news any more."""
+    own = set(lane.partitions)
+    d.note(
+        over={
+            name: it
+            for name, it in d.state.over.items()
+            if name != lane.name and own.isdisjoint(it.lane.partitions)
+        }
+    )
+
+
+def _keep_waiting(d: Draft, later: tuple[Lane, ...]) -> None:
+    for lane in later:
+        for sp in lane.partitions:
+            if d.at(sp).stage is Stage.READY:
+                why = f"starts in lane {lane.name} when another has let it go"
+                d.keep(sp, replace(d.at(sp), why=why))
+
+
+def _note_new(d: Draft, positions: Positions) -> None:
+    """Commit where partitions begin that are new and wait: a restart must not forget that.
+
+    To a restart they would be as any other that it does not know, and `start` may say `latest`.
+    So also those of topics that came while we ran, of a source that is paused or away.
+    """
+    known, came = d.news.known.positions, d.state.topics.came
+    new = {
+        sp: at
+        for sp, at in positions.items()
+        if sp not in known
+        and d.at(sp).stage is not Stage.READING
+        and (d.at(sp).stage is Stage.READY or (sp.cluster, sp.topic) in came)
+    }
+    if d.state.begun and new:
+        d.do(Move(Positions(new), "new"))
+
+
+def _is_changed(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> bool:
+    """Whether a planned lane is not running, or has to start anew to be as it is planned now.
+
+    One that is to read less than it does needs no start.
+    """
+    life = d.state.lanes.get(lane.name)
+    if life is None or set(lane.partitions) - set(life.lane.partitions):
+        return True
+    if set(lane.partitions) & life.leaving:
+        return True
+    topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+    before = [it for it in life.routes if (it.cluster, it.topic) in topics]
+    return not _same(before, _routes_of(d, lane, routes))
+
+
+def _routes_of(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> tuple[Route, ...]:
+    """The routes of a lane, as its query is built from them now."""
+    topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+    own = [route for route in routes if (route.cluster, route.topic) in topics]
+    return carefully(own, d.state.careful)
+
+
+def _same(before: list[Route], after: tuple[Route, ...]) -> bool:
+    """Whether two sets of routes make the same query: a lane names the partitions that it reads."""
+    return [replace(r, partitions=0) for r in before] == [replace(r, partitions=0) for r in after]

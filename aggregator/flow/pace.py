@@ -1,0 +1,67 @@
+"""How fast the sources are read: by the config, and by who is behind. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from aggregator.flow.commands import SetPace
+from aggregator.flow.draft import Draft
+from aggregator.model import Positions, SourcePartition
+from aggregator.plan.pace import is_held_back, plan_pace
+
+
+def pace_starting(
+    d: Draft,
+    partitions: Collection[SourcePartition],
+    positions: Positions,
+    ends: Mapping[SourcePartition, int],
+) -> None:
+    """These are about to be read from `positions`: with a long way to go, at less speed."""
+    backlogs: dict[str, int] = {}
+    for sp in partitions:
+        if sp in positions and sp in ends:
+            left = max(0, ends[sp] - positions[sp])
+            backlogs[sp.cluster] = backlogs.get(sp.cluster, 0) + left
+    late = {
+        alias
+        for alias, backlog in backlogs.items()
+        if alias not in d.state.behind and is_held_back(d.news.config, alias, backlog, held=False)
+    }
+    _hold_back(d, d.state.behind | late, backlogs)
+
+
+def follow_pace(d: Draft) -> None:
+    """Compare how far the sources that run are behind, and go by the config in force."""
+    config, behind = d.news.config, d.state.behind & d.news.config.sources.keys()
+    lags = {
+        alias: lag
+        for alias, lag in d.news.lags.items()
+        if alias in config.sources and config.sources[alias].catch_up_records_per_second is not None
+    }
+    late = {
+        alias
+        for alias, lag in lags.items()
+        if (alias in behind or alias in d.news.catching_up)
+        and is_held_back(config, alias, lag, held=alias in behind)
+    }
+    _hold_back(d, (behind - lags.keys()) | late, lags)
+
+
+def _hold_back(d: Draft, behind: Collection[str], lags: Mapping[str, int]) -> None:
+    before, after = d.state.behind, frozenset(behind)
+    config = d.news.config
+    for alias in sorted(after - before):
+        limit = config.sources[alias].catch_up_records_per_second
+        _say(d, alias, f"is {lags[alias]:,} records behind: it catches up at {limit:,} a second")
+    for alias in sorted(before - after):
+        if alias in config.sources:
+            _say(d, alias, "has caught up")
+    pace = plan_pace(config, after)
+    if (after, pace) != (before, d.state.pace):
+        if pace != d.state.pace:
+            d.do(SetPace(pace))
+        d.note(behind=after, pace=pace)
+
+
+def _say(d: Draft, alias: str, words: str) -> None:
+    d.tell("source_pace", f"source {alias} {words}", {"source": alias})

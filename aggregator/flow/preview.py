@@ -1,0 +1,106 @@
+"""What a run would do first: the very step that decides, with nothing carried out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from aggregator.config.schema import Config
+from aggregator.flow.commands import (
+    AskHub,
+    Command,
+    Move,
+    Outcome,
+    Prepare,
+    RecordGaps,
+    Recover,
+    Start,
+    Started,
+)
+from aggregator.flow.news import FoundGaps, HubLogs, Known, News
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import State
+from aggregator.flow.step import step
+from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.plan.look import Look
+
+STEPS = 20
+
+HubAsker = Callable[[frozenset[str]], Mapping[TopicPartition, OffsetRange]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The first commands, and partitions that do not start, with the reason.
+
+    Where something is to be recovered the commands end with that: what starts then, and from where,
+    is known when the hub has been read.
+    """
+
+    commands: tuple[Command, ...] = ()
+    waiting: Mapping[SourcePartition, str] = field(default_factory=dict)
+
+
+def preview(
+    config: Config,
+    look: Look,
+    known: Known,
+    gaps: FoundGaps,
+    paused: Mapping[str, str],
+    at: datetime,
+    ask_hub: HubAsker,
+) -> Preview:
+    """Take the first steps of a run without carrying anything out.
+
+    `ask_hub` gives the log ranges of hub topics. Whatever is committed is taken as done.
+    """
+    state, now = State(config), look.began + 1.0
+    news = News(config, at, known, paused=paused, look=look)
+    given: list[Command] = []
+    for _ in range(STEPS):
+        state, commands = step(state, news, now)
+        given += commands
+        if state.begun or state.recovering or not commands:
+            break
+        outcomes = tuple(Outcome(it, _result(it, gaps, ask_hub)) for it in commands)
+        known = _moved(known, look, commands)
+        news = replace(news, known=known, look=None, outcomes=outcomes, turn=False)
+    stages = (Stage.OUT, Stage.HELD, Stage.QUARANTINED)
+    waiting = {sp: state.at(sp).why for sp in sorted(state.of(*stages)) if state.at(sp).why}
+    shown = (RecordGaps, Move, Recover, Start)
+    return Preview(tuple(it for it in given if isinstance(it, shown)), waiting)
+
+
+def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
+    match command:
+        case Prepare():
+            return gaps
+        case AskHub(topics):
+            return HubLogs(ask_hub(topics))
+        case Start():
+            return Started(0, "")
+        case _:
+            return None
+
+
+def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
+    """The checkpoint as it would be when the positions of these commands are committed."""
+    moved = [it.positions for it in commands if isinstance(it, Move)]
+    for positions in moved:
+        before, now = known.remembered, look.observed
+        after = replace(
+            before,
+            positions=before.positions.merged(positions),
+            topic_ids={
+                **before.topic_ids,
+                **{sp: now.topic_ids.get((sp.cluster, sp.topic), "") for sp in positions},
+            },
+            cluster_ids={
+                **before.cluster_ids,
+                **{sp: now.cluster_ids.get(sp.cluster, "") for sp in positions},
+            },
+            snapshots={**before.snapshots, **dict.fromkeys(positions, -1)},
+        )
+        known = replace(known, remembered=after, unclean=known.unclean - positions.keys())
+    return known

@@ -1,0 +1,114 @@
+"""The stages of a source partition, and every way from one to another. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """Where in its life a source partition is (see MEANINGS). It is in exactly one."""
+
+    OUT = "out"
+    HELD = "held"
+    QUARANTINED = "quarantined"
+    UNCLEAN = "unclean"
+    RECOVERING = "recovering"
+    READY = "ready"
+    READING = "reading"
+    LEAVING = "leaving"
+    LOST = "lost"
+    RESTING = "resting"
+    DONE = "done"
+
+
+MEANINGS = {
+    Stage.OUT: "not to be read: not selected, or gone, or its source is paused",
+    Stage.HELD: "waits for something that will pass, such as offsets that could not be read",
+    Stage.QUARANTINED: "waits for a person to decide about a gap",
+    Stage.UNCLEAN: "the hub may hold more of it than its position says: it is to be recovered",
+    Stage.RECOVERING: "the hub's tail is being read for it",
+    Stage.READY: "its position is proven; it starts as soon as its lane can",
+    Stage.READING: "a lane reads it",
+    Stage.LEAVING: "its lane was told to let go of it, and has not told that it did",
+    Stage.LOST: "its lane has failed, and a task of that may still send",
+    Stage.RESTING: "it failed a moment ago, and is tried again later",
+    Stage.DONE: "in a run that is to end: nothing more is done about it",
+}
+IN_A_LANE = frozenset({Stage.READING, Stage.LEAVING})
+STANDING = frozenset({Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.UNCLEAN, Stage.READY})
+"""Judged anew by each decision: by the newest look, the checkpoint and the gaps."""
+
+
+class Way(StrEnum):
+    """What can happen to a source partition: one row of the table of transitions."""
+
+    JUDGED = "judged"
+    RECOVERED_FROM = "recovery begins"
+    RECOVERED = "recovered"
+    NOT_RECOVERED = "recovery failed"
+    STARTED = "started"
+    NOT_STARTED = "start put off"
+    TAKEN_OUT = "taken out"
+    KEPT = "given up"
+    FAILED = "lane failed"
+    GONE = "tasks gone"
+    STOPPED = "stopped"
+    DUE = "due"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A way from some stages to some others, and when it is taken."""
+
+    before: frozenset[Stage]
+    after: frozenset[Stage]
+    when: str
+
+
+def _of(before: frozenset[Stage] | set[Stage], after: Stage, when: str) -> Transition:
+    return Transition(frozenset(before), frozenset({after}), when)
+
+
+TRANSITIONS: dict[Way, Transition] = {
+    Way.JUDGED: Transition(
+        STANDING,
+        STANDING,
+        "a decision compares the newest look, the checkpoint and the gaps",
+    ),
+    Way.RECOVERED_FROM: _of(
+        {Stage.UNCLEAN, Stage.READY},
+        Stage.RECOVERING,
+        "its last commit was no clean one, or at the first start the hub is further than known",
+    ),
+    Way.RECOVERED: _of(
+        {Stage.RECOVERING}, Stage.HELD, "what the hub holds of it is known and committed"
+    ),
+    Way.NOT_RECOVERED: _of(
+        {Stage.RECOVERING}, Stage.RESTING, "the hub or the checkpoint failed meanwhile"
+    ),
+    Way.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
+    Way.NOT_STARTED: _of(
+        {Stage.READING}, Stage.HELD, "something that had to come first failed, or all is to stop"
+    ),
+    Way.TAKEN_OUT: _of(
+        {Stage.READING},
+        Stage.LEAVING,
+        "it is paused, no longer selected, stopped, suspect, or moves to another lane",
+    ),
+    Way.KEPT: _of({Stage.LEAVING}, Stage.HELD, "nothing more is sent; its position is committed"),
+    Way.FAILED: Transition(
+        IN_A_LANE,
+        frozenset({Stage.LOST, Stage.RESTING, Stage.DONE}),
+        "its lane could not start, ended by itself, or did not end in time",
+    ),
+    Way.GONE: _of({Stage.LOST}, Stage.RESTING, "no task of the lane that failed is left"),
+    Way.STOPPED: Transition(
+        frozenset({Stage.LEAVING}),
+        frozenset({Stage.RESTING, Stage.DONE}),
+        "its next record cannot be written, and its lane has given it up",
+    ),
+    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its time has come, and a look was taken since"),
+    Way.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to where it was to end"),
+}

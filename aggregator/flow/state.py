@@ -1,0 +1,147 @@
+"""All that a running instance remembers to decide, in one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aggregator.config.schema import Config
+from aggregator.flow.commands import Ends, Hole, Recovered
+from aggregator.flow.stage import IN_A_LANE, Stage
+from aggregator.model import Lane, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.gaps import GapRecord
+from aggregator.plan.look import Look, TopicsSeen
+from aggregator.plan.pace import Pace
+from aggregator.plan.suspects import Stand
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One source partition: its stage, why, and what has to be known to leave that stage.
+
+    `lane` has it while it is in one. `left_at` is until when a lane read it, `until` when it is
+    tried again (monotonic seconds). `key` names the life of a lane whose tasks may still send of
+    it. `suspect` and `stopped` say why its lane is to give it up. `hole` is what its next lane has
+    to leave out.
+    """
+
+    stage: Stage = Stage.OUT
+    why: str = ""
+    lane: str = ""
+    left_at: float = 0.0
+    until: float = 0.0
+    key: str = ""
+    suspect: str = ""
+    stopped: str = ""
+    hole: Hole | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLife:
+    """A lane that runs: what it reads, by which routes, and how it is ending.
+
+    `leaving` are partitions that it was told to read no more. `ends_by` is when a lane that was
+    told to end is stopped. `finished`: it ends because it has copied all that it was to copy.
+    """
+
+    lane: Lane
+    routes: tuple[Route, ...]
+    generation: int = 0
+    key: str = ""
+    restarts: int = 0
+    leaving: frozenset[SourcePartition] = frozenset()
+    ends_by: float | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOver:
+    """A lane that has ended, until another one reads its partitions; `reason` if it failed.
+
+    `explained`: by a record that the next try will know, which is no reason to give up.
+    """
+
+    lane: Lane
+    generation: int
+    restarts: int = 0
+    reason: str = ""
+    explained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often something has failed lately, and when it last did."""
+
+    count: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a run. `until_done`: it is to end when all is copied that there was at first.
+
+    `begun`: its first lanes have been started. `undecided`: a decision is still to follow.
+    `arrangement` are the lanes as they were last planned, of which some may still wait for others
+    to end. `asked_at` is when a look was asked for that is awaited. `hub_logs` is what the hub held
+    at the start, None before it has told; `hub_read` how far a recovery has read it since.
+    """
+
+    config: Config
+    until_done: bool = False
+    fresh: bool = False
+    begun: bool = False
+    undecided: bool = False
+    doubted: bool = False
+    partitions: Mapping[SourcePartition, Partition] = field(default_factory=dict)
+    lanes: Mapping[str, LaneLife] = field(default_factory=dict)
+    over: Mapping[str, LaneOver] = field(default_factory=dict)
+    arrangement: tuple[Lane, ...] = ()
+    look: Look | None = None
+    topics: TopicsSeen = field(default_factory=TopicsSeen)
+    asked_at: float | None = None
+    judged: float = -1.0
+    unread_looks: int = 0
+    gaps: Mapping[str, GapRecord] = field(default_factory=dict)
+    gap_error: str = ""
+    told: frozenset[tuple[str, str, bool]] = frozenset()
+    failures: Mapping[str, Failures] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+    careful: frozenset[tuple[str, str]] = frozenset()
+    recovering: frozenset[SourcePartition] = frozenset()
+    recovers_alone: bool = False
+    recovered: tuple[datetime, Recovered] | None = None
+    hub_logs: Mapping[TopicPartition, OffsetRange] | None = None
+    hub_read: Ends = field(default_factory=dict)
+    stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
+    gone: frozenset[tuple[str, str]] = frozenset()
+    probed: tuple[tuple[str, float], ...] = ()
+    until: Mapping[SourcePartition, int] = field(default_factory=dict)
+    behind: frozenset[str] = frozenset()
+    pace: Pace = field(default_factory=Pace)
+    paused: Mapping[str, str] = field(default_factory=dict)
+    leaving: frozenset[str] = frozenset()
+
+    def at(self, sp: SourcePartition) -> Partition:
+        """What is known of a partition."""
+        return self.partitions.get(sp, Partition())
+
+    def of(self, *stages: Stage) -> set[SourcePartition]:
+        """The partitions in these stages."""
+        return {sp for sp, it in self.partitions.items() if it.stage in stages}
+
+    @property
+    def in_lanes(self) -> set[SourcePartition]:
+        """Partitions that a lane has."""
+        return self.of(*IN_A_LANE)
+
+    @property
+    def lost_keys(self) -> set[str]:
+        """Lives of lanes that failed, of which a task may still send."""
+        return {it.key for it in self.partitions.values() if it.stage is Stage.LOST}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a run that is to end has nothing more to do."""
+        going = {*Stage} - {Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.DONE}
+        return self.asked_at is None and not self.recovering and not self.of(*going)

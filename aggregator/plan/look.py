@@ -1,0 +1,77 @@
+"""What one look at all clusters found, and which topics came since the look before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.schema import Config
+from aggregator.model import SourcePartition
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions import Observed, TopicKey
+from aggregator.plan.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """The plan that follows from what a look found, log ranges, and offsets for timestamp starts.
+
+    `began` is when the log ranges were asked for, by the monotonic clock. `unreachable` are the
+    sources (alias -> why) that gave no answer.
+    """
+
+    plan: Plan
+    observed: Observed
+    by_time: Mapping[SourcePartition, int]
+    began: float
+    unreachable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ends(self) -> dict[SourcePartition, int]:
+        """The log ends of the partitions that answered."""
+        return {sp: log.latest for sp, log in self.observed.offsets.items()}
+
+
+def is_selected(config: Config, key: TopicKey) -> bool:
+    """Whether the config asks for a topic, be it there or not."""
+    alias, topic = key
+    source = config.sources.get(alias)
+    return source is not None and Selection.of(source.topics).matches(topic)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSeen:
+    """The topics of each source as it last told them; those that `came` while we ran.
+
+    What came is new as a whole. For good, because several looks may follow before it is read from
+    its beginning: its source is paused, say.
+    """
+
+    topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    came: frozenset[TopicKey] = frozenset()
+
+    def after(self, look: Look, config: Config) -> TopicsSeen:
+        """The same after one look more, by the config in force."""
+        sources = look.plan.sources
+        # Behind an alias that leads to another cluster now nothing came while we ran.
+        before = {
+            alias: names
+            for alias, names in self.topics.items()
+            if alias in config.sources
+            and (alias not in sources or self.cluster_ids.get(alias) == sources[alias].cluster_id)
+        }
+        new = {
+            (alias, topic)
+            for alias, facts in sources.items()
+            if alias in before
+            for topic in facts.topics
+            if topic not in before[alias]
+        }
+        return TopicsSeen(
+            {**before, **{alias: frozenset(facts.topics) for alias, facts in sources.items()}},
+            {**self.cluster_ids, **{alias: it.cluster_id for alias, it in sources.items()}},
+            frozenset(
+                key for key in new | self.came if key[0] in before and is_selected(config, key)
+            ),
+        )

@@ -1,0 +1,106 @@
+"""Commands are carried out in their order, and each has an outcome, whatever fails."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aggregator.config import load_text
+from aggregator.engine.hands import Hands
+from aggregator.errors import AggregatorError, CheckpointConflictError, CheckpointError
+from aggregator.events import Event
+from aggregator.flow import commands as c
+from aggregator.flow.commands import Command, Outcome
+from aggregator.model import Lane, Positions, SourcePartition
+
+SP = SourcePartition("eu", "t", 0)
+RECORD = c.RecordGaps(())
+MOVE, NEW = c.Move(Positions({SP: 1}), "gaps"), c.Move(Positions({SP: 1}), "new")
+START = c.Start(Lane("eu", (SP,)), Positions({SP: 1}), ())
+END = c.End("eu")
+FINISH = c.Finish("eu", clean=True)
+
+
+class World:
+    """Edges that note what they are asked, and fail where a test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        self.stop = threading.Event()
+        edge: Any = SimpleNamespace(
+            **{name: self.note(name) for name in ("append", "moved", "end", "finish", "wake")}
+        )
+        nobody: Any = None
+        self.events: list[Event] = []
+        self.hands = Hands(
+            *(nobody, edge, nobody, edge, edge, nobody, edge),
+            self.events.append,
+            self.stop,
+        )
+        source = ("sources.eu.bootstrap_servers=b:1", "sources.eu.topics.include=t")
+        self.config = load_text("", ["hub.bootstrap_servers=a:1", *source])
+
+    def note(self, name: str) -> Any:
+        def call(*_: Any, **__: Any) -> str:
+            self.asked.append(name)
+            if name in self.fails:
+                raise self.fails[name]
+            return ""
+
+        return call
+
+    def do(self, *commands: Command) -> list[Outcome]:
+        return self.hands.carry_out(commands, self.config)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_each_command_has_an_outcome_in_its_order(world: World) -> None:
+    told = c.Tell(Event("kind", "words"))
+    outcomes = world.do(RECORD, MOVE, END, FINISH, c.LookAgain(), told)
+    assert [it.command for it in outcomes] == [RECORD, MOVE, END, FINISH, c.LookAgain(), told]
+    assert world.asked == ["append", "moved", "end", "finish", "wake"]
+    assert world.events == [told.event]
+    assert not any(it.error or it.dropped for it in outcomes)
+
+
+def test_no_position_moves_for_a_gap_that_could_not_be_recorded(world: World) -> None:
+    world.fails["append"] = CheckpointError("full")
+    recorded, moved, new, ended = world.do(RECORD, MOVE, NEW, END)
+    assert str(recorded.error) == "full"
+    assert (moved.dropped, new.dropped, ended.dropped) == (True, False, False)
+    # What is no gap is committed all the same.
+    assert world.asked == ["append", "moved", "end"]
+
+
+def test_nothing_starts_any_more_when_all_is_to_stop(world: World) -> None:
+    world.stop.set()
+    (started,) = world.do(START)
+    assert (started.dropped, started.error) == (True, None)
+
+
+def test_a_lane_that_does_not_stop_ends_the_run_when_the_rest_is_done(world: World) -> None:
+    world.fails["finish"] = AggregatorError("lane eu does not stop")
+    with pytest.raises(AggregatorError, match="does not stop"):
+        world.do(FINISH, MOVE)
+    assert world.asked == ["finish", "moved"]
+
+
+def test_so_does_what_the_config_says_is_to_end_it(world: World) -> None:
+    with pytest.raises(AggregatorError, match="abort"):
+        world.do(c.Abort(AggregatorError("supervision.failure is abort")), END)
+    assert world.asked == ["end"]
+
+
+def test_after_another_writer_nothing_is_done_any_more(world: World) -> None:
+    world.fails["moved"] = CheckpointConflictError("another one writes")
+    with pytest.raises(CheckpointConflictError):
+        world.do(MOVE, END)
+    assert world.asked == ["moved"]

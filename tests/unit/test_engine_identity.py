@@ -1,0 +1,88 @@
+"""Positions are committed under the ids of what they were read from; on a real Delta table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from aggregator.checkpoint.rows import HUB
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.connector.driver import Connector
+from aggregator.engine.identity import Identity, by_identity, known_ends
+from aggregator.engine.known import KnownOf, own_ends
+from aggregator.engine.observer import Observer
+from aggregator.engine.tail import HubSnapshot
+from aggregator.model import Positions, SourcePartition
+from aggregator.plan.suspects import Seen
+
+SP = SourcePartition("eu", "orders", 0)
+OTHER = SP._replace(partition=1)
+KEY = ("eu", "orders")
+
+
+def identity(topic: str) -> Identity:
+    return Identity({HUB: "H", "eu": "E"}, {KEY: topic}, {"orders": 1})
+
+
+class World:
+    """A checkpoint that stands at 5 and 15 of topic T."""
+
+    def __init__(self, folder: Path) -> None:
+        table = CheckpointTable.create(str(folder))
+        table.claim_epoch("the test")
+        nobody = cast("Connector", None)
+        self.observer = Observer(
+            table, self.read, nobody, identity("T"), 1.0, 3600.0, lambda _: None
+        )
+        self.observer.moved(Positions({SP: 5, OTHER: 15}))
+
+    def read(self, _: Mapping[str, int]) -> HubSnapshot:
+        return HubSnapshot(1, {})
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_positions_are_grouped_by_the_topic_that_they_were_read_from(world: World) -> None:
+    world.observer.update(identity("U"))
+    world.observer.moved(Positions({OTHER: 0}))
+    entries = world.observer.state.entries
+    assert [entries[sp].topic_id for sp in (SP, OTHER)] == ["T", "U"]
+    new = SP._replace(partition=2)
+    groups = by_identity(Positions({SP: 7, OTHER: 3, new: 0}), entries, identity("U"))
+    assert [(dict(found), ids.topic_ids[KEY]) for found, ids in groups] == [
+        ({SP: 7}, "T"),
+        ({OTHER: 3, new: 0}, "U"),
+    ]
+    assert all(ids.cluster_ids == {HUB: "H", "eu": "E"} for _, ids in groups)
+
+
+def test_a_log_end_that_was_told_of_another_topic_is_not_taken_over(world: World) -> None:
+    entries = {sp: replace(entry, log_end=40) for sp, entry in world.observer.state.entries.items()}
+    at = Positions({SP: 7, OTHER: 3})
+    assert known_ends(at, identity("T"), {SP: 50}, entries) == {SP: 50, OTHER: 40}
+    assert known_ends(at, identity("U"), {}, entries) == {}
+
+
+def test_a_step_goes_by_the_checkpoint_and_by_what_is_further_than_it(world: World) -> None:
+    known = KnownOf(world.observer)
+    assert known.now().positions == Positions({SP: 5, OTHER: 15})
+    assert (known.now().unclean, known.now().is_empty, known.now().epoch) == (frozenset(), False, 1)
+    world.observer.begin("eu", 1, Positions({SP: 5}))
+    world.observer.positions = world.observer.positions.merged({SP: 9})
+    assert known.now().unclean == {SP}
+    assert known.now().positions[SP] == 9
+
+
+def test_log_ends_of_a_log_that_is_not_the_one_that_is_read_are_left_out(world: World) -> None:
+    ends, state = {SP: 12, OTHER: 25}, world.observer.state
+    assert own_ends(state, ends, {"eu": Seen(1.0, "E", {"orders": "T"})}) == ends
+    assert own_ends(state, ends, {"eu": Seen(1.0, "E", {"orders": "another"})}) == {}
+    # What is not known proves nothing.
+    assert own_ends(state, ends, {"eu": Seen()}) == ends

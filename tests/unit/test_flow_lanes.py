@@ -1,0 +1,253 @@
+"""Which lanes end, hold and start, and from where: by the one step, in a world of plain values."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from aggregator.flow import commands as c
+from aggregator.flow.stage import Stage
+from aggregator.model import Skip
+from support.flow_world import EU, EU0, EU1, US, World, config_of, running
+
+
+def given(world: World, kind: type[Any]) -> list[Any]:
+    """The commands of one kind since the last call."""
+    found = [it for it in world.given if isinstance(it, kind)]
+    world.given = [it for it in world.given if not isinstance(it, kind)]
+    return found
+
+
+def test_all_sources_share_a_lane_and_what_comes_back_gets_one_beside_it() -> None:
+    world = running()
+    assert set(world.lanes) == {"union"}
+    world.paused = {"eu"}
+    world.until_all(Stage.OUT, *EU)
+    assert world.state.lanes["union"].lane.partitions == US
+    world.paused = set()
+    world.until_all(Stage.READING)
+    assert {name: life.lane.partitions for name, life in world.state.lanes.items()} == {
+        "union": US,
+        "eu": EU,
+    }
+    # The union read on all the while.
+    assert [it.lane.name for it in given(world, c.Start)] == ["union", "eu"]
+
+
+def test_what_comes_back_while_it_is_given_up_waits_for_that() -> None:
+    world = running()
+    world.busy = {EU0}
+    world.paused = {"eu"}
+    world.until_all(Stage.LEAVING, *EU)
+    world.paused = set()
+    world.turn()
+    world.turn()
+    assert set(world.lanes) == {"union"}
+    world.busy = set()
+    world.until_all(Stage.READING)
+    assert world.state.at(EU0).lane == "eu"
+
+
+def test_sources_have_lanes_of_their_own_where_the_config_says_so() -> None:
+    world = running(**{"stream.lanes": "source"})
+    assert set(world.lanes) == {"eu", "us"}
+
+
+def test_a_lane_is_late_when_its_tasks_do_not_end_in_time() -> None:
+    world = running(**{"stream.lanes": "source", "supervision.stop_timeout": "5s"})
+    world.busy = {EU0}
+    world.paused = {"eu"}
+    world.until(lambda: "eu" not in world.lanes)
+    (finish,) = given(world, c.Finish)
+    assert finish == c.Finish("eu", clean=False)
+    assert world.told("lane_failed") == ["lane eu failed, next try in 2 s: it broke"]
+
+
+def test_what_is_given_up_and_cannot_be_committed_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = running()
+    world.paused = {"eu"}
+    fails = [True, True]
+    monkeypatch.setattr(
+        world, "_fails", lambda what, _: "full" if what == "the checkpoint" and fails.pop() else ""
+    )
+    fails.insert(0, False)
+    world.until_all(Stage.OUT, *EU)
+    assert len(given(world, c.Release)) == 3
+    assert world.told("checkpoint_error") == ["full", "full"]
+
+
+def test_a_lane_starts_without_what_a_recovery_has_found_and_once() -> None:
+    world = running()
+    world.logs[EU0].end += 6
+    world.calm = False
+    tasks = world.lanes["union"]
+    at = tasks.positions[EU0]
+    world._arrive((EU0, tasks.ids[EU0], at + 1))
+    tasks.positions.pop(EU0)
+    tasks.active, world.calm = False, True
+    given(world, c.Start)
+    world.until_all(Stage.READING)
+    (start,) = [it for it in given(world, c.Start) if EU0 in it.lane.partitions]
+    assert start.positions[EU0] == at
+    assert start.holes[EU0].skip == Skip([(at + 1, at + 2)])
+    assert world.state.at(EU0).hole is None
+    world.until(lambda: not world.missing())
+
+
+def test_before_the_first_lanes_what_is_clean_is_doubted_when_the_hub_is_further() -> None:
+    world = running()
+    world.paused = {"eu", "us"}
+    world.until_all(Stage.OUT)
+    world.paused = set()
+    # Somebody has restored an older checkpoint.
+    for sp, entry in world.entries.items():
+        world.entries[sp] = type(entry)(0, True, entry.topic_id, entry.number)
+    world.clean_hub = 0
+    world.restart()
+    world.until_all(Stage.READING)
+    assert world.told("doubt")
+    world.until(lambda: not world.missing())
+
+
+def test_a_fresh_start_doubts_nothing() -> None:
+    world = World(Random(7))
+    world.calm = True
+    world.state = type(world.state)(world.config, fresh=True)
+    world.until_all(Stage.READING)
+    assert given(world, c.AskHub) == []
+
+
+def test_an_open_gap_is_told_once_and_the_others_run() -> None:
+    world = World(Random(7))
+    world.calm = True
+    world.config = config_of(**{"sources.eu.on_gap": "stop"})
+    world.restart()
+    world.until_all(Stage.READING)
+    world.logs[EU0].end += 10
+    world.lanes["union"].positions[EU0], world.logs[EU0].earliest = 0, 5
+    world.hub = [it for it in world.hub if it[0] != EU0]
+    world.until_all(Stage.QUARANTINED, EU0)
+    for _ in range(40):
+        world.turn()
+    (told,) = world.told("gap")
+    assert f"{EU0}: BELOW_EARLIEST [0, 5)" in told
+    assert world.state.of(Stage.READING) == {EU1, *US}
+    world.accept()
+    world.asked = True
+    world.until_all(Stage.READING)
+    assert world.entries[EU0].position >= 5
+    assert "accept: goes on at 5" in world.told("gap")[1]
+
+
+def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    fails = {"the table of gaps"}
+    monkeypatch.setattr(world, "_fails", lambda what, _: "full" if what in fails else "")
+    world.logs[EU0].end += 10
+    world.lanes["union"].positions[EU0], world.logs[EU0].earliest = 0, 5
+    world.hub = [it for it in world.hub if it[0] != EU0]
+    world.until(lambda: world.told("gap_failed"))
+    world.until_all(Stage.HELD, EU0)
+    assert world.entries[EU0].position == 0
+    fails.clear()
+    world.asked = True
+    world.until_all(Stage.READING)
+
+
+def test_a_log_that_is_another_one_is_taken_out_and_looked_at_again() -> None:
+    world = running()
+    world.create_again("us")
+    world.until(lambda: world.told("partition_suspect"))
+    assert len(world.told("partition_suspect")) == 2
+    world.until_all(Stage.READING)
+    assert {world.entries[sp].topic_id for sp in US} == {"us-2"}
+    world.until(lambda: not world.missing())
+
+
+def test_offsets_that_could_not_be_read_are_asked_for_again_at_once_a_few_times() -> None:
+    world = World(Random(7))
+    world.calm, world.away = True, {"us"}
+    world.until_all(Stage.READING, *EU)
+    for _ in range(40):
+        world.turn()
+    assert {world.state.at(sp).stage for sp in US} == {Stage.HELD}
+    assert "could not be read" in world.state.at(US[0]).why
+    assert len(given(world, c.LookAgain)) == 2
+    world.away = set()
+    world.asked = True
+    world.until_all(Stage.READING)
+
+
+def test_what_ends_ends_where_the_first_look_saw_its_log_end() -> None:
+    world = World(Random(7), until_done=True, **{"stream.lanes": "source"})
+    world.calm = True
+    ends = {sp: log.end for sp, log in world.logs.items()}
+    world.until(lambda: world.state.begun)
+    for log in world.logs.values():
+        log.end += 5
+    world.lanes["eu"].active = False
+    world.until(lambda: "eu" not in world.lanes)
+    world.until(lambda: "eu" in world.lanes)
+    assert [it.until for it in given(world, c.Start)][-1] == {sp: ends[sp] for sp in EU}
+
+
+def test_a_hub_that_refuses_a_record_separates_nobody_and_is_checked_from_then_on() -> None:
+    world = running()
+    world.refused = "org.apache.kafka.common.errors.RecordTooLargeException: too large"
+    world.lanes["union"].active = False
+    world.until_all(Stage.LOST)
+    assert world.state.careful == {("eu", "orders"), ("us", "orders")}
+    assert world.state.apart == frozenset()
+    assert "from now on each one is checked" in world.told("careful")[0]
+    world.until_all(Stage.READING)
+    assert set(world.lanes) == {"union"}
+
+
+def test_a_failure_ends_the_run_where_the_config_says_so() -> None:
+    world = running(**{"supervision.failure": "abort"})
+    world.lanes["union"].active = False
+    world.turn()
+    (abort,) = given(world, c.Abort)
+    assert str(abort.error) == ("lane union failed, and supervision.failure is abort: it broke")
+
+
+def test_sources_behind_catch_up_at_their_limit_until_they_are_near() -> None:
+    world = running(**{"sources.eu.catch_up_records_per_second": "100"})
+    given(world, c.SetPace)
+    world.lags, world.catching_up = {"eu": 5_000, "us": 0}, frozenset({"eu"})
+    world.turn()
+    (slow,) = given(world, c.SetPace)
+    assert slow.pace.limits["eu"].records == 100
+    world.lags, world.catching_up = {"eu": 600, "us": 0}, frozenset()
+    world.turn()
+    assert given(world, c.SetPace) == []
+    world.lags = {"eu": 400, "us": 0}
+    world.turn()
+    (full,) = given(world, c.SetPace)
+    assert full.pace.limits == {}
+    assert world.told("source_pace") == [
+        "source eu is 5,000 records behind: it catches up at 100 a second",
+        "source eu has caught up",
+    ]
+
+
+def test_after_another_config_nothing_is_decided_by_a_look_of_the_old_one() -> None:
+    world = running()
+    both = world.config
+    # Its lanes are to end before the config is in force without it.
+    world.leaving = frozenset({"us"})
+    world.until(lambda: world.state.in_lanes == set(EU))
+    only_eu = both.model_copy(update={"sources": {"eu": both.sources["eu"]}})
+    world.leaving, world.config, world.only = frozenset(), only_eu, {"eu"}
+    given(world, c.Start)
+    for _ in range(40):
+        world.asked = True
+        world.turn()
+    assert world.state.in_lanes == set(EU)
+    assert given(world, c.Start) == []
+    world.config, world.only, world.asked = both, {"eu", "us"}, True
+    world.until_all(Stage.READING)

@@ -1,0 +1,97 @@
+"""Partitions that run, and whose log is not the one, or not as long, as it was read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aggregator.flow.draft import Draft
+from aggregator.flow.news import LaneSeen
+from aggregator.flow.watching import notice_logs
+from aggregator.model import OffsetRange, ReaderState, SourcePartition
+from aggregator.plan.suspects import Seen
+from support.flow_world import EU, EU0, EU1, US, US0, World, running
+
+
+class Scene:
+    """What all logs are told to be, and what of that a step finds suspicious."""
+
+    def __init__(self) -> None:
+        self.world: World = running()
+        self.news = self.world._news(turn=True)
+        self.now = self.world.now + 1.0
+        self.told: list[str] = []
+
+    def probe(self, alias: str, **told: Any) -> None:
+        seen = self.news.seen[alias]
+        changed = replace(seen, **{"asked_at": self.now, **told})
+        self.news = replace(self.news, seen={**self.news.seen, alias: changed})
+
+    def reads(self, states: dict[SourcePartition, str]) -> None:
+        lane = replace(self.news.lanes["union"], states=states)
+        self.news = replace(self.news, lanes={"union": lane})
+
+    def act(self) -> set[SourcePartition]:
+        """One turn later: what is suspect."""
+        self.now += 0.25
+        draft = Draft(self.world.state, self.news, self.now)
+        notice_logs(draft)
+        self.world.state = draft.state
+        self.asked = any(type(it).__name__ == "LookAgain" for it in draft.commands)
+        self.told += [it.event.message for it in draft.commands if hasattr(it, "event")]
+        return {sp for sp, it in draft.state.partitions.items() if it.suspect}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_a_log_that_does_not_hold_its_position_is_told_once(scene: Scene) -> None:
+    assert scene.act() == set()
+    scene.reads({EU1: ReaderState.OUT_OF_RANGE, US0: ReaderState.REFUSED})
+    assert (scene.act(), scene.asked) == ({EU1}, True)
+    assert scene.act() == {EU1}
+    assert len(scene.told) == 1
+    assert "its log does not hold" in scene.told[0]
+
+
+def test_a_topic_that_was_created_again_and_is_longer_is_suspect(scene: Scene) -> None:
+    scene.probe("eu", topic_ids={"orders": "another"})
+    assert scene.act() == set(EU)
+    scene.probe("us", cluster_id="another")
+    assert scene.act() == {*EU, *US}
+
+
+def test_a_log_that_was_cut_is_suspect_when_it_was_asked_after_its_reader_stood(
+    scene: Scene,
+) -> None:
+    world = scene.world
+    for log in world.logs.values():
+        log.end += 5
+    world.until(lambda: not world.missing())
+    scene.news, scene.now = world._news(turn=True), world.now
+    short = {sp: OffsetRange(0, 2 if sp == EU0 else 90) for sp in EU}
+    asked_before = scene.now
+    assert scene.act() == set()
+    scene.probe("eu", logs=short, asked_at=asked_before - 10)
+    assert scene.act() == set()
+    scene.now += 1
+    scene.probe("eu", logs=short)
+    assert scene.act() == {EU0}
+
+
+def test_a_topic_that_is_gone_is_news_once(scene: Scene) -> None:
+    scene.probe("us", topic_ids={})
+    assert scene.act() == set()
+    assert scene.asked
+    scene.world.state = replace(scene.world.state, asked_at=None)
+    assert scene.act() == set()
+    assert not scene.asked
+
+
+def test_a_lane_of_which_nothing_is_known_tells_nothing(scene: Scene) -> None:
+    scene.news = replace(scene.news, lanes={"union": LaneSeen(True)}, seen={"eu": Seen()})
+    assert scene.act() == set()

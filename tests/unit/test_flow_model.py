@@ -1,0 +1,58 @@
+"""Thousands of histories, with a failure at any command, through the one step: its promise holds.
+
+The world asserts at each start that nobody else may send, that the position is committed, and that
+the hub holds nothing beyond it but what the lane leaves out; at each record that it is not there
+yet; after each step that no partition is in two lanes. In the end all runs, and each offset is at
+the hub or in a recorded gap.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from support.flow_world import PARTITIONS, World
+
+RESTARTS = 0.01
+SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@SLOW
+@given(seed=st.integers(0, 1 << 32), lanes=st.sampled_from(["auto", "source"]))
+def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
+    seed: int, lanes: str
+) -> None:
+    settings: dict[str, Any] = {"stream.lanes": lanes}
+    world = World(Random(seed), **settings)
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < RESTARTS:
+            world.restart()
+    world.until_quiet()
+
+
+@settings(SLOW, max_examples=30)
+@given(seed=st.integers(0, 1 << 32))
+def test_a_run_that_is_to_end_ends(seed: int) -> None:
+    world = World(Random(seed), until_done=True)
+    for _ in range(40):
+        world.turn()
+    world.calm, world.away, world.paused = True, set(), set()
+    world.until(lambda: world.state.begun and world.state.is_over, turns=2000)
+
+
+@pytest.mark.parametrize("seed", [82, 288, 938])
+def test_histories_that_once_went_wrong(seed: int) -> None:
+    """A hole whose source deletes, one whose topic comes anew, tasks that read on after a look."""
+    settings: dict[str, Any] = {"stream.lanes": "source"} if seed % 3 == 0 else {}
+    world = World(Random(seed), **settings)
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < RESTARTS:
+            world.restart()
+    world.until_quiet()
+    assert set(PARTITIONS) == world.state.in_lanes

@@ -1,0 +1,164 @@
+"""Every way of a source partition from one stage to another, each by its name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from aggregator.flow import commands as c
+from aggregator.flow.draft import Draft
+from aggregator.flow.stage import TRANSITIONS, Stage, Way
+from support.flow_world import EU, EU0, EU1, PARTITIONS, US, World, running
+
+Ways = list[Way]
+
+
+@pytest.fixture
+def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+    """The ways that EU0 takes from now on, without judgements that change nothing."""
+    taken: Ways = []
+    go = Draft.go
+
+    def recorded(self: Draft, way: Way, sp: Any, stage: Stage, **changes: Any) -> None:
+        if sp == EU0 and (way is not Way.JUDGED or self.at(sp).stage is not stage):
+            taken.append(way)
+        go(self, way, sp, stage, **changes)
+
+    monkeypatch.setattr(Draft, "go", recorded)
+    return taken
+
+
+def test_every_way_has_a_test_by_its_name() -> None:
+    tests = " ".join(name for name in vars(sys.modules[__name__]) if name.startswith("test_"))
+    missing = [way for way in Way if re.sub(r"\W", "_", way) not in tests]
+    assert not missing
+    assert TRANSITIONS.keys() == set(Way)
+
+
+def test_every_stage_can_be_left_and_reached_but_the_last() -> None:
+    before = {stage for it in TRANSITIONS.values() for stage in it.before}
+    after = {stage for it in TRANSITIONS.values() for stage in it.after}
+    assert before == {*Stage} - {Stage.DONE}
+    assert after == {*Stage}
+
+
+def test_a_way_that_there_is_not_is_refused() -> None:
+    world = running()
+    draft = Draft(world.state, world._news(turn=True), world.now)
+    with pytest.raises(AssertionError, match="reading: not recovered"):
+        draft.go(Way.RECOVERED, EU0, Stage.HELD)
+    with pytest.raises(AssertionError, match="cannot be done"):
+        draft.go(Way.TAKEN_OUT, EU0, Stage.DONE)
+
+
+def test_judged_and_started(ways: Ways) -> None:
+    running()
+    assert ways == [Way.JUDGED, Way.STARTED]
+
+
+def test_taken_out_and_given_up_when_its_source_is_paused(ways: Ways) -> None:
+    world = running()
+    ways.clear()
+    world.paused = {"eu"}
+    world.until_all(Stage.OUT, *EU)
+    assert ways == [Way.TAKEN_OUT, Way.KEPT, Way.JUDGED]
+    assert world.state.at(EU0).why == "paused"
+    assert world.state.of(Stage.READING) == set(US)
+    world.paused = set()
+    world.until_all(Stage.READING)
+    assert ways[3:] == [Way.JUDGED, Way.STARTED]
+
+
+def test_lane_failed_tasks_gone_due_recovery_begins_recovered(ways: Ways) -> None:
+    world = running()
+    ways.clear()
+    world.lanes["union"].active = False
+    world.until_all(Stage.LOST)
+    assert world.told("lane_failed") == ["lane union failed, next try in 2 s: it broke"]
+    world.until_all(Stage.READING)
+    assert ways == [
+        *(Way.FAILED, Way.GONE, Way.DUE, Way.JUDGED, Way.RECOVERED_FROM),
+        *(Way.RECOVERED, Way.JUDGED, Way.STARTED),
+    ]
+    # Alone, only the culprit fails again.
+    assert set(world.lanes) == {"eu", "us"}
+
+
+def test_recovery_failed(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = running()
+    ways.clear()
+    world.lanes["union"].active = False
+    recovered: Callable[[c.Recover], c.Outcome] = world._recovered
+    failures = ["the hub is away"]
+
+    def fail_once(command: c.Recover) -> c.Outcome:
+        if failures:
+            return c.Outcome(command, error=RuntimeError(failures.pop()))
+        return recovered(command)
+
+    monkeypatch.setattr(world, "_recovered", fail_once)
+    world.until_all(Stage.READING)
+    assert ways[4:8] == [Way.RECOVERED_FROM, Way.NOT_RECOVERED, Way.DUE, Way.JUDGED]
+    assert world.told("recovery_failed") == ["the hub is away"]
+
+
+def test_start_put_off_when_all_is_to_stop(ways: Ways) -> None:
+    world = World(Random(7))
+    world.calm = world.stopping = True
+    world.until(lambda: Way.NOT_STARTED in ways)
+    assert ways[:3] == [Way.JUDGED, Way.STARTED, Way.NOT_STARTED]
+    assert world.state.lanes == {}
+
+
+def test_stopped_at_a_record_that_cannot_be_written(ways: Ways) -> None:
+    world = running()
+    ways.clear()
+    world.poisoned = {EU0}
+    world.until_all(Stage.RESTING, EU0)
+    assert ways == [Way.TAKEN_OUT, Way.STOPPED]
+    assert world.told("partition_stopped") == [f"{EU0} is stopped, next try in 2 s: poisoned"]
+    assert world.state.of(Stage.READING) == {EU1, *US}
+    world.poisoned = set()
+    world.until_all(Stage.READING)
+    assert ways[2:] == [Way.DUE, Way.JUDGED, Way.STARTED]
+
+
+def test_finished_when_it_was_copied_up_to_its_end(ways: Ways) -> None:
+    world = World(Random(7), until_done=True)
+    world.calm = True
+    ends = {sp: log.end for sp, log in world.logs.items()}
+    world.until(lambda: world.state.begun)
+    for log in world.logs.values():
+        log.end += 5
+    world.until_all(Stage.DONE)
+    assert ways[-2:] == [Way.TAKEN_OUT, Way.FINISHED]
+    assert {sp: it.position for sp, it in world.entries.items()} == ends
+    assert world.state.is_over
+
+
+def test_in_a_run_that_is_to_end_a_lane_is_tried_three_times() -> None:
+    world = World(Random(7), until_done=True, **{"stream.lanes": "source"})
+    world.calm = True
+    tries = 0
+    while tries < 3:
+        world.until(lambda: "eu" in world.lanes)
+        tries += 1
+        world.lanes["eu"].active = False
+        world.until(lambda: "eu" not in world.lanes)
+    world.until(lambda: world.state.is_over)
+    assert {world.state.at(sp).why for sp in EU} == {"it broke"}
+    assert world.state.over["eu"].reason == "it broke"
+
+
+def test_a_stopped_partition_of_a_run_that_is_to_end_is_not_tried_again() -> None:
+    world = World(Random(7), until_done=True)
+    world.calm = True
+    world.poisoned = {EU0}
+    world.until(lambda: world.state.begun and world.state.is_over)
+    assert world.state.at(EU0).why == "poisoned"
+    assert world.state.of(Stage.DONE) == set(PARTITIONS)
