@@ -104,6 +104,7 @@ class Engine:
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
         self._again = False
+        self._look_failed = False
         self._next_status = 0.0
 
     @property
@@ -150,6 +151,7 @@ class Engine:
         newest = self._lookout.latest()
         if isinstance(newest, AggregatorError):
             self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
+        self._look_failed = isinstance(newest, AggregatorError)
         self._take_turn(newest if isinstance(newest, Look) else None)
         self.tell()
 
@@ -242,6 +244,7 @@ class Engine:
         if ended is not None:
             self._raise_if_first([ended], begun=self.state.begun)
         again, self._again = self._again, False
+        failed, self._look_failed = self._look_failed, False
         return News(
             self.config,
             datetime.now(UTC),
@@ -256,6 +259,7 @@ class Engine:
             self._board.lags_of_running(self.state),
             self._board.catching_up,
             again,
+            failed,
             turn,
         )
 

@@ -56,6 +56,12 @@ class Draft:
             self.note(asked_at=self.now)
             self.do(LookAgain())
 
+    def ask_anew(self) -> None:
+        """A look came to nothing: if one is awaited, another one is to follow."""
+        if self.state.asked_at is not None:
+            self.note(asked_at=None)
+            self.look_again()
+
     def at(self, sp: SourcePartition) -> Partition:
         """A partition as it is by now."""
         known = self._state.partitions if self._partitions is None else self._partitions

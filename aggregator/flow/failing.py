@@ -37,7 +37,7 @@ def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
     for sp in life.lane.partitions:
         d.go(Way.FAILED, sp, stage, why=reason, **changes)
     restarts = life.restarts + 1
-    d.lane(name, None, LaneOver(life.lane, life.generation, restarts, reason, explained))
+    d.lane(name, None, LaneOver(life.lane, life.generation, restarts, reason))
     words = f"lane {name} failed, next try in {delay:.0f} s: {reason}"
     d.tell("lane_failed", words, {"lane": name})
     if not explained:

@@ -66,7 +66,7 @@ class News:
     `paused` and `leaving` are sources (alias -> why) of which nothing is to run. `open` are the
     keys of lanes that failed and have a task that may still send. `lags` are the sources whose lag
     is known, `catching_up` those that copy what has waited for long. `again`: somebody wants a look
-    at the clusters soon.
+    at the clusters soon. `look_failed`: the last one found nothing out.
     """
 
     config: Config
@@ -82,6 +82,7 @@ class News:
     lags: Mapping[str, int] = field(default_factory=dict)
     catching_up: frozenset[str] = frozenset()
     again: bool = False
+    look_failed: bool = False
     turn: bool = True
 
 

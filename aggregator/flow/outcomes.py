@@ -64,6 +64,7 @@ def take(d: Draft, outcome: Outcome) -> None:
 def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
     if outcome.error is not None:
         d.tell("plan_failed", str(outcome.error))
+        d.ask_anew()
         return
     before = d.state.look
     known = before.plan.warnings if before is not None else ()

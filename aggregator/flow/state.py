@@ -57,16 +57,12 @@ class LaneLife:
 
 @dataclass(frozen=True, slots=True)
 class LaneOver:
-    """A lane that has ended, until another one reads its partitions; `reason` if it failed.
-
-    `explained`: by a record that the next try will know, which is no reason to give up.
-    """
+    """A lane that has ended, until another one reads its partitions; `reason` if it failed."""
 
     lane: Lane
     generation: int
     restarts: int = 0
     reason: str = ""
-    explained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def _prepare(d: Draft) -> None:
         return
     if look.plan.refusals and d.state.begun:
         d.tell("plan_refused", "; ".join(look.plan.refusals))
+        d.ask_anew()
     else:
         d.do(Prepare(look))
 
@@ -75,3 +76,5 @@ def _take_orders(d: Draft) -> None:
         d.dirty = True
     if news.again:
         d.look_again()
+    if news.look_failed:
+        d.ask_anew()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from aggregator.flow import commands as c
 from aggregator.flow.stage import Stage
+from aggregator.flow.step import step
 from aggregator.model import Skip
 from support.flow_world import EU, EU0, EU1, US, World, config_of, running
 
@@ -251,3 +253,16 @@ def test_after_another_config_nothing_is_decided_by_a_look_of_the_old_one() -> N
     assert given(world, c.Start) == []
     world.config, world.only, world.asked = both, {"eu", "us"}, True
     world.until_all(Stage.READING)
+
+
+def test_a_look_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> None:
+    world = running()
+    world.lanes["union"].active = False
+    world.until(lambda: world.state.asked_at is not None)
+    given(world, c.LookAgain)
+    asked_at, news = world.state.asked_at, replace(world._news(turn=False), look_failed=True)
+    state, commands = step(world.state, news, world.now + 1.0)
+    assert commands == (c.LookAgain(),)
+    assert state.asked_at == world.now + 1.0 != asked_at
+    # Who awaits none asks for none.
+    assert step(replace(state, asked_at=None), news, world.now)[1] == ()

@@ -21,6 +21,15 @@ RESTARTS = 0.01
 SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
+def play(world: World) -> None:
+    """Let things happen for a while, and then no more."""
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < RESTARTS:
+            world.restart()
+    world.until_quiet()
+
+
 @SLOW
 @given(seed=st.integers(0, 1 << 32), lanes=st.sampled_from(["auto", "source"]))
 def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
@@ -28,11 +37,7 @@ def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
 ) -> None:
     settings: dict[str, Any] = {"stream.lanes": lanes}
     world = World(Random(seed), **settings)
-    for _ in range(120):
-        world.turn()
-        if world.rng.random() < RESTARTS:
-            world.restart()
-    world.until_quiet()
+    play(world)
 
 
 @settings(SLOW, max_examples=30)
@@ -50,9 +55,5 @@ def test_histories_that_once_went_wrong(seed: int) -> None:
     """A hole whose source deletes, one whose topic comes anew, tasks that read on after a look."""
     settings: dict[str, Any] = {"stream.lanes": "source"} if seed % 3 == 0 else {}
     world = World(Random(seed), **settings)
-    for _ in range(120):
-        world.turn()
-        if world.rng.random() < RESTARTS:
-            world.restart()
-    world.until_quiet()
+    play(world)
     assert set(PARTITIONS) == world.state.in_lanes
