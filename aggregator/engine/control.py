@@ -130,16 +130,17 @@ class Control:
         Raises RefusedError also for a source that is not paused, else as `propose` does.
         """
         proposal = propose(self.config, request)
-        if dry_run or not proposal.checkpoints:
-            return proposal.report(self.config, dry_run=dry_run, running=True)
+        if dry_run:
+            return proposal.report(self.config, dry_run=True, running=True)
 
-        def act(engine: Actor) -> int:
-            changed = {move.partition.cluster for move in proposal.plan.changes}
-            if running := sorted(changed - set(self.paused)):
+        def act(engine: Actor) -> int | None:
+            # Also of those that would stay: where one that runs is by now, nobody knows.
+            named = {move.partition.cluster for move in proposal.plan.moves}
+            if running := sorted(named - set(self.paused)):
                 raise RefusedError(
                     [f"source {it} is not paused: aggregator pause {it}" for it in running]
                 )
-            return engine.put(proposal)
+            return engine.put(proposal) if proposal.checkpoints else None
 
         commit = self._ask(act)
         return proposal.report(self.config, dry_run=False, running=True, commit=commit)
