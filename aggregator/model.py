@@ -7,7 +7,7 @@ offset: a position of 7 means that 0 to 6 are done; a log end of 7 means that 6 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
@@ -104,6 +104,23 @@ class Positions(Mapping[SourcePartition, int]):
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    # What `Mapping` would do by one lookup after the other: this is asked for many times a second.
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._offsets
+
+    def __eq__(self, other: object) -> bool:
+        own = self._offsets
+        return own == other._offsets if isinstance(other, Positions) else own == other
+
+    def items(self) -> ItemsView[SourcePartition, int]:
+        """Partitions and their positions, in order."""
+        return self._offsets.items()
+
+    def keys(self) -> KeysView[SourcePartition]:
+        """The partitions, in order."""
+        return self._offsets.keys()
 
     def __repr__(self) -> str:
         return f"Positions({{{', '.join(f'{sp}: {at}' for sp, at in self._offsets.items())}}})"
@@ -213,6 +230,16 @@ class Discovery:
 
     ok: Mapping[str, ClusterFacts]
     failed: Mapping[str, ClusterFailure] = field(default_factory=dict)
+
+
+class SourceState(StrEnum):
+    """Health of a source."""
+
+    RUNNING = "RUNNING"
+    CATCHING_UP = "CATCHING_UP"
+    UNREACHABLE = "UNREACHABLE"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
 
 
 class ReaderState(StrEnum):

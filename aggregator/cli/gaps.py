@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from aggregator.audit.gaps import gap_status, newest_first
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.cli.options import (
     ConfigFile,
@@ -20,6 +19,7 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
+from aggregator.documents.gaps import gap_status, newest_first
 from aggregator.plan.gaps import GapRecord
 
 EXAMPLES = (

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from aggregator.audit.lag import LagReport, delay_of
-from aggregator.audit.rates import UNKNOWN
-from aggregator.audit.sample import measure
-from aggregator.audit.stopped import stopped_lag
-from aggregator.audit.units import short_duration
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.running import Absent, running_lag
 from aggregator.config.schema import Config
+from aggregator.documents.lag import LagReport, delay_of
+from aggregator.documents.rates import UNKNOWN
+from aggregator.documents.sample import measure
+from aggregator.documents.stopped import stopped_lag
+from aggregator.documents.units import short_duration
 from aggregator.plan.behind import Delay
 
 EXAMPLES = (

@@ -7,12 +7,6 @@ from typing import Annotated
 
 import typer
 
-from aggregator.audit.stopped import (
-    CheckpointView,
-    PositionChange,
-    checkpoint_view,
-    position_changes,
-)
 from aggregator.checkpoint.history import Commit, history
 from aggregator.checkpoint.rows import to_moment
 from aggregator.cli.options import (
@@ -27,6 +21,12 @@ from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.set_positions import rewind, set_positions
 from aggregator.cli.tables import positions_table
 from aggregator.config.node import timestamp_to_millis
+from aggregator.documents.stopped import (
+    CheckpointView,
+    PositionChange,
+    checkpoint_view,
+    position_changes,
+)
 
 EXAMPLES = (
     "aggregator positions show",

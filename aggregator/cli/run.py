@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from aggregator.audit.document import Status
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.render import Output, Report, Table, show
@@ -18,10 +17,12 @@ from aggregator.cli.submit import as_submitted
 from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
+from aggregator.documents.document import Status
 from aggregator.engine.control import Control
 
 if TYPE_CHECKING:
     from aggregator.engine.run import RunResult
+    from aggregator.status.view import View
 
 EXAMPLES = (
     "aggregator run -c aggregator.yaml",
@@ -141,7 +142,7 @@ def _engine(
     take_over: bool,
     fresh: bool,
     stop: threading.Event,
-    put: Callable[[Status], None],
+    put: Callable[[View], None],
     log: Log,
 ) -> RunResult:
     from aggregator.engine.run import run as run_engine
@@ -153,6 +154,6 @@ def _engine(
         take_over=take_over,
         fresh=fresh,
         stop=stop,
-        on_status=put,
+        on_view=put,
         on_event=lambda event: log(event.kind, event.message, **event.fields),
     )

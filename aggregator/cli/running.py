@@ -10,10 +10,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
-from aggregator.audit.document import Status
-from aggregator.audit.lag import LagReport
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
+from aggregator.documents.document import Status
+from aggregator.documents.lag import LagReport
 from aggregator.errors import EXIT_OTHER, AggregatorError
 
 TIMEOUT_SECONDS = 3.0

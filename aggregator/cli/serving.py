@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aggregator.audit.document import Status
 from aggregator.config.mask import masked
 from aggregator.config.values import parse_listen
 from aggregator.errors import AggregatorError, ConfigError
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from aggregator.engine.control import Control
     from aggregator.serve.holder import StatusHolder
     from aggregator.serve.server import ApiServer
+    from aggregator.status.view import View
 
 RETRY_SECONDS = 0.5
 
@@ -23,13 +23,14 @@ Log = Callable[..., None]
 
 
 @contextmanager
-def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable[[Status], None]]:
-    """The API while the block runs, which commands by `control`; gives what takes each new status.
+def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable[[View], None]]:
+    """The API while the block runs, which commands by `control`; gives what takes each new view.
 
     With a port that cannot be had: CheckpointConflictError when that is because another instance
     runs on this checkpoint, else ConfigError. With `take_over` it answers once the port is free.
     """
     from aggregator.serve.holder import StatusHolder
+    from aggregator.status.document import status
 
     config = control.config
     holder = StatusHolder()
@@ -49,7 +50,7 @@ def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable
     try:
         if server is not None:
             _start(server, log)
-        yield holder.put
+        yield lambda view: holder.put(view.at, lambda: status(view))
     finally:
         over.set()
         if server is not None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
-from aggregator.audit.moves import MovesReport
 from aggregator.checkpoint.lock import refuse_if_held
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import (
@@ -24,6 +23,7 @@ from aggregator.cli.running import Absent, command_running
 from aggregator.cli.verify import parse_moment
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
+from aggregator.documents.moves import MovesReport
 from aggregator.plan.rewind import TARGETS, Request
 
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]

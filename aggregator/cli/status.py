@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import typer
 
-from aggregator.audit.document import (
+from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
+from aggregator.cli.render import Output, Report, Table, cell, show
+from aggregator.cli.running import Absent, running_status
+from aggregator.cli.tables import positions_table, sources_table
+from aggregator.documents.document import (
     GapsStatus,
     PartitionState,
     QuarantineStatus,
     RecoveryStatus,
     Status,
 )
-from aggregator.audit.stopped import CheckpointView, checkpoint_view
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, cell, show
-from aggregator.cli.running import Absent, running_status
-from aggregator.cli.tables import positions_table, sources_table
+from aggregator.documents.stopped import CheckpointView, checkpoint_view
 
 EXAMPLES = ("aggregator status -c aggregator.yaml", "aggregator status -o json")
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aggregator.audit.document import SourceState, SourceStatus, Status
-from aggregator.audit.stopped import PositionRow
-from aggregator.audit.units import short_duration, size_text
 from aggregator.cli.render import Table
+from aggregator.documents.document import SourceStatus, Status
+from aggregator.documents.stopped import PositionRow
+from aggregator.documents.units import short_duration, size_text
+from aggregator.model import SourceState
 
 
 def sources_table(status: Status) -> Table:

@@ -162,6 +162,14 @@ class ClusterAdmin:
         end = time.monotonic() + timeout
         return ranges_of(*self._list_offsets(partitions, (_EARLIEST, _LATEST), end, timeout))
 
+    def log_ends(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, int]:
+        """The latest offset of each partition that tells it, as in `offsets`, for half the work."""
+        end = time.monotonic() + timeout
+        (latest,) = self._list_offsets(partitions, (_LATEST,), end, timeout)
+        return {tp: it.offset for tp, it in latest.items() if not isinstance(it, Exception)}
+
     def offsets_at(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int]:

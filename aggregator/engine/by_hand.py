@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from aggregator.audit.moves import MovesReport
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
+from aggregator.documents.moves import MovesReport
 from aggregator.engine.moves import propose
 from aggregator.engine.writer import Writer
 from aggregator.events import EventSink

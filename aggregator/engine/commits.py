@@ -14,12 +14,13 @@ from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.engine.identity import Identity, by_identity, known_ends
+from aggregator.engine.identity import Identity, by_identity, known_ends, own_ends
 from aggregator.engine.points import Part, parts_of
 from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.events import Event, EventSink
 from aggregator.model import Positions, SourcePartition
+from aggregator.plan.suspects import Seen
 
 MAINTENANCE_PAUSE_SECONDS = 60.0
 
@@ -51,6 +52,7 @@ class Commits:
         self._lock = threading.RLock()
         self._tail = HubTail(time.time_ns() // 1_000_000)
         self._log_ends: Mapping[SourcePartition, int] = {}
+        self._told: tuple[Mapping[SourcePartition, int], Mapping[str, Seen]] = ({}, {})
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: State = table.load()
@@ -64,9 +66,12 @@ class Commits:
         with self._lock:
             self._identity = identity
 
-    def saw(self, log_ends: Mapping[SourcePartition, int]) -> None:
-        """Note log ends as the sources' watches tell them, for the next commits; others stay."""
-        self._log_ends = {**self._log_ends, **log_ends}
+    def saw(self, ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]) -> None:
+        """Note log ends for the next commits, and the ids of the logs that they are of.
+
+        Those of logs that the positions are not of are left out; what was noted before stays.
+        """
+        self._told = (ends, seen)
 
     def recovered(self, positions: Positions) -> None:
         """Commit positions that the hub was found to hold exactly.
@@ -98,7 +103,10 @@ class Commits:
         that is gone, is never taken for them. Raises as `recovered` does.
         """
         with self._lock:
-            self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
+            # Until they are told anew nobody knows the ends of the logs that these are of.
+            known = self._ends()
+            self._log_ends = {sp: at for sp, at in known.items() if sp not in positions}
+            self._told = ({}, {})
             self._commit_clean(why, [(positions, self._identity)])
 
     def put(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -128,7 +136,7 @@ class Commits:
     def _checkpoints(
         self, name: str, generation: int, identity: Identity, parts: Sequence[Part]
     ) -> list[Checkpoint]:
-        found = []
+        found, ends = [], self._ends()
         for part in parts:
             cluster_ids, topic_ids = identity.of(part.positions)
             checkpoint = Checkpoint(
@@ -140,11 +148,15 @@ class Commits:
                 snapshot_at_ms=part.bound.taken_ms,
                 cluster_ids=cluster_ids,
                 topic_ids=topic_ids,
-                log_ends=known_ends(part.positions, identity, self._log_ends, self.state.entries),
+                log_ends=known_ends(part.positions, identity, ends, self.state.entries),
                 clean=part.clean,
             )
             found.append(checkpoint)
         return found
+
+    def _ends(self) -> Mapping[SourcePartition, int]:
+        self._log_ends = {**self._log_ends, **own_ends(self.state, *self._told)}
+        return self._log_ends
 
     def _maintain(self) -> None:
         if not self._table.maintenance_due or time.monotonic() < self._maintain_after:

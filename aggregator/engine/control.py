@@ -12,12 +12,13 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from aggregator.audit.controls import ReloadReport, SourceControl
-from aggregator.audit.moves import MovesReport
 from aggregator.checkpoint.controls import Controls
 from aggregator.config.checks import warnings
+from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
+from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.documents.moves import MovesReport
 from aggregator.engine.moves import Proposal, propose
 from aggregator.engine.prepare import plan_with
 from aggregator.errors import (
@@ -54,9 +55,6 @@ class Actor(Protocol):
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""
 
-    def reconfigure(self, config: Config) -> None:
-        """Go by another config from now on."""
-
     def tell(self) -> None:
         """Hand out the status as it is now."""
 
@@ -76,12 +74,12 @@ def out_of(paused: Mapping[str, datetime]) -> dict[str, str]:
 class Control:
     """Takes commands for one instance.
 
-    `config` is the one in force. `paused` are the sources (alias -> since when) of which nothing
+    `in_force` holds the config. `paused` are the sources (alias -> since when) of which nothing
     runs; it survives restarts. `reread` reads the config again; it raises ConfigError.
     """
 
     def __init__(self, config: Config, reread: Callable[[], Config] | None = None) -> None:
-        self.config = config
+        self.in_force = InForce(config)
         self.paused: Mapping[str, datetime] = {}
         self._reread = reread
         self._controls = Controls(config.checkpoint.path, config.checkpoint.storage_options)
@@ -90,6 +88,11 @@ class Control:
         self._closed = "it is still starting: try again in a moment"
         self._door = threading.Lock()
         self._reloading = threading.Lock()
+
+    @property
+    def config(self) -> Config:
+        """The config in force."""
+        return self.in_force.config
 
     @property
     def out(self) -> dict[str, str]:
@@ -169,9 +172,8 @@ class Control:
                 def act(engine: Actor) -> None:
                     engine.check(plan)
                     engine.leave(found.leaving(self.config))
-                    engine.reconfigure(new)
-                    self.config = new
-                    engine.look_again()
+                    # The next step goes by it, and looks at the clusters anew.
+                    self.in_force.config = new
 
                 self._ask(act)
             return ReloadReport(

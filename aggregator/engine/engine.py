@@ -15,18 +15,18 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from aggregator.audit.document import Phase, Status
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
-from aggregator.engine.board import Board
+from aggregator.documents.document import Phase
 from aggregator.engine.control import Control
 from aggregator.engine.hands import Hands
-from aggregator.engine.known import KnownOf, own_ends
+from aggregator.engine.known import KnownOf
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.look import Lookout
 from aggregator.engine.observer import Observer
+from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.sources import SourcesWatch
 from aggregator.engine.steering import Steering
@@ -34,17 +34,19 @@ from aggregator.engine.writer import Writer, lost_seconds
 from aggregator.errors import AggregatorError, RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.commands import Move, Outcome, Prepare, RecordGaps
-from aggregator.flow.news import News
+from aggregator.flow.news import Measured, News
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
-from aggregator.model import SourcePartition
+from aggregator.model import SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
+from aggregator.status.view import Committed, View
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
+"""So often the sources are measured, and a view is handed out."""
 STEPS_IN_A_TURN = 20
 """What follows from commands follows at once, so many times at most."""
 
@@ -61,6 +63,7 @@ class Threads:
     observer: Observer
     lookout: Lookout
     sources: SourcesWatch
+    quarantine: QuarantineWatch
     hub: ClusterAdmin
 
 
@@ -69,29 +72,30 @@ class Engine:
 
     def __init__(
         self,
-        config: Config,
+        view: View,
         threads: Threads,
-        board: Board,
         writer: Writer,
         control: Control,
         emit: EventSink,
-        on_status: Callable[[Status], None],
+        on_view: Callable[[View], None],
         stop: threading.Event,
         *,
         until_done: bool,
         fresh: bool = False,
     ) -> None:
-        self.config = config
+        config = control.config
         self.state = State(config, until_done=until_done, fresh=fresh)
+        self.view = replace(view, config=config, state=self.state)
+        self._in_force = control.in_force
         self._connector = threads.connector
         self._observer = observer = threads.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
-        self._board = board
+        self._quarantine = threads.quarantine
         self._writer = writer
         self._control = control
         self._emit = emit
-        self._on_status = on_status
+        self._on_view = on_view
         self._stop = stop
         self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
         self._lanes = Lanes(threads.spark, threads.connector, observer)
@@ -105,7 +109,10 @@ class Engine:
         self._leaving = frozenset[str]()
         self._again = False
         self._look_failed = False
-        self._next_status = 0.0
+        self._measured: Measured | None = None
+        self._news: Measured | None = None
+        """What was measured, until a step was told of it."""
+        self._next_measure = 0.0
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -134,11 +141,11 @@ class Engine:
             self._take_turn(first)
             first = None
             # The sources are not asked yet.
-            self._board.follow(self.state, self._control.paused)
-            self._on_status(self._board.document())
+            self.tell()
 
     def supervise(self) -> None:
         """Keep the lanes running until told to stop; or until all have ended, if they are to."""
+        self.tell(Phase.RUNNING)
         while not self._stop.wait(LOOP_SECONDS):
             self.turn()
             self._control.handle(self._steering)
@@ -152,16 +159,21 @@ class Engine:
         if isinstance(newest, AggregatorError):
             self._emit(Event("look_failed", f"nothing new can be found: {newest}"))
         self._look_failed = isinstance(newest, AggregatorError)
+        due = time.monotonic() >= self._next_measure
+        if due:
+            self._next_measure = time.monotonic() + STATUS_SECONDS
+            self._measure()
         self._take_turn(newest if isinstance(newest, Look) else None)
-        self.tell()
+        if due:
+            self.tell()
 
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
         self._control.close()
-        self._board.phase = Phase.STOPPING
-        self.tell(now=True)
+        self.tell(Phase.STOPPING)
         self._recovery.cancel()
-        ended = self._lanes.end_all(self.config.supervision.stop_timeout, self._tell_ended)
+        timeout = self._in_force.config.supervision.stop_timeout
+        ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
         return {name: problem for name, problem in ended.items() if problem}
 
@@ -189,33 +201,48 @@ class Engine:
         """Raise ConfigError when a transform of this plan does not fit."""
         self._hands.check(plan)
 
-    def reconfigure(self, config: Config) -> None:
-        """Go by another config from now on."""
-        self.config = config
-        self._observer.interval = config.stream.checkpoint_interval
-        for part in (self._lookout, self._sources, self._board):
-            part.reconfigure(config)
+    def show(self) -> None:
+        """Take a turn at once, and hand out what is known then."""
+        self._next_measure = 0.0
+        self.turn()
 
-    def tell(self, *, now: bool = False) -> None:
-        """Bring the board up to date, and hand the status out about once a second."""
-        moment = time.monotonic()
-        if not now and moment < self._next_status:
-            return
-        self._next_status = moment + STATUS_SECONDS
-        observer, board = self._observer, self._board
-        with board.lock:
-            board.follow(self.state, self._control.paused)
-            board.positions = observer.positions
-            board.progress = observer.progress
-            board.seq, board.epoch = observer.state.seq, observer.state.epoch
-            board.committed_ms = observer.committed_ms
-            board.checkpoint_error = observer.error
-            self._sources.follow(self.state.in_lanes)
-            self._sources.tell(board, self._emit)
-            board.figures = observer.figures.at(moment, board.catching_up)
-        if board.log_ends:
-            observer.saw(own_ends(observer.state, board.log_ends, self._sources.seen()))
-        self._on_status(board.document())
+    def tell(self, phase: Phase | None = None) -> None:
+        """Hand out a view of now; `phase` changes it from now on."""
+        observer, before = self._observer, self.view
+        measured = self._measured or before.measured
+        found_before = before.replayed_before
+        if before.state.recovered != self.state.recovered:
+            found_before = before.replayed
+        self.view = replace(
+            before,
+            config=self._in_force.config,
+            state=self.state,
+            at=datetime.now(UTC),
+            phase=phase or before.phase,
+            paused=self._control.paused,
+            measured=measured,
+            positions=observer.positions,
+            progress=observer.progress,
+            figures=observer.figures.at(time.monotonic(), self._catching_up),
+            committed=Committed(
+                observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
+            ),
+            quarantine=self._quarantine.latest,
+            replayed_before=found_before,
+        )
+        self._on_view(self.view)
+
+    def _measure(self) -> None:
+        """Ask what the probes of the sources have told by now."""
+        self._sources.follow(self._in_force.config, self.state.in_lanes)
+        self._measured = self._news = self._sources.measure(self._observer.positions)
+        if self._measured is not None and self._measured.ends:
+            self._observer.saw(self._measured.ends, self._sources.seen())
+
+    @property
+    def _catching_up(self) -> frozenset[str]:
+        states = self.state.sources.items()
+        return frozenset(alias for alias, it in states if it.state is SourceState.CATCHING_UP)
 
     def _raise_what_ends_all(self) -> None:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
@@ -225,46 +252,47 @@ class Engine:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
 
     def _take_turn(self, look: Look | None) -> None:
-        news = self._collect(look)
+        config = self._in_force.config
+        news = self._collect(config, look)
         for _ in range(STEPS_IN_A_TURN):
             begun = self.state.begun
             self.state, commands = step(self.state, news, time.monotonic())
             if not commands:
                 return
-            outcomes = self._hands.carry_out(commands, self.config)
+            outcomes = self._hands.carry_out(commands, config)
             # What the clusters told is for one step; to a recovery that began nothing has come yet.
             self._raise_if_first(outcomes, begun=begun)
             for outcome in outcomes:
                 self._note_prepared(outcome)
-            news = replace(self._collect(None, turn=False), outcomes=tuple(outcomes))
+            news = replace(self._collect(config, None, turn=False), outcomes=tuple(outcomes))
 
-    def _collect(self, look: Look | None, *, turn: bool = True) -> News:
+    def _collect(self, config: Config, look: Look | None, *, turn: bool = True) -> News:
         """What is new, and all that a step goes by."""
         ended = self._recovery.ended() if turn else None
         if ended is not None:
             self._raise_if_first([ended], begun=self.state.begun)
         again, self._again = self._again, False
         failed, self._look_failed = self._look_failed, False
+        measured, self._news = self._news, None
         return News(
-            self.config,
+            config,
             datetime.now(UTC),
             self._known.now(),
             self._lanes.seen(),
             self._sources.seen(),
-            frozenset(key for key in self.state.lost_keys if self._is_open(key)),
+            frozenset(key for key in self.state.lost_keys if self._is_open(config, key)),
             self._control.out,
             self._leaving,
             look,
             () if ended is None else (ended,),
-            self._board.lags_of_running(self.state),
-            self._board.catching_up,
+            measured,
             again,
             failed,
             turn,
         )
 
-    def _is_open(self, key: str) -> bool:
-        return self._connector.is_open(key, lost_seconds(self.config))
+    def _is_open(self, config: Config, key: str) -> bool:
+        return self._connector.is_open(key, lost_seconds(config))
 
     def _raise_if_first(self, outcomes: Collection[Outcome], *, begun: bool) -> None:
         """A start that fails at once is the caller's: nothing of it is tried again.
@@ -281,11 +309,11 @@ class Engine:
     def _note_prepared(self, outcome: Outcome) -> None:
         if isinstance(outcome.command, Prepare) and outcome.error is None:
             look = outcome.command.look
-            self._board.planned(look.plan, look.unreachable)
-            if not self._sources.log_ends():
-                ends = own_ends(self._observer.state, look.ends, seen_of(look.observed))
-                self._observer.saw(ends)
+            if self._measured is None or not self._measured.ends:
+                self._observer.saw(look.ends, seen_of(look.observed))
 
     def _tell_ended(self, ended: Mapping[str, str]) -> None:
-        self._board.ended = dict(ended)
-        self.tell()
+        if ended != self.view.ended or time.monotonic() >= self._next_measure:
+            self._next_measure = time.monotonic() + STATUS_SECONDS
+            self.view = replace(self.view, ended=dict(ended))
+            self.tell()

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.checkpoint.rows import HUB
-from aggregator.checkpoint.state import Entry
+from aggregator.checkpoint.state import Entry, State
 from aggregator.model import Positions, SourcePartition
+from aggregator.plan.suspects import Reading, Seen, foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,23 @@ class Identity:
             {alias: it for alias, it in self.cluster_ids.items() if alias in clusters},
             {key: it for key, it in self.topic_ids.items() if key in topics},
         )
+
+
+def own_ends(
+    state: State, log_ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]
+) -> dict[SourcePartition, int]:
+    """The log ends without those of logs that are not what the checkpoint's positions are of.
+
+    By the ids in `seen`. Ids never come back, so what was told before they were asked for is
+    certain.
+    """
+    known = {
+        sp: Reading(entry.position, entry.cluster_id, entry.topic_id)
+        for sp, entry in state.entries.items()
+        if sp in log_ends
+    }
+    others = foreign(known, seen)
+    return {sp: end for sp, end in log_ends.items() if sp not in others}
 
 
 def known_ends(

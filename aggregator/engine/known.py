@@ -1,15 +1,12 @@
-"""The checkpoint as a step goes by it, and which log ends belong to it."""
+"""The checkpoint as a step goes by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from aggregator.checkpoint.state import State
 from aggregator.engine.observer import Observer
 from aggregator.flow.news import Known
-from aggregator.model import SourcePartition
-from aggregator.plan.suspects import Reading, Seen, foreign
 
 
 def known_of(state: State) -> Known:
@@ -39,20 +36,3 @@ class KnownOf:
             self._known = known_of(state)
         positions = self._observer.positions
         return replace(self._known, remembered=replace(self._known.remembered, positions=positions))
-
-
-def own_ends(
-    state: State, log_ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]
-) -> dict[SourcePartition, int]:
-    """The log ends without those of logs that are not what the checkpoint's positions are of.
-
-    By the ids in `seen`. Ids never come back, so what was told before they were asked for is
-    certain.
-    """
-    known = {
-        sp: Reading(entry.position, entry.cluster_id, entry.topic_id)
-        for sp, entry in state.entries.items()
-        if sp in log_ends
-    }
-    others = foreign(known, seen)
-    return {sp: end for sp, end in log_ends.items() if sp not in others}

@@ -157,4 +157,5 @@ def _seen(query: LaneQuery) -> LaneSeen:
         None if active else query.failure(),
         report.states,
         report.reasons,
+        report.errors,
     )

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 
+from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.engine.identity import Identity
@@ -28,6 +29,9 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
+
+Found = tuple[Config, Look | AggregatorError]
+"""What came of a look, and the config that it went by."""
 
 
 def identity_of(plan: Plan) -> Identity:
@@ -59,11 +63,11 @@ def first_look(config: Config, prepared: Prepared) -> Look:
 class Lookout:
     """The thread that looks. `latest()` returns the newest look once, or None."""
 
-    def __init__(self, config: Config, known: Mapping[str, ClusterFacts]) -> None:
-        self._config = config
+    def __init__(self, in_force: InForce, known: Mapping[str, ClusterFacts]) -> None:
+        self._in_force = in_force
+        self._config = in_force.config
         self._known = dict(known)
-        self._results: queue.SimpleQueue[Look | AggregatorError] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="lookout", daemon=True)
@@ -71,19 +75,6 @@ class Lookout:
     def start(self) -> None:
         """Begin; the first look comes after one interval."""
         self._thread.start()
-
-    def reconfigure(self, config: Config) -> None:
-        """Go by another config from now on: no look by the old one is handed over any more.
-
-        What is known of sources that are gone, or that are reached otherwise, is forgotten.
-        """
-        with self._lock:
-            for alias in list(self._known):
-                before, after = self._config.sources.get(alias), config.sources.get(alias)
-                if before is None or after is None or not same_connection(before, after):
-                    del self._known[alias]
-            self._config = config
-            self.latest()
 
     def wake(self) -> None:
         """Look again soon, whatever the interval."""
@@ -95,31 +86,42 @@ class Lookout:
         self._wake.set()
 
     def latest(self) -> Look | AggregatorError | None:
-        """The newest result since the last call: a look, or why there was none."""
+        """The newest result since the last call: a look, or why there was none.
+
+        By the config in force: no look by an older one is handed over.
+        """
         newest: Look | AggregatorError | None = None
         while True:
             try:
-                newest = self._results.get_nowait()
+                config, found = self._results.get_nowait()
             except queue.Empty:
                 return newest
+            if config is self._in_force.config:
+                newest = found
 
     def _loop(self) -> None:
         while not self._stop.is_set():
-            if self._wake.wait(self._config.topics.refresh_interval):
+            if self._wake.wait(self._in_force.config.topics.refresh_interval):
                 self._wake.clear()
                 # Woken because something failed a moment ago: give it a moment.
                 if self._stop.wait(SOON_SECONDS):
                     return
-            with self._lock:
-                config, known = self._config, dict(self._known)
-            result = self._try(config, known)
-            with self._lock:
-                if config is self._config:
-                    if isinstance(result, Look):
-                        self._known |= result.plan.sources
-                    self._results.put(result)
-                else:
-                    self._wake.set()
+            config = self._in_force.config
+            self._forget_others(config)
+            result = self._try(config, dict(self._known))
+            if config is not self._in_force.config:
+                self._wake.set()
+            elif isinstance(result, Look):
+                self._known |= result.plan.sources
+            self._results.put((config, result))
+
+    def _forget_others(self, config: Config) -> None:
+        """Forget what is known of sources that are gone, or that are reached otherwise by now."""
+        for alias in list(self._known):
+            before, after = self._config.sources.get(alias), config.sources.get(alias)
+            if before is None or after is None or not same_connection(before, after):
+                del self._known[alias]
+        self._config = config
 
     @staticmethod
     def _try(config: Config, known: Mapping[str, ClusterFacts]) -> Look | AggregatorError:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from aggregator.audit.moves import MovesReport, row_of
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.history import state_at
 from aggregator.checkpoint.past import AGAIN, Bound, Ids, Past, fitting, least
@@ -22,6 +21,7 @@ from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
+from aggregator.documents.moves import MovesReport, row_of
 from aggregator.engine.look import identity_of
 from aggregator.engine.prepare import observe, plan_with
 from aggregator.errors import ClusterError, RefusedError

@@ -13,11 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport
-from aggregator.engine.board import LaneProgress
 from aggregator.engine.commits import Commits, SnapshotReader
-from aggregator.engine.figures import Figures
 from aggregator.engine.identity import Identity
 from aggregator.engine.points import Begun, LanePoints, Part, parts_of
 from aggregator.engine.tail import Ends
@@ -25,6 +24,8 @@ from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterE
 from aggregator.events import EventSink
 from aggregator.failpoint import failpoint
 from aggregator.model import Positions, SourcePartition
+from aggregator.status.figures import Figures
+from aggregator.status.view import LaneProgress
 from aggregator.stream.lane import LaneQuery
 
 POLL_SECONDS = 0.5
@@ -47,13 +48,13 @@ class Observer(Commits):
         read_hub: SnapshotReader,
         connector: Connector,
         identity: Identity,
-        interval_seconds: float,
+        in_force: InForce,
         history_seconds: float,
         emit: EventSink,
     ) -> None:
         super().__init__(table, read_hub, identity, history_seconds, emit)
         self._connector = connector
-        self.interval = interval_seconds
+        self._in_force = in_force
         self._lanes: dict[str, LanePoints] = {}
         self._begun: dict[str, Begun] = {}
         self._stop = threading.Event()
@@ -139,11 +140,11 @@ class Observer(Commits):
             self._tail.heard(tasks, time.time_ns() // 1_000_000)
             self._read_now_and_then()
             self._connector.snapshot(self._tail.number)
-            now = time.monotonic()
+            now, interval = time.monotonic(), self._in_force.config.stream.checkpoint_interval
             due = [
                 (lane, report)
                 for lane, report in seen
-                if report is not None and lane.is_due(report, self.interval, now)
+                if report is not None and lane.is_due(report, interval, now)
             ]
             if due:
                 failpoint("before-point")

@@ -9,10 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from aggregator.connector.reports import LaneReport
-from aggregator.engine.board import LaneProgress
 from aggregator.engine.identity import Identity
 from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.model import Positions, SourcePartition
+from aggregator.status.view import LaneProgress
 from aggregator.stream.lane import LaneQuery
 
 STILL_SECONDS = 60.0

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from aggregator.audit.document import QuarantineStatus
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.errors import MISSING, text_of
-from aggregator.engine.board import Board
+from aggregator.documents.document import QuarantineStatus
 from aggregator.errors import AggregatorError
 from aggregator.events import Event, EventSink
 from aggregator.quarantine.reader import (
@@ -27,6 +26,7 @@ from aggregator.quarantine.reader import (
     to_raw,
 )
 from aggregator.quarantine.records import Quarantined, parse
+from aggregator.status.view import Refused
 
 POLL_RECORDS = 1_000
 POLL_SECONDS = 1.0
@@ -38,11 +38,13 @@ EVENT_SECONDS = 5.0
 
 
 class QuarantineWatch:
-    """Counts quarantined records on the board, and tells of new ones. Nothing here stops a run."""
+    """Counts quarantined records, and tells of new ones. Nothing here stops a run.
 
-    def __init__(self, config: Config, board: Board, emit: EventSink) -> None:
+    `latest` is replaced as a whole, so that it can be read from any thread.
+    """
+
+    def __init__(self, config: Config, emit: EventSink) -> None:
         self._config = config
-        self._board = board
         self._emit = emit
         self._topic = quarantine_partition(config)
         self._sources: Counter[str] = Counter()
@@ -52,7 +54,7 @@ class QuarantineWatch:
         self._from = OFFSET_BEGINNING
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="quarantine", daemon=True)
-        board.quarantine = QuarantineStatus(topic=self._topic.topic)
+        self.latest = Refused(QuarantineStatus(topic=self._topic.topic))
 
     def start(self, admin: ClusterAdmin) -> None:
         """Begin to follow, in a thread of its own; call it before any record is written.
@@ -126,20 +128,17 @@ class QuarantineWatch:
         self._untold.append(record)
 
     def _note(self, error: str) -> None:
-        board = self._board
-        before = board.quarantine
-        newest = before.newest if before is not None else ""
+        newest = self.latest.status.newest
         if self._untold:
             newest = f"{self._untold[-1].origin}: {self._untold[-1].reason}"
-        with board.lock:
-            board.quarantined = dict(self._sources)
-            board.quarantine = QuarantineStatus(
-                topic=self._topic.topic,
-                records=self._sources.total(),
-                reasons=dict(self._reasons),
-                newest=newest,
-                error=error,
-            )
+        found = QuarantineStatus(
+            topic=self._topic.topic,
+            records=self._sources.total(),
+            reasons=dict(self._reasons),
+            newest=newest,
+            error=error,
+        )
+        self.latest = Refused(found, dict(self._sources))
 
     def _tell(self) -> None:
         if not self._untold:

@@ -6,16 +6,17 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from aggregator.audit.document import Phase, Status
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import HUB, ClusterAdmin, open_admin
-from aggregator.engine.board import Board
+from aggregator.documents.document import Phase, Status
 from aggregator.engine.control import Control
 from aggregator.engine.engine import Engine, Threads
 from aggregator.engine.hub import read_snapshot
@@ -24,6 +25,7 @@ from aggregator.engine.observer import Observer
 from aggregator.engine.prepare import Prepared, prepare
 from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.sources import SourcesWatch
+from aggregator.engine.tail import HubSnapshot
 from aggregator.engine.writer import Writer
 from aggregator.errors import (
     EXIT_CLUSTER,
@@ -38,6 +40,8 @@ from aggregator.failpoint import failpoint
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
+from aggregator.status.document import status
+from aggregator.status.view import View, first_view
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
@@ -60,7 +64,7 @@ def run(
     fresh: bool = False,
     control: Control | None = None,
     stop: threading.Event | None = None,
-    on_status: Callable[[Status], None] | None = None,
+    on_view: Callable[[View], None] | None = None,
     on_event: EventSink | None = None,
 ) -> RunResult:
     """Run an aggregation until `stop` is set, or, with `until_caught_up`, until it has caught up.
@@ -68,6 +72,7 @@ def run(
     `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
     overrules, another instance that writes this checkpoint. `fresh` says that what the hub holds
     cannot be ours where the checkpoint does not know of it. `control` takes commands while it runs.
+    `on_view` is given what there is to show, about once a second, for `aggregator.status`.
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
     fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
     JarsError.
@@ -76,9 +81,9 @@ def run(
     stop = stop or threading.Event()
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
-    tell: Callable[[Status], None] = on_status or (lambda _: None)
-    board = Board(config)
-    tell(board.document())
+    tell: Callable[[View], None] = on_view or (lambda _: None)
+    view = first_view(config)
+    tell(view)
     # Java takes longer to start than the clusters to answer.
     driver = _driver(config, emit)
     # 1 discover, 2 plan
@@ -103,29 +108,34 @@ def run(
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        with _threads(config, look, session, hub, table, board, control, emit) as threads:
+        with _threads(look, session, hub, table, control, emit) as threads:
             engine = Engine(
-                *(config, threads, board, writer, control, emit, tell, stop),
+                *(view, threads, writer, control, emit, tell, stop),
                 until_done=until_caught_up,
                 fresh=fresh,
             )
-            problems = _live(engine, threads, writer, look, board, emit)
+            problems = _live(engine, threads, writer, look, emit)
             if until_caught_up:
                 problems |= engine.failed
         if not problems:
             writer.release()
-    board.phase = Phase.FAILED if problems else Phase.STOPPED
-    board.reason = "; ".join(problems.values())
+    view = replace(
+        engine.view,
+        at=datetime.now(UTC),
+        phase=Phase.FAILED if problems else Phase.STOPPED,
+        reason="; ".join(problems.values()),
+        # By now all that came into the topic is counted.
+        quarantine=threads.quarantine.latest,
+    )
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
     code = _exit_code(engine, missing, problems, until_caught_up)
     said = [*problems.values()]
     if until_caught_up:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
         said += list(missing.values())
-    status = board.document()
-    tell(status)
+    tell(view)
     emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
-    return RunResult(code, status, tuple(dict.fromkeys(said)))
+    return RunResult(code, status(view), tuple(dict.fromkeys(said)))
 
 
 def _live(
@@ -133,16 +143,13 @@ def _live(
     threads: Threads,
     writer: Writer,
     look: Look,
-    board: Board,
     emit: EventSink,
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
         engine.begin(look)
-        board.phase = Phase.RUNNING
         emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
         threads.observer.start()
-        threads.sources.start()
         threads.lookout.start()
         engine.supervise()
     except CheckpointConflictError:
@@ -157,7 +164,7 @@ def _live(
         raise
     problems = engine.end()
     threads.observer.tick()
-    engine.tell(now=True)
+    engine.tell()
     return problems
 
 
@@ -210,30 +217,28 @@ def _session(config: Config, plan: Plan, driver: Future[Driver]) -> Iterator[Fut
 
 @contextmanager
 def _threads(
-    config: Config,
     look: Look,
     session: Future[SparkSession],
     hub: ClusterAdmin,
     table: CheckpointTable,
-    board: Board,
     control: Control,
     emit: EventSink,
 ) -> Iterator[Threads]:
     """What an engine works with; all of it is ended with the block."""
     control.open()
-    board.paused = control.paused
-    lookout = Lookout(config, look.plan.sources)
-    sources = SourcesWatch(config)
+    config = control.config
+    lookout = Lookout(control.in_force, look.plan.sources)
+    sources = SourcesWatch()
     try:
         with open_admin(config, HUB) as admin:
-            quarantine = QuarantineWatch(config, board, emit)
+            quarantine = QuarantineWatch(config, emit)
             quarantine.start(admin)
             try:
                 spark = session.result()
                 connector = Connector(spark)
-                observer = _observer(config, look, hub, table, connector, board, emit)
+                observer = _observer(control.in_force, look, hub, table, connector, emit)
                 try:
-                    yield Threads(spark, connector, observer, lookout, sources, admin)
+                    yield Threads(spark, connector, observer, lookout, sources, quarantine, admin)
                 finally:
                     observer.stop()
             finally:
@@ -245,21 +250,23 @@ def _threads(
 
 
 def _observer(
-    config: Config,
+    in_force: InForce,
     look: Look,
     hub: ClusterAdmin,
     table: CheckpointTable,
     connector: Connector,
-    board: Board,
     emit: EventSink,
 ) -> Observer:
+    def read_hub(topics: Mapping[str, int]) -> HubSnapshot:
+        return read_snapshot(hub, topics, in_force.config.supervision.connect_timeout)
+
     return Observer(
         table,
-        lambda topics: read_snapshot(hub, topics, board.config.supervision.connect_timeout),
+        read_hub,
         connector,
         identity_of(look.plan),
-        config.stream.checkpoint_interval,
-        config.checkpoint.history,
+        in_force,
+        in_force.config.checkpoint.history,
         emit,
     )
 

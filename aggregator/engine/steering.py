@@ -6,7 +6,6 @@ from collections.abc import Collection
 from typing import Protocol
 
 from aggregator.checkpoint.gaps import GapTable
-from aggregator.config.schema import Config
 from aggregator.engine.control import Control
 from aggregator.engine.moves import Proposal
 from aggregator.engine.observer import Observer
@@ -31,11 +30,8 @@ class Steered(Protocol):
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""
 
-    def reconfigure(self, config: Config) -> None:
-        """Go by another config from now on."""
-
-    def tell(self, *, now: bool = False) -> None:
-        """Bring the status up to date, and hand it out."""
+    def show(self) -> None:
+        """Take a turn at once, and hand out what is known then."""
 
 
 class Steering:
@@ -75,14 +71,9 @@ class Steering:
         self._emit(Event("positions_set", words, {"partitions": count, "commit": commit}))
         return commit
 
-    def reconfigure(self, config: Config) -> None:
-        """Go by another config from now on."""
-        self._engine.reconfigure(config)
-        self._emit(Event("reloaded", "the config was read again, and is in force"))
-
     def tell(self) -> None:
-        """Hand out the status as it is now."""
-        self._engine.tell(now=True)
+        """Hand out what is known now."""
+        self._engine.show()
 
     def _check_quiet(self, proposal: Proposal) -> None:
         wanted, state = proposal.settled, self._engine.state

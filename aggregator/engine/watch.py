@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, ClusterCallError, open_admin
 from aggregator.discover.ids import Ids, read_ids
-from aggregator.model import FailureKind, OffsetRange, SourcePartition, TopicPartition
+from aggregator.model import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.suspects import Seen
 
 PROBE_SECONDS = 1.0
@@ -18,25 +18,19 @@ PROBE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one source last told: its log ranges and ids; and why it told nothing since.
+    """What one source last told: its log ends and ids; and why it told nothing since.
 
     `answered_at` is when it last answered, by the monotonic clock; the watch's begin before that.
     """
 
-    logs: Mapping[SourcePartition, OffsetRange] = field(default_factory=dict)
     failure: str = ""
     answered_at: float = 0.0
     seen: Seen = field(default_factory=Seen)
     has_answered: bool = False
 
-    @property
-    def log_ends(self) -> dict[SourcePartition, int]:
-        """The NEXT offset of each log."""
-        return {sp: log.latest for sp, log in self.logs.items()}
-
 
 class SourceWatch:
-    """Polls one source for the log ranges of the partitions it is told to watch.
+    """Polls one source for the log ends of the partitions it is told to watch.
 
     A source that hangs delays only its own thread. `latest` is replaced as a whole, so that it
     can be read from any thread.
@@ -50,10 +44,12 @@ class SourceWatch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"watch-{alias}", daemon=True)
 
-    def start(self) -> None:
-        """Begin to poll."""
-        self.latest = Watched(answered_at=time.monotonic())
-        self._thread.start()
+    def follow(self, partitions: frozenset[SourcePartition]) -> None:
+        """Watch these partitions from now on; the first call begins to poll."""
+        self.partitions = partitions
+        if self._thread.ident is None:
+            self.latest = Watched(answered_at=time.monotonic())
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread soon; nobody waits for a source that hangs."""
@@ -68,7 +64,7 @@ class SourceWatch:
                 except Exception as error:  # a thread has no caller to raise to: it is the answer
                     self.latest = replace(before, failure=str(error))
                 else:
-                    self.latest = Watched(seen.logs, "", time.monotonic(), seen, True)
+                    self.latest = Watched("", time.monotonic(), seen, True)
 
     def _probe(self, admin: ClusterAdmin) -> Seen:
         asked_at = time.monotonic()
@@ -77,10 +73,10 @@ class SourceWatch:
         if not wanted:
             admin.partition_counts(timeout)
             return Seen()
-        ranges: Mapping[TopicPartition, OffsetRange] = {}
+        ends: Mapping[TopicPartition, int] = {}
         failure: ClusterCallError | None = None
         try:
-            ranges = admin.offsets(wanted, timeout).ranges
+            ends = admin.log_ends(wanted, timeout)
         except ClusterCallError as error:
             if error.failure.kind is not FailureKind.OTHER:
                 raise
@@ -92,7 +88,5 @@ class SourceWatch:
         if failure is not None and ids.topic_ids:
             raise failure
         # Otherwise it answers, and the topics are gone.
-        logs = {
-            SourcePartition(self.alias, tp.topic, tp.partition): log for tp, log in ranges.items()
-        }
-        return Seen(asked_at, ids.cluster_id, ids.topic_ids, logs)
+        own = {SourcePartition(self.alias, tp.topic, tp.partition): end for tp, end in ends.items()}
+        return Seen(asked_at, ids.cluster_id, ids.topic_ids, own)

@@ -9,6 +9,7 @@ from datetime import datetime
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Outcome
 from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.plan.behind import Delay
 from aggregator.plan.gaps import GapRecord
 from aggregator.plan.look import Look
 from aggregator.plan.positions import Remembered
@@ -41,6 +42,7 @@ class LaneSeen:
 
     `states` has only partitions that are not being read. `ended`: nothing more is sent, and all
     positions are exact. `failure` says why the query ended by itself, None while that is not known.
+    `errors` are the sources (alias -> why) that give its tasks nothing.
     """
 
     active: bool
@@ -49,6 +51,27 @@ class LaneSeen:
     failure: str | None = None
     states: Mapping[SourcePartition, str] = field(default_factory=dict)
     reasons: Mapping[SourcePartition, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The sources as they were measured, about once a second.
+
+    `ends` are log ends (NEXT offsets) of what is read, as probes told them, and `behind` since when
+    the positions are behind those. `lags` are offsets, of the sources (alias) of which any is
+    known. `stuck` says why a partition does not move though its log does, `silent` why a source
+    gives no answer. `answered` are those that have answered a probe at all. `arrivals` is how many
+    records come in a few seconds.
+    """
+
+    ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    behind: Mapping[SourcePartition, Delay] = field(default_factory=dict)
+    lags: Mapping[str, int] = field(default_factory=dict)
+    stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    answered: frozenset[str] = frozenset()
+    arrivals: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +87,9 @@ class News:
     """Everything that a step may go by. `turn` is False for what follows commands at once.
 
     `paused` and `leaving` are sources (alias -> why) of which nothing is to run. `open` are the
-    keys of lanes that failed and have a task that may still send. `lags` are the sources whose lag
-    is known, `catching_up` those that copy what has waited for long. `again`: somebody wants a look
-    at the clusters soon. `look_failed`: the last one found nothing out.
+    keys of lanes that failed and have a task that may still send. `measured` is None where nothing
+    was measured since the last step. `again`: somebody wants a look at the clusters soon.
+    `look_failed`: the last one found nothing out.
     """
 
     config: Config
@@ -79,8 +102,7 @@ class News:
     leaving: frozenset[str] = frozenset()
     look: Look | None = None
     outcomes: tuple[Outcome, ...] = ()
-    lags: Mapping[str, int] = field(default_factory=dict)
-    catching_up: frozenset[str] = frozenset()
+    measured: Measured | None = None
     again: bool = False
     look_failed: bool = False
     turn: bool = True

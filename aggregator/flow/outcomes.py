@@ -23,6 +23,7 @@ from aggregator.flow.commands import (
 )
 from aggregator.flow.draft import Draft
 from aggregator.flow.failing import fail_lane, fail_recovery
+from aggregator.flow.health import meet_sources
 from aggregator.flow.judge import tell_gaps
 from aggregator.flow.news import FoundGaps, HubLogs
 from aggregator.flow.stage import Stage, Way
@@ -76,12 +77,14 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
     assert isinstance(found, FoundGaps)
     d.note(
         look=look,
+        plan=look.plan,
         topics=d.state.topics.after(look, d.news.config),
         asked_at=asked if asked is not None and asked > look.began else None,
         # Of what we wrote ourselves meanwhile the newest counts.
         gaps={**d.state.gaps, **found.records},
         gap_error="",
     )
+    meet_sources(d, look)
     if found.error:
         _postpone_gaps(d, found.error)
     d.dirty = True

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from aggregator.flow.commands import SetPace
 from aggregator.flow.draft import Draft
-from aggregator.model import Positions, SourcePartition
+from aggregator.model import Positions, SourcePartition, SourceState
 from aggregator.plan.pace import is_held_back, plan_pace
 
 
@@ -33,18 +33,32 @@ def pace_starting(
 def follow_pace(d: Draft) -> None:
     """Compare how far the sources that run are behind, and go by the config in force."""
     config, behind = d.news.config, d.state.behind & d.news.config.sources.keys()
-    lags = {
-        alias: lag
-        for alias, lag in d.news.lags.items()
-        if alias in config.sources and config.sources[alias].catch_up_records_per_second is not None
-    }
+    lags, sources = _lags(d), d.state.sources
     late = {
         alias
         for alias, lag in lags.items()
-        if (alias in behind or alias in d.news.catching_up)
+        if (alias in behind or sources[alias].state is SourceState.CATCHING_UP)
         and is_held_back(config, alias, lag, held=alias in behind)
     }
     _hold_back(d, (behind - lags.keys()) | late, lags)
+
+
+def _lags(d: Draft) -> dict[str, int]:
+    """The lags of sources with a limit that run, where all their log ends are known."""
+    measured, config = d.news.measured, d.news.config
+    if measured is None:
+        return {}
+    limited = {
+        alias
+        for alias, it in config.sources.items()
+        if it.catch_up_records_per_second is not None and alias in d.state.sources
+    }
+    if not limited:
+        return {}
+    running = d.state.in_lanes
+    unknown = {sp.cluster for sp in running if sp not in measured.ends}
+    known = {sp.cluster for sp in running} & limited - unknown
+    return {alias: lag for alias, lag in measured.lags.items() if alias in known}
 
 
 def _hold_back(d: Draft, behind: Collection[str], lags: Mapping[str, int]) -> None:

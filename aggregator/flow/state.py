@@ -9,10 +9,18 @@ from datetime import datetime
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Ends, Hole, Recovered
 from aggregator.flow.stage import IN_A_LANE, Stage
-from aggregator.model import Lane, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.model import (
+    Lane,
+    OffsetRange,
+    Route,
+    SourcePartition,
+    SourceState,
+    TopicPartition,
+)
 from aggregator.plan.gaps import GapRecord
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.pace import Pace
+from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import Stand
 
 
@@ -66,6 +74,19 @@ class LaneOver:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLife:
+    """How a source is, since when, and why where that does not go without saying.
+
+    `cluster_id` is the one that it last told.
+    """
+
+    state: SourceState
+    since: datetime
+    reason: str = ""
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Failures:
     """How often something has failed lately, and when it last did."""
 
@@ -79,8 +100,9 @@ class State:
 
     `begun`: its first lanes have been started. `undecided`: a decision is still to follow.
     `arrangement` are the lanes as they were last planned, of which some may still wait for others
-    to end. `asked_at` is when a look was asked for that is awaited. `hub_logs` is what the hub held
-    at the start, None before it has told; `hub_read` how far a recovery has read it since.
+    to end. `plan` is that of the last look that was gone by, also while there is no `look` of the
+    config in force. `asked_at` is when a look was asked for that is awaited. `hub_logs` is what the
+    hub held at the start, None before it has told; `hub_read` how far a recovery has read it since.
     """
 
     config: Config
@@ -94,6 +116,9 @@ class State:
     over: Mapping[str, LaneOver] = field(default_factory=dict)
     arrangement: tuple[Lane, ...] = ()
     look: Look | None = None
+    plan: Plan | None = None
+    sources: Mapping[str, SourceLife] = field(default_factory=dict)
+    stuck: frozenset[SourcePartition] = frozenset()
     topics: TopicsSeen = field(default_factory=TopicsSeen)
     asked_at: float | None = None
     judged: float = -1.0
@@ -111,7 +136,7 @@ class State:
     hub_read: Ends = field(default_factory=dict)
     stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
     gone: frozenset[tuple[str, str]] = frozenset()
-    probed: tuple[tuple[str, float], ...] = ()
+    probed: Mapping[str, float] = field(default_factory=dict)
     until: Mapping[SourcePartition, int] = field(default_factory=dict)
     behind: frozenset[str] = frozenset()
     pace: Pace = field(default_factory=Pace)

@@ -1,7 +1,7 @@
 """The one decision of a running instance: state and news go in, state and commands come out. Pure.
 
     what came of the last commands -> what was found -> what lanes and probes tell -> whose time
-    has come -> judge, recover, arrange -> pace
+    has come -> judge, recover, arrange -> health, pace
 
 Time goes by between two steps, and anything may have happened. So a step never waits, and it
 believes only what it was told.
@@ -13,6 +13,7 @@ from aggregator.flow.commands import Command, Finish, Prepare, Release
 from aggregator.flow.decide import decide
 from aggregator.flow.draft import Draft
 from aggregator.flow.failing import notice_rests
+from aggregator.flow.health import follow_sources
 from aggregator.flow.news import News
 from aggregator.flow.outcomes import take
 from aggregator.flow.pace import follow_pace
@@ -46,7 +47,8 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
         decide(d, look)
     if d.dirty != d.state.undecided:
         d.note(undecided=d.dirty)
-    if news.turn or d.state.config is not state.config:
+    follow_sources(d)
+    if news.measured is not None or d.state.config is not state.config:
         follow_pace(d)
     return d.state, d.commands
 
@@ -74,6 +76,8 @@ def _take_orders(d: Draft) -> None:
         # By the look of the old one nothing is decided any more.
         d.note(config=news.config, look=None)
         d.dirty = True
+        d.tell("reloaded", "the config was read again, and is in force")
+        d.look_again()
     if news.again:
         d.look_again()
     if news.look_failed:

@@ -66,15 +66,18 @@ def notice_logs(d: Draft) -> None:
     """
     known, seen = d.news.known, d.news.seen
     out_of_range = _out_of_range(d)
-    probed = tuple(sorted((alias, it.asked_at) for alias, it in seen.items()))
-    if probed == d.state.probed and all(d.at(sp).suspect for sp in out_of_range):
+    before, probed = d.state.probed, {alias: it.asked_at for alias, it in seen.items()}
+    fresh = {alias for alias, at in probed.items() if before.get(alias) != at}
+    if not fresh and all(d.at(sp).suspect for sp in out_of_range):
         # Nobody was asked since the last step.
         return
-    ids = known.remembered
+    reading, ids = d.state.in_lanes, known.remembered
     readings = {
         sp: Reading(at, ids.cluster_ids.get(sp, ""), ids.topic_ids.get(sp, ""))
-        for sp in d.state.in_lanes
-        if (at := known.positions.get(sp)) is not None and sp in ids.topic_ids
+        for sp in reading
+        if sp.cluster in fresh
+        and (at := known.positions.get(sp)) is not None
+        and sp in ids.topic_ids
     }
     stands = follow_stands(d.state.stands, readings, d.now)
     found = {**out_of_range, **cut(stands, seen), **foreign(readings, seen)}
@@ -84,10 +87,15 @@ def notice_logs(d: Draft) -> None:
             d.tell("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
             d.dirty = True
             d.look_again()
-    missing = frozenset(gone(readings, seen))
+    missing = gone(readings, seen)
     if missing - d.state.gone:
         d.look_again()
-    d.note(stands=stands, gone=missing, probed=probed)
+    others = probed.keys() - fresh
+    stands |= {
+        sp: stand for sp, stand in d.state.stands.items() if sp.cluster in others and sp in reading
+    }
+    missing |= {key for key in d.state.gone if key[0] in others}
+    d.note(stands=stands, gone=frozenset(missing), probed=probed)
 
 
 def _notice_poison(d: Draft, life: LaneLife, seen: LaneSeen) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.model import OffsetRange, SourcePartition
+from aggregator.model import SourcePartition
 from aggregator.plan.positions import Observed
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the last probe of one source told: its ids, its logs, and when it asked for them.
+    """What the last probe of one source told: its ids, its log ends, and when it asked for them.
 
     `topic_ids` are those of the topics that were asked for; one that is not there is absent.
     """
@@ -23,7 +23,7 @@ class Seen:
     asked_at: float = 0.0
     cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    logs: Mapping[SourcePartition, OffsetRange] = field(default_factory=dict)
+    ends: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 def seen_of(observed: Observed) -> dict[str, Seen]:
@@ -33,7 +33,7 @@ def seen_of(observed: Observed) -> dict[str, Seen]:
             0.0,
             cluster_id,
             {topic: it for (source, topic), it in observed.topic_ids.items() if source == alias},
-            {sp: log for sp, log in observed.offsets.items() if sp.cluster == alias},
+            {sp: log.latest for sp, log in observed.offsets.items() if sp.cluster == alias},
         )
         for alias, cluster_id in observed.cluster_ids.items()
     }
@@ -99,9 +99,9 @@ def cut(
     found = {}
     for sp, stand in stands.items():
         probe = seen.get(sp.cluster, Seen())
-        log = probe.logs.get(sp)
-        if log is not None and log.latest < stand.position and probe.asked_at > stand.since:
-            found[sp] = f"its log ends at {log.latest}, and was read up to {stand.position} before"
+        end = probe.ends.get(sp)
+        if end is not None and end < stand.position and probe.asked_at > stand.since:
+            found[sp] = f"its log ends at {end}, and was read up to {stand.position} before"
     return found
 
 

@@ -12,9 +12,9 @@ from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
 from aggregator import __version__
-from aggregator.audit.document import Phase, Status
-from aggregator.audit.lag import LagReport, report_of
 from aggregator.config.mask import masked
+from aggregator.documents.document import Phase, Status
+from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder

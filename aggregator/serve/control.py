@@ -14,9 +14,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
 
-from aggregator.audit.controls import ReloadReport, SourceControl
-from aggregator.audit.moves import MovesReport
 from aggregator.config.values import parse_listen
+from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.documents.moves import MovesReport
 from aggregator.engine.control import Control, NotReadyError
 from aggregator.errors import EXIT_CONFIG, AggregatorError, ClusterError, ConfigError, RefusedError
 from aggregator.plan import rewind

@@ -4,38 +4,56 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, timedelta
 
-from aggregator.audit.document import Status
-from aggregator.audit.rates import WINDOW_SECONDS
+from aggregator.documents.document import Status
+from aggregator.documents.rates import WINDOW_SECONDS
 
 KEPT = 12
 
 
+class _Moment:
+    """A status that is made when somebody asks for it first: for most nobody does."""
+
+    def __init__(self, at: datetime, make: Callable[[], Status]) -> None:
+        self.at = at
+        self._make = make
+        self._status: Status | None = None
+
+    def status(self) -> Status:
+        if self._status is None:
+            self._status = self._make()
+        return self._status
+
+
 class StatusHolder:
-    """Thread-safe: the engine puts a status about once a second, requests read the latest."""
+    """Thread-safe: the engine puts a moment about once a second, requests read the latest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._latest: Status | None = None
-        self._kept: deque[Status] = deque()
+        self._latest: _Moment | None = None
+        self._kept: deque[_Moment] = deque()
 
-    def put(self, status: Status) -> None:
-        """Take a new status; keeps few of the older ones, as far back as rates look."""
-        window = timedelta(seconds=WINDOW_SECONDS)
+    def put(self, at: datetime, make: Callable[[], Status]) -> None:
+        """Take what makes the status of a moment; keeps few older ones, as far back as rates look.
+
+        `make` is called later, in another thread, or never.
+        """
+        window, moment = timedelta(seconds=WINDOW_SECONDS), _Moment(at, make)
         with self._lock:
-            self._latest = status
-            if not self._kept or status.at - self._kept[-1].at >= window / KEPT:
-                self._kept.append(status)
-            while len(self._kept) > 1 and status.at - self._kept[1].at >= window:
-                self._kept.popleft()
+            self._latest, kept = moment, self._kept
+            if not kept or at - kept[-1].at >= window / KEPT:
+                kept.append(moment)
+            while len(kept) > 1 and at - kept[1].at >= window:
+                kept.popleft()
 
     def latest(self) -> Status | None:
         """The newest status, None before the first."""
         with self._lock:
-            return self._latest
+            return self._latest.status() if self._latest is not None else None
 
     def earlier(self) -> Status | None:
         """The oldest status that is kept: about a window ago, or the first of this run."""
         with self._lock:
-            return self._kept[0] if self._kept else None
+            return self._kept[0].status() if self._kept else None

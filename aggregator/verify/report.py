@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import computed_field
 
-from aggregator.audit.document import Part
+from aggregator.documents.document import Part
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.plan.verify import Standing
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from array import array
 from collections.abc import Callable, Mapping
@@ -210,8 +211,12 @@ class World:
         if not self.app.wait(seconds):
             self.note(f"it does not end within {seconds:.0f} s of SIGTERM")
             self.kill_app()
-        elif self.app.exit_code != 0:
+        elif self.app.exit_code != 0 and not self._had_not_begun():
             self.note(f"after SIGTERM: {self.exit_of_app()}")
+
+    def _had_not_begun(self) -> bool:
+        """Whether it was ended before Python could take a signal: then it has done nothing."""
+        return self.app.exit_code == 128 + signal.SIGTERM and not self.app.log.read_text("utf-8")
 
     def note(self, failure: str) -> None:
         """Something that must not be."""

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.audit.document import RecoveryStatus
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
+from aggregator.documents.document import RecoveryStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from support.clusters import ClusterFactory

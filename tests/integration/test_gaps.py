@@ -12,12 +12,12 @@ from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from aggregator.audit.document import PartitionState, Status
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
+from aggregator.documents.document import PartitionState, Status
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import (
     SECONDS,

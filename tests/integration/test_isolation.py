@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.audit.document import SourceState, Status
+from aggregator.documents.document import Status
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic
+from aggregator.model import SourceState
 from support.clusters import ClusterFactory
 from support.load import load
 from support.reading import wait_for, wait_until_topic_has

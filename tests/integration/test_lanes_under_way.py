@@ -11,13 +11,14 @@ from threading import Event
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.audit.document import LaneState, LaneStatus, SourceState
+from aggregator.documents.document import LaneState, LaneStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
 from aggregator.engine.control import Control
 from aggregator.engine.lanes import Lanes
 from aggregator.errors import RefusedError
 from aggregator.flow.news import LaneSeen
+from aggregator.model import SourceState
 from support.load import records
 from support.reading import SECONDS, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.audit.document import RecoveryStatus
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
+from aggregator.documents.document import RecoveryStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import EXIT_DATA

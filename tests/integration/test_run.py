@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from aggregator.audit.document import LaneState, Phase
+from aggregator.documents.document import LaneState, Phase
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
 from support import stdin_producer

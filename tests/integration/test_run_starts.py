@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.audit.document import PartitionState, SourceState
+from aggregator.documents.document import PartitionState
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import (
     NewRecord,
@@ -17,6 +17,7 @@ from aggregator.embedded.topics import (
     produce,
 )
 from aggregator.errors import EXIT_DATA, CheckpointConflictError
+from aggregator.model import SourceState
 from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.reading import read_topic, topics_of, wait_until_topic_has

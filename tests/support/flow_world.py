@@ -12,7 +12,7 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointError, ClusterError
 from aggregator.flow import commands as c
-from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, News
+from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, Measured, News
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
@@ -135,7 +135,11 @@ class World:
         self.refused = ""
         self.stopping = False
         self.lags: dict[str, int] = {}
-        self.catching_up: frozenset[str] = frozenset()
+        self.stuck: dict[SourcePartition, str] = {}
+        self.silent: dict[str, str] = {}
+        self.answered = frozenset(ROUTES)
+        self.arrivals: dict[str, float] = {}
+        self.errors: dict[str, str] = {}
         self.events: list[tuple[str, str]] = []
         self.given: list[c.Command] = []
         self.lanes: dict[str, Tasks] = {}
@@ -301,9 +305,14 @@ class World:
             self.leaving,
             look=look,
             outcomes=outcomes,
-            lags=self.lags,
-            catching_up=self.catching_up,
+            measured=self._measured() if turn else None,
             turn=turn,
+        )
+
+    def _measured(self) -> Measured:
+        ends = {sp: log.end for sp, log in self.logs.items()}
+        return Measured(
+            *(ends, {}, self.lags, self.stuck, self.silent, self.answered, self.arrivals)
         )
 
     def _known(self) -> Known:
@@ -340,7 +349,7 @@ class World:
         busy = any(tasks.sent.values()) or not self.busy.isdisjoint(tasks.positions)
         ended = tasks.active and tasks.ending and not busy
         failure = None if tasks.active else "it broke"
-        return LaneSeen(tasks.active, True, ended, failure, states)
+        return LaneSeen(tasks.active, True, ended, failure, states, errors=self.errors)
 
     def _probes(self) -> dict[str, Seen]:
         return {
@@ -348,11 +357,7 @@ class World:
                 self.now,
                 alias,
                 {"orders": self.logs[SourcePartition(alias, "orders", 0)].topic_id},
-                {
-                    sp: OffsetRange(log.earliest, log.end)
-                    for sp, log in self.logs.items()
-                    if sp.cluster == alias
-                },
+                {sp: log.end for sp, log in self.logs.items() if sp.cluster == alias},
             )
             for alias in ROUTES
             if alias not in self.away
@@ -377,7 +382,8 @@ class World:
         }
         ids = {key: it for key, it in ids.items() if key[0] in self.only}
         clusters = {alias: alias for alias in self.only}
-        return Look(plan, Observed(clusters, ids, logs), {}, self.now)
+        unreachable = dict.fromkeys(self.away, "it does not answer")
+        return Look(plan, Observed(clusters, ids, logs), {}, self.now, unreachable)
 
     # What it does
 

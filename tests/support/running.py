@@ -12,13 +12,14 @@ from typing import Any, TypeVar
 
 import yaml
 
-from aggregator.audit.document import Phase, Status
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
+from aggregator.documents.document import Phase, Status
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.engine.control import Control
 from aggregator.engine.run import RunResult, run
 from aggregator.events import Event
+from aggregator.status.document import status
 from support.reading import SECONDS, wait_for
 
 T = TypeVar("T")
@@ -114,7 +115,7 @@ class Run:
                 self.config,
                 control=self.control,
                 stop=self._stop,
-                on_status=self.statuses.append,
+                on_view=lambda view: self.statuses.append(status(view)),
                 on_event=self._tell,
             )
         except BaseException as error:  # raised again in the test's thread

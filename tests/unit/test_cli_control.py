@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.audit.controls import ReloadReport
-from aggregator.audit.moves import MovesReport, row_of
 from aggregator.checkpoint.lock import WriterLock
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
@@ -18,6 +16,8 @@ from aggregator.cli.control import report_of_reload
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.set_positions import report_of_moves
+from aggregator.documents.controls import ReloadReport
+from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
 from aggregator.model import OffsetRange, Positions, SourcePartition
 from aggregator.plan.rewind import Move, MoveKind

@@ -12,14 +12,14 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from aggregator.audit.rates import UNKNOWN
-from aggregator.audit.stopped import STOPPED, checkpoint_view, stopped_lag
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.cli.positions import parse_time
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.documents.rates import UNKNOWN
+from aggregator.documents.stopped import STOPPED, checkpoint_view, stopped_lag
 from aggregator.model import Positions, SourcePartition, TopicPartition
 
 SETS = (

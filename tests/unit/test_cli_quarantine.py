@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 from typer.testing import CliRunner, Result
 
-from aggregator.audit.document import QuarantineStatus
 from aggregator.cli.main import app
 from aggregator.cli.quarantine import report_of_entries
 from aggregator.cli.render import to_text
 from aggregator.cli.status import quarantine_line
 from aggregator.config import load_text
+from aggregator.documents.document import QuarantineStatus
 from aggregator.model import SourcePartition
 from aggregator.quarantine.ledger import Entry
 from aggregator.quarantine.records import Origin, Quarantined, State

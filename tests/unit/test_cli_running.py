@@ -15,20 +15,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from aggregator.audit.document import (
-    CheckpointStatus,
-    Copied,
-    LaneState,
-    LaneStatus,
-    Latency,
-    PartitionStatus,
-    Percentiles,
-    Phase,
-    SourceState,
-    SourceStatus,
-    Status,
-)
-from aggregator.audit.lag import LagReport, report_of
 from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
@@ -37,6 +23,20 @@ from aggregator.cli.running import Absent, api_url, running_lag, running_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.documents.document import (
+    CheckpointStatus,
+    Copied,
+    LaneState,
+    LaneStatus,
+    Latency,
+    PartitionStatus,
+    Percentiles,
+    Phase,
+    SourceStatus,
+    Status,
+)
+from aggregator.documents.lag import LagReport, report_of
+from aggregator.model import SourceState
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
@@ -94,7 +94,7 @@ STATUS = Status(
 @pytest.fixture
 def listen() -> Iterator[str]:
     holder = StatusHolder()
-    holder.put(STATUS)
+    holder.put(STATUS.at, lambda: STATUS)
     server = ApiServer(make_app(holder, {}), "127.0.0.1", 0)
     server.start()
     yield f"127.0.0.1:{server.port}"

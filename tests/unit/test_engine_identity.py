@@ -11,13 +11,15 @@ import pytest
 
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
-from aggregator.engine.identity import Identity, by_identity, known_ends
-from aggregator.engine.known import KnownOf, own_ends
+from aggregator.engine.identity import Identity, by_identity, known_ends, own_ends
+from aggregator.engine.known import KnownOf
 from aggregator.engine.observer import Observer
 from aggregator.engine.tail import HubSnapshot
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.suspects import Seen
+from support.flow_world import config_of
 
 SP = SourcePartition("eu", "orders", 0)
 OTHER = SP._replace(partition=1)
@@ -36,7 +38,8 @@ class World:
         table.claim_epoch("the test")
         nobody = cast("Connector", None)
         self.observer = Observer(
-            table, self.read, nobody, identity("T"), 1.0, 3600.0, lambda _: None
+            *(table, self.read, nobody, identity("T"), InForce(config_of())),
+            *(3600.0, lambda _: None),
         )
         self.observer.moved(Positions({SP: 5, OTHER: 15}))
 

@@ -13,6 +13,7 @@ import pytest
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.in_force import InForce
 from aggregator.connector.reports import Counted, LaneReport, TaskReport
 from aggregator.engine import commits, observer
 from aggregator.engine.identity import Identity
@@ -22,6 +23,7 @@ from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterE
 from aggregator.events import Event
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
 from aggregator.stream.lane import LaneQuery
+from support.flow_world import config_of
 from support.reports import lane_report, task
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
@@ -92,12 +94,13 @@ class World:
         ids = {("eu", "orders"): "T", ("us", "orders"): "S"}
         clusters = {"hub": "H", "eu": "E", "us": "U"}
         connector: Any = self.connector
+        in_force = InForce(config_of(**{"stream.checkpoint_interval": f"{INTERVAL:g}s"}))
         self.observer = Observer(
             self.table,
             self.hub.read,
             connector,
             Identity(clusters, ids, {"orders": 1}),
-            INTERVAL,
+            in_force,
             3600.0,
             self.events.append,
         )
@@ -316,7 +319,7 @@ def recreated(world: World) -> None:
 
 
 def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World) -> None:
-    world.observer.saw({EU0: 9})
+    world.observer.saw({EU0: 9}, {})
     query, number = world.begun(end=0)
     recreated(world)
     query.tells(task({EU0: 7}, snapshot=number))
@@ -336,7 +339,7 @@ def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World)
 def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the_hub_of_now(
     world: World,
 ) -> None:
-    world.observer.saw({EU0: 9})
+    world.observer.saw({EU0: 9}, {})
     query, number = world.begun(end=0)
     query.tells(task({EU0: 7}, snapshot=number))
     world.observer.finish(query, clean=True)

@@ -1,4 +1,4 @@
-"""Parts of the engine go by another config: nothing of the old one is handed over any more."""
+"""The lookout goes by the config in force: nothing of an older one is handed over."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import threading
 
 import pytest
 
-from aggregator.audit.document import SourceState
 from aggregator.config import load_text
+from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.engine import look as look_module
-from aggregator.engine.board import Board
 from aggregator.engine.look import Lookout
-from aggregator.engine.sources import SourcesWatch
 from aggregator.errors import AggregatorError
-from aggregator.model import ClusterFacts, SourcePartition
+from aggregator.model import ClusterFacts
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -41,11 +39,12 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(look_module, "_look", slow)
     known = {alias: ClusterFacts(alias, alias, 1, {}) for alias in ("eu", "us")}
-    lookout = Lookout(config(*US), known)
+    in_force = InForce(config(*US))
+    lookout = Lookout(in_force, known)
     lookout.start()
     lookout.wake()
     assert begun.wait(30)
-    lookout.reconfigure(config())
+    in_force.config = config()
     begun.clear()
     go_on.set()
     # It looks again at once, by the new config; of the first look nothing is told.
@@ -56,33 +55,20 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     assert str(lookout.latest()) == "look 2"
 
 
+def test_a_result_that_has_waited_since_the_old_config_is_left_out() -> None:
+    in_force = InForce(config())
+    lookout = Lookout(in_force, {})
+    lookout._results.put((in_force.config, AggregatorError("old")))
+    in_force.config = config(*US)
+    assert lookout.latest() is None
+    lookout._results.put((in_force.config, AggregatorError("new")))
+    assert str(lookout.latest()) == "new"
+
+
 def test_what_is_reached_otherwise_is_not_known_any_more() -> None:
     facts = {"eu": ClusterFacts("eu", "id", 1, {})}
-    lookout = Lookout(config(), facts)
-    lookout.reconfigure(config("sources.eu.topics.include=payments"))
+    lookout = Lookout(InForce(config()), facts)
+    lookout._forget_others(config("sources.eu.topics.include=payments"))
     assert lookout._known == facts
-    lookout.reconfigure(config("sources.eu.bootstrap_servers=127.0.0.1:12"))
+    lookout._forget_others(config("sources.eu.bootstrap_servers=127.0.0.1:12"))
     assert lookout._known == {}
-
-
-def test_watches_come_and_go_and_the_others_go_on() -> None:
-    watches = SourcesWatch(config(*US))
-    mine = {SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)}
-    watches.follow(mine)
-    before = dict(watches._watches)
-    watches.reconfigure(config(*US, "sources.us.kafka.client.id=x"))
-    assert watches._watches["eu"] is before["eu"]
-    assert watches._watches["us"] is not before["us"]
-    assert watches._watches["us"].partitions == before["us"].partitions
-    assert before["us"]._stop.is_set()
-    watches.reconfigure(config())
-    assert watches._watches == {"eu": before["eu"]}
-    assert not before["eu"]._stop.is_set()
-
-
-def test_the_board_shows_no_source_that_is_gone() -> None:
-    board = Board(config(*US))
-    for alias in ("eu", "us"):
-        board.source(alias, SourceState.RUNNING)
-    board.reconfigure(config())
-    assert [it.alias for it in board.document().sources] == ["eu"]

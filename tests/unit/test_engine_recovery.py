@@ -14,6 +14,7 @@ from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config import load_text
+from aggregator.config.in_force import InForce
 from aggregator.connector.driver import TailFound
 from aggregator.discover.offsets import PartitionOffsets
 from aggregator.engine import hub as hub_module
@@ -41,6 +42,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Observed
 from aggregator.plan.recovery import TailPlan
 from aggregator.plan.slots import SlotPlan
+from support.flow_world import config_of
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
 HUB0, HUB1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -77,7 +79,9 @@ class World:
         connector: Any = self.connector
         hub: Any = self
         emit = self.events.append
-        self.observer = Observer(table, self.snapshot, connector, identity, 1.0, 3600.0, emit)
+        self.observer = Observer(
+            table, self.snapshot, connector, identity, InForce(config_of()), 3600.0, emit
+        )
         self.recovery = Recovery(connector, self.observer, hub, self.gaps, emit, threading.Event())
 
     # The hub, as its admin client is asked.

@@ -1,4 +1,4 @@
-"""What the source watches put on the board when the engine asks: lags and time behind."""
+"""What is measured of the sources by what their watches told: lags, time behind, who is silent."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.audit.document import SourceState
 from aggregator.config import load_text
-from aggregator.engine import sources
-from aggregator.engine.board import Board
-from aggregator.engine.sources import CATCHING_UP_ABOVE, SourcesWatch
-from aggregator.engine.watch import Watched
-from aggregator.model import OffsetRange, SourcePartition
+from aggregator.config.schema import Config
+from aggregator.engine import sources, watch
+from aggregator.engine.sources import SourcesWatch
+from aggregator.engine.watch import SourceWatch, Watched
+from aggregator.flow.news import Measured
+from aggregator.model import Positions, SourcePartition
 from aggregator.plan.behind import Delay
+from aggregator.plan.suspects import Seen
 
 EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "t", 0), ("eu", "t", 1), ("us", "t", 0)))
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
     "sources.eu.bootstrap_servers=127.0.0.1:10",
     "sources.eu.topics.include=t",
-    "sources.us.bootstrap_servers=127.0.0.1:11",
-    "sources.us.topics.include=t",
     "supervision.deadline=10s",
 )
+US = ("sources.us.bootstrap_servers=127.0.0.1:11", "sources.us.topics.include=t")
+
+
+def config(*sets: str) -> Config:
+    return load_text("", [*SETS, *sets])
 
 
 class Clock:
@@ -36,34 +40,43 @@ class Clock:
 
 
 class World:
-    """Two sources whose probes tell what the test says."""
+    """Two sources whose probes tell what the test says; none is really asked."""
 
     def __init__(self, clock: Clock) -> None:
-        config = load_text("", SETS)
-        self.clock, self.board, self.watches = clock, Board(config), SourcesWatch(config)
-        self.watches.follow({EU0, EU1, US0})
-        self.board.positions = {EU0: 10, EU1: 20, US0: 30}
-        for alias in ("eu", "us"):
-            self.board.source(alias, SourceState.RUNNING)
+        self.clock, self.watches, self.config = clock, SourcesWatch(), config(*US)
+        self.positions = Positions({EU0: 10, EU1: 20, US0: 30})
+        assert self.watches.measure(self.positions) is None
+        self.watches.follow(self.config, {EU0, EU1, US0})
 
     def probe(self, ends: dict[SourcePartition, int]) -> None:
         """The sources of these partitions tell their log ends now."""
         for alias in {sp.cluster for sp in ends}:
-            logs = {sp: OffsetRange(0, end) for sp, end in ends.items() if sp.cluster == alias}
-            told = Watched(logs, answered_at=self.clock.seconds, has_answered=True)
+            own = {sp: end for sp, end in ends.items() if sp.cluster == alias}
+            told = Watched("", self.clock.seconds, Seen(self.clock.seconds, ends=own), True)
             self.watches._watches[alias].latest = told
 
-    def behind(self, later: float = 0.0) -> dict[SourcePartition, Delay]:
-        """What is told so many seconds later."""
+    def measured(self, later: float = 0.0) -> Measured:
+        """What is measured so many seconds later."""
         self.clock.seconds += later
-        self.watches.tell(self.board, lambda _: None)
-        return dict(self.board.behind)
+        found = self.watches.measure(self.positions)
+        assert found is not None
+        return found
+
+    def behind(self, later: float = 0.0) -> dict[SourcePartition, Delay]:
+        return dict(self.measured(later).behind)
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(sources, "time", clock)
+    monkeypatch.setattr(watch, "time", clock)
+    monkeypatch.setattr(SourceWatch, "_loop", lambda _: None)
+    return clock
+
+
+@pytest.fixture
+def world(clock: Clock) -> Iterator[World]:
     yield World(clock)
 
 
@@ -75,31 +88,63 @@ def test_partitions_are_behind_since_their_probe_told_so(world: World) -> None:
     world.probe({EU0: 12, EU1: 20})
     assert world.behind(0.75) == {EU0: Delay(0.75), EU1: Delay(0.0), US0: Delay(0.0)}
     assert world.behind(4)[EU0] == Delay(4.75)
-    world.board.positions = {**world.board.positions, EU0: 12}
+    world.positions = world.positions.merged({EU0: 12})
     assert world.behind(1)[EU0] == Delay(0.0)
 
 
-def test_of_a_source_that_is_unreachable_only_what_was_behind_before_is_known(
-    world: World,
-) -> None:
+def test_of_a_source_that_is_silent_only_what_was_behind_before_is_known(world: World) -> None:
     world.probe({EU0: 10, EU1: 25, US0: 30})
-    world.behind()
+    assert world.measured().silent == {}
     world.clock.seconds += 11
     world.probe({US0: 30})
-    assert world.behind() == {EU1: Delay(11.0, at_least=True), US0: Delay(0.0)}
-    assert world.board.sources["eu"].state is SourceState.UNREACHABLE
+    found = world.measured()
+    assert found.behind == {EU1: Delay(11.0, at_least=True), US0: Delay(0.0)}
+    assert found.silent == {"eu": "no answer for 10 s"}
+    assert found.answered == {"eu", "us"}
+
+
+def test_who_has_never_answered_is_not_among_those_that_have(world: World) -> None:
+    world.probe({EU0: 10})
+    assert world.measured().answered == {"eu"}
 
 
 def test_partitions_that_are_followed_no_more_are_behind_no_more(world: World) -> None:
     world.probe({EU0: 12, EU1: 20, US0: 30})
     world.behind()
-    world.watches.follow({EU1})
+    world.watches.follow(world.config, {EU1})
     assert world.behind(1) == {EU1: Delay(0.0)}
 
 
-def test_a_source_far_behind_is_catching_up(world: World) -> None:
-    world.probe({EU0: 12, EU1: 20 + CATCHING_UP_ABOVE, US0: 30})
-    world.behind()
-    states = {alias: note.state for alias, note in world.board.sources.items()}
-    assert states == {"eu": SourceState.CATCHING_UP, "us": SourceState.RUNNING}
-    assert world.board.catching_up == {"eu"}
+def test_lags_and_arrivals_are_of_the_ends_that_are_known(world: World) -> None:
+    world.probe({EU0: 12, EU1: 120})
+    assert world.measured().lags == {"eu": 102}
+    world.clock.seconds += 2
+    world.probe({EU0: 12, EU1: 160})
+    found = world.measured()
+    assert found.lags == {"eu": 142}
+    assert found.arrivals == {"eu": 100.0, "us": 0.0}
+
+
+def test_a_log_that_goes_on_without_us_makes_a_partition_stuck(world: World) -> None:
+    patience = world.config.supervision.stuck_after
+    world.probe({EU0: 10})
+    world.measured()
+    world.probe({EU0: 12})
+    assert world.measured(1).stuck == {}
+    found = world.measured(patience).stuck
+    assert found.keys() == {EU0}
+    assert "its position has stayed at 10" in found[EU0]
+
+
+def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) -> None:
+    watches, mine = SourcesWatch(), {EU0, US0}
+    watches.follow(config(*US), mine)
+    before = dict(watches._watches)
+    watches.follow(config(*US, "sources.us.kafka.client.id=x"), mine)
+    assert watches._watches["eu"] is before["eu"]
+    assert watches._watches["us"] is not before["us"]
+    assert watches._watches["us"].partitions == before["us"].partitions == {US0}
+    assert before["us"]._stop.is_set()
+    watches.follow(config(), mine)
+    assert watches._watches == {"eu": before["eu"]}
+    assert not before["eu"]._stop.is_set()

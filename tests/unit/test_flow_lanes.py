@@ -220,11 +220,11 @@ def test_a_failure_ends_the_run_where_the_config_says_so() -> None:
 def test_sources_behind_catch_up_at_their_limit_until_they_are_near() -> None:
     world = running(**{"sources.eu.catch_up_records_per_second": "100"})
     given(world, c.SetPace)
-    world.lags, world.catching_up = {"eu": 5_000, "us": 0}, frozenset({"eu"})
+    world.lags = {"eu": 50_000, "us": 0}
     world.turn()
     (slow,) = given(world, c.SetPace)
     assert slow.pace.limits["eu"].records == 100
-    world.lags, world.catching_up = {"eu": 600, "us": 0}, frozenset()
+    world.lags = {"eu": 600, "us": 0}
     world.turn()
     assert given(world, c.SetPace) == []
     world.lags = {"eu": 400, "us": 0}
@@ -232,7 +232,7 @@ def test_sources_behind_catch_up_at_their_limit_until_they_are_near() -> None:
     (full,) = given(world, c.SetPace)
     assert full.pace.limits == {}
     assert world.told("source_pace") == [
-        "source eu is 5,000 records behind: it catches up at 100 a second",
+        "source eu is 50,000 records behind: it catches up at 100 a second",
         "source eu has caught up",
     ]
 

@@ -10,7 +10,7 @@ import pytest
 from aggregator.flow.draft import Draft
 from aggregator.flow.news import LaneSeen
 from aggregator.flow.watching import notice_logs
-from aggregator.model import OffsetRange, ReaderState, SourcePartition
+from aggregator.model import ReaderState, SourcePartition
 from aggregator.plan.suspects import Seen
 from support.flow_world import EU, EU0, EU1, US, US0, World, running
 
@@ -73,13 +73,13 @@ def test_a_log_that_was_cut_is_suspect_when_it_was_asked_after_its_reader_stood(
         log.end += 5
     world.until(lambda: not world.missing())
     scene.news, scene.now = world._news(turn=True), world.now
-    short = {sp: OffsetRange(0, 2 if sp == EU0 else 90) for sp in EU}
+    short = {sp: 2 if sp == EU0 else 90 for sp in EU}
     asked_before = scene.now
     assert scene.act() == set()
-    scene.probe("eu", logs=short, asked_at=asked_before - 10)
+    scene.probe("eu", ends=short, asked_at=asked_before - 10)
     assert scene.act() == set()
     scene.now += 1
-    scene.probe("eu", logs=short)
+    scene.probe("eu", ends=short)
     assert scene.act() == {EU0}
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.flow.commands import SetPace, Tell
 from aggregator.flow.draft import Draft
-from aggregator.flow.news import News
+from aggregator.flow.news import Measured, News
 from aggregator.flow.pace import follow_pace, pace_starting
-from aggregator.flow.state import State
-from aggregator.model import Positions, SourcePartition
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import Partition, SourceLife, State
+from aggregator.model import Positions, SourcePartition, SourceState
 from aggregator.plan.pace import Limit, Pace
 
 EU, US = SourcePartition("eu", "t", 0), SourcePartition("us", "t", 0)
@@ -29,7 +31,8 @@ class Scene:
 
     def __init__(self, limit: int | None = 100, always: int | None = None) -> None:
         self.config = config(limit, always)
-        self.state = State(self.config)
+        reading = Partition(Stage.READING)
+        self.state = State(self.config, partitions={EU: reading, US: reading})
         self.words: list[str] = []
         self.pace = Pace()
         self.follow({})
@@ -54,8 +57,14 @@ class Scene:
         self.follow({})
 
     def _draft(self, lags: dict[str, int], catching_up: frozenset[str]) -> Draft:
-        news = News(self.config, datetime.now(UTC), lags=lags, catching_up=catching_up)
-        return Draft(self.state, news, 0.0)
+        at = datetime.now(UTC)
+        for alias in self.config.sources:
+            late = alias in catching_up
+            state = SourceState.CATCHING_UP if late else SourceState.RUNNING
+            lives = {**self.state.sources, alias: SourceLife(state, at)}
+            self.state = replace(self.state, sources=lives)
+        measured = Measured(ends={EU: 0, US: 0}, lags=lags)
+        return Draft(self.state, News(self.config, at, measured=measured), 0.0)
 
     def _take(self, draft: Draft) -> bool:
         self.state = draft.state

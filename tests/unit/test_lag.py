@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.audit.document import (
+from aggregator.documents.document import (
     CheckpointStatus,
     PartitionState,
     PartitionStatus,
     Phase,
     Status,
 )
-from aggregator.audit.lag import (
+from aggregator.documents.lag import (
     ALL,
     LagReport,
     LagRow,
@@ -23,7 +23,7 @@ from aggregator.audit.lag import (
     report_of,
     with_bytes,
 )
-from aggregator.audit.rates import (
+from aggregator.documents.rates import (
     CAUGHT_UP,
     GROWING,
     NOT_MOVING,

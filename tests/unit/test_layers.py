@@ -19,7 +19,7 @@ MAX_LINES = 400
 WORDS = {"errors", "events", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
-BELOW_AUDIT = BELOW_EDGES | EDGES
+BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
@@ -38,16 +38,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "stream": BELOW_EDGES | {"jars", "connector"},
     "checkpoint": BELOW_EDGES,
     "embedded": WORDS | {"config", "jars"},
-    "audit": BELOW_AUDIT,
+    "documents": BELOW_DOCUMENTS,
+    # What is shown of a run: a view of one moment, and the document made from it.
+    "status": BELOW_EDGES | {"connector", "documents", "flow"},
     # Plain clients that read and write the quarantine topic.
     "quarantine": BELOW_EDGES | {"discover"},
-    "engine": BELOW_AUDIT | {"audit", "quarantine", "flow"},
+    "engine": BELOW_DOCUMENTS | {"documents", "quarantine", "flow", "status"},
     # A Spark job beside the engine.
-    "verify": BELOW_AUDIT | {"audit", "engine"},
-    "serve": BELOW_AUDIT | {"audit", "engine"},
+    "verify": BELOW_DOCUMENTS | {"documents", "engine"},
+    "serve": BELOW_DOCUMENTS | {"documents", "engine"},
     # What notebooks import; nothing else does.
-    "notebook": BELOW_AUDIT | {"audit", "engine"},
-    "cli": BELOW_AUDIT | {"audit", "engine", "flow", "serve", "verify", "quarantine"},
+    "notebook": BELOW_DOCUMENTS | {"documents", "engine"},
+    "cli": BELOW_DOCUMENTS
+    | {"documents", "engine", "flow", "status", "serve", "verify", "quarantine"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -21,8 +21,8 @@ SP = SourcePartition("eu", "orders", 0)
 KEY = ("eu", "orders")
 
 
-def probe(at: float, earliest: int, latest: int) -> dict[str, Seen]:
-    return {"eu": Seen(at, "C", {"orders": "T"}, {SP: OffsetRange(earliest, latest)})}
+def probe(at: float, latest: int) -> dict[str, Seen]:
+    return {"eu": Seen(at, "C", {"orders": "T"}, {SP: latest})}
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
 def test_a_reader_below_its_log_says_so_itself() -> None:
     """It may have records buffered that the log holds no longer: nothing is proven from outside."""
     stands = follow_stands({}, {SP: Reading(0)}, 1.0)
-    assert cut(stands, probe(9.0, 10, 50)) == {}
+    assert cut(stands, probe(9.0, 50)) == {}
 
 
 @pytest.mark.parametrize(("asked_at", "proven"), [(4.9, False), (5.0, False), (5.1, True)])
@@ -69,9 +69,9 @@ def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_wa
     asked_at: float, proven: bool
 ) -> None:
     stands = follow_stands({}, {SP: Reading(50)}, 5.0)
-    found = cut(stands, probe(asked_at, 0, 20))
+    found = cut(stands, probe(asked_at, 20))
     assert found == ({SP: "its log ends at 20, and was read up to 50 before"} if proven else {})
-    assert cut(stands, probe(asked_at, 0, 50)) == {}
+    assert cut(stands, probe(asked_at, 50)) == {}
 
 
 def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
@@ -92,6 +92,6 @@ def test_a_look_says_what_probes_say() -> None:
     log = OffsetRange(1, 2)
     seen = seen_of(Observed({"eu": "C", "us": "D"}, {KEY: "T", ("us", "x"): "X"}, {SP: log}))
     assert seen == {
-        "eu": Seen(0.0, "C", {"orders": "T"}, {SP: log}),
+        "eu": Seen(0.0, "C", {"orders": "T"}, {SP: 2}),
         "us": Seen(0.0, "D", {"x": "X"}, {}),
     }

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.connector.reports import HELD, LaneReport, TaskReport, join
-from aggregator.engine.board import LaneProgress
 from aggregator.engine.identity import Identity
 from aggregator.engine.points import Begun, LanePoints, Part, parts_of
 from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
 from aggregator.plan.tasks import deal_tasks
+from aggregator.status.view import LaneProgress
 from aggregator.stream.lane import LaneQuery
 from support.offsets import offsets_in, ranges_of
 

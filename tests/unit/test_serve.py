@@ -4,6 +4,7 @@ import json
 import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -11,8 +12,8 @@ from urllib.request import urlopen
 import pytest
 
 from aggregator import __version__
-from aggregator.audit.document import CheckpointStatus, PartitionStatus, Phase, Status
-from aggregator.audit.rates import WINDOW_SECONDS
+from aggregator.documents.document import CheckpointStatus, PartitionStatus, Phase, Status
+from aggregator.documents.rates import WINDOW_SECONDS
 from aggregator.errors import ConfigError
 from aggregator.serve.app import health_of, make_app
 from aggregator.serve.holder import KEPT, StatusHolder
@@ -51,6 +52,10 @@ def status(seconds: float = 0, position: int = 0, **more: object) -> Status:
     )
 
 
+def put(holder: StatusHolder, made: Status) -> None:
+    holder.put(made.at, lambda: made)
+
+
 @pytest.fixture
 def holder() -> StatusHolder:
     return StatusHolder()
@@ -76,7 +81,7 @@ def get(url: str) -> tuple[int, Any]:
 def test_root_looks_like_connects(url: str, holder: StatusHolder) -> None:
     expected = {"version": __version__, "commit": "unknown", "kafka_cluster_id": ""}
     assert get(url + "/") == (200, expected)
-    holder.put(status())
+    put(holder, status())
     assert get(url + "/")[1]["kafka_cluster_id"] == "hub-id"
 
 
@@ -89,15 +94,15 @@ def test_before_the_first_status_everything_is_starting(url: str) -> None:
 
 
 def test_status_is_the_document(url: str, holder: StatusHolder) -> None:
-    holder.put(status(position=7))
+    put(holder, status(position=7))
     code, body = get(url + "/api/status")
     assert code == 200
     assert Status.model_validate(body) == status(position=7)
 
 
 def test_lag_has_rates_of_the_window(url: str, holder: StatusHolder) -> None:
-    holder.put(status(0, position=0))
-    holder.put(status(50, position=500))
+    put(holder, status(0, position=0))
+    put(holder, status(50, position=500))
     code, body = get(url + "/api/lag")
     assert code == 200
     assert body["rows"][0]["lag"] == 500
@@ -168,7 +173,7 @@ def test_the_holder_looks_one_window_back() -> None:
     holder = StatusHolder()
     assert (holder.latest(), holder.earlier()) == (None, None)
     for second in range(600):
-        holder.put(status(second))
+        put(holder, status(second))
     latest, earlier = holder.latest(), holder.earlier()
     assert latest is not None and earlier is not None
     assert latest.at == NOW + timedelta(seconds=599)
@@ -177,10 +182,24 @@ def test_the_holder_looks_one_window_back() -> None:
     assert len(holder._kept) <= KEPT + 2
 
 
+def test_a_status_is_made_once_and_only_when_it_is_asked_for() -> None:
+    holder, made = StatusHolder(), list[int]()
+
+    def make(second: int) -> Status:
+        made.append(second)
+        return status(second)
+
+    for second in range(10):
+        holder.put(NOW + timedelta(seconds=second), partial(make, second))
+    assert made == []
+    assert holder.latest() is holder.latest()
+    assert made == [9]
+
+
 def test_positions_are_told_as_they_move_however_seldom_they_are_committed() -> None:
     holder = StatusHolder()
     for second in range(0, 6000, 10):
-        holder.put(status(second, checkpoint_interval_seconds=600))
+        put(holder, status(second, checkpoint_interval_seconds=600))
     latest, earlier = holder.latest(), holder.earlier()
     assert latest is not None and earlier is not None
     back = (latest.at - earlier.at).total_seconds()

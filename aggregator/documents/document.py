@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.model import SourceState
+
 
 class Phase(StrEnum):
     """Where in its life an aggregation is."""
@@ -18,16 +20,6 @@ class Phase(StrEnum):
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
-    FAILED = "FAILED"
-
-
-class SourceState(StrEnum):
-    """Health of a source."""
-
-    RUNNING = "RUNNING"
-    CATCHING_UP = "CATCHING_UP"
-    UNREACHABLE = "UNREACHABLE"
-    PAUSED = "PAUSED"
     FAILED = "FAILED"
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from aggregator.audit.document import Part
+from aggregator.documents.document import Part
 
 
 class SourceControl(Part):

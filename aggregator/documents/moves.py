@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from aggregator.audit.document import Part
+from aggregator.documents.document import Part
 from aggregator.plan.rewind import Move, MoveKind
 
 

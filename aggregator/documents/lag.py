@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from aggregator.audit.document import Part, PartitionStatus, Status
-from aggregator.audit.rates import NOT_RUNNING, Eta, Rates, Reading, eta, rates
+from aggregator.documents.document import Part, PartitionStatus, Status
+from aggregator.documents.rates import NOT_RUNNING, Eta, Rates, Reading, eta, rates
 from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.behind import Delay, longest
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from aggregator.audit.document import Copied, Latency, Percentiles
 from aggregator.connector.reports import Counted, TaskReport, bucket_bounds
-from aggregator.engine.figures import STEP_SECONDS, WINDOW_SECONDS, Figures, SourceFigures
+from aggregator.documents.document import Copied, Latency, Percentiles
 from aggregator.model import SourcePartition
+from aggregator.status.figures import STEP_SECONDS, WINDOW_SECONDS, Figures, SourceFigures
 from support.reports import lane_report, task
 
 BOUNDS = bucket_bounds()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aggregator.audit.units import duration
+from aggregator.documents.units import duration
 
 CAUGHT_UP = "caught up"
 GROWING = "growing"

@@ -12,9 +12,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from aggregator.audit.document import Copied, Latency, Percentiles
-from aggregator.audit.percentiles import percentile
 from aggregator.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
+from aggregator.documents.document import Copied, Latency, Percentiles
+from aggregator.documents.percentiles import percentile
 
 WINDOW_SECONDS = 60.0
 STEP_SECONDS = 5.0

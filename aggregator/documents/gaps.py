@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from aggregator.audit.document import GapsStatus, GapStatus
+from aggregator.documents.document import GapsStatus, GapStatus
 from aggregator.plan.gaps import GapRecord
 
 SHOWN = 20

@@ -9,15 +9,15 @@ from datetime import datetime
 import pyarrow.compute as pc
 from pydantic import Field
 
-from aggregator.audit.document import Part
-from aggregator.audit.lag import LagReport, LagRow, make_report
-from aggregator.audit.rates import Rates, Reading, rate_window, rates
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.delta import open_delta, translated
 from aggregator.checkpoint.history import history, state_at
 from aggregator.checkpoint.rows import POSITION, to_moment
 from aggregator.checkpoint.state import Entry, State
 from aggregator.config.schema import CheckpointConfig, Config
+from aggregator.documents.document import Part
+from aggregator.documents.lag import LagReport, LagRow, make_report
+from aggregator.documents.rates import Rates, Reading, rate_window, rates
 from aggregator.model import SourcePartition
 
 STOPPED = "STOPPED"
@@ -169,7 +169,7 @@ def position_changes(
 def stopped_lag(config: Config) -> LagReport:
     """The lag as far as the checkpoint tells: positions, and rates of its last commits.
 
-    Log ends are those of the checkpoint; `aggregator.audit.lag.measured` puts live ones in.
+    Log ends are those of the checkpoint; `aggregator.documents.lag.measured` puts live ones in.
     """
     place = config.checkpoint
     now_ms = time.time_ns() // 1_000_000

@@ -1,1 +1,0 @@
-"""What is known about a running or stopped aggregation: status, lag, history of positions."""

@@ -1,0 +1,17 @@
+"""The config in force: one holder, which a reload changes and everybody reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aggregator.config.schema import Config
+
+
+@dataclass(slots=True)
+class InForce:
+    """`config` is replaced as a whole, by the engine's thread alone, and read by any thread.
+
+    Whoever does several things by it reads it once for all of them.
+    """
+
+    config: Config

@@ -1,0 +1,119 @@
+"""The status document of a moment: the one that REST, command line, dashboard and tests read."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from aggregator import __version__
+from aggregator.documents.document import CheckpointStatus, RecoveryStatus, SourceStatus, Status
+from aggregator.documents.gaps import gaps_status, lost_offsets
+from aggregator.flow.state import SourceLife
+from aggregator.model import Route
+from aggregator.plan.behind import Delay, longest_by_source
+from aggregator.status.figures import SourceFigures
+from aggregator.status.lanes import lanes_of, moment
+from aggregator.status.partitions import behind_fields, partitions_of
+from aggregator.status.view import View
+
+
+def status(view: View) -> Status:
+    """The document of a view; pure but for the name of this machine and process."""
+    config, plan = view.config, view.state.plan
+    lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
+    lags = _lags(view)
+    routes = plan.routes if plan is not None else ()
+    return Status(
+        name=config.name,
+        phase=view.phase,
+        version=__version__,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started_at=view.started_at,
+        at=view.at,
+        hub_cluster_id=plan.hub.cluster_id if plan is not None else "",
+        checkpoint_interval_seconds=config.stream.checkpoint_interval,
+        sources=tuple(
+            _source(
+                view,
+                alias,
+                life,
+                [it for it in routes if it.cluster == alias],
+                lags.get(alias),
+                behind.get(alias),
+            )
+            for alias, life in view.state.sources.items()
+            if alias in config.sources
+        ),
+        lanes=tuple(lanes.values()),
+        partitions=partitions_of(view, lanes),
+        checkpoint=CheckpointStatus(
+            path=config.checkpoint.path,
+            seq=view.committed.seq,
+            epoch=view.committed.epoch,
+            committed_at=moment(view.committed.at_ms),
+            error=view.committed.error,
+        ),
+        recovery=_recovery(view),
+        quarantine=view.quarantine.status if view.quarantine is not None else None,
+        gaps=gaps_status(tuple(view.state.gaps.values())),
+        warnings=plan.warnings if plan is not None else (),
+        reason=view.reason,
+    )
+
+
+def _source(
+    view: View,
+    alias: str,
+    life: SourceLife,
+    routes: list[Route],
+    lag: int | None,
+    behind: Delay | None,
+) -> SourceStatus:
+    figures = view.figures.get(alias, SourceFigures())
+    gaps = [it for it in view.state.gaps.values() if it.gap.partition.cluster == alias]
+    refused = view.quarantine.sources if view.quarantine is not None else {}
+    return SourceStatus(
+        alias=alias,
+        state=life.state,
+        since=view.paused.get(alias, life.since),
+        reason=life.reason,
+        cluster_id=life.cluster_id,
+        topics=len(routes),
+        partitions=sum(route.partitions for route in routes),
+        lag=lag,
+        **behind_fields(behind),
+        records=figures.records,
+        bytes=figures.bytes_,
+        latency=figures.latency,
+        copied=figures.copied,
+        skipped=figures.skipped,
+        looped=figures.looped,
+        quarantined=refused.get(alias, 0),
+        gaps=len(gaps),
+        lost=lost_offsets(gaps),
+    )
+
+
+def _lags(view: View) -> dict[str, int]:
+    """How far each source is behind, over its partitions of known lag; none where none is."""
+    lags: dict[str, int] = {}
+    for sp, end in view.measured.ends.items():
+        if (position := view.positions.get(sp)) is not None:
+            lags[sp.cluster] = lags.get(sp.cluster, 0) + max(0, end - position)
+    return lags
+
+
+def _recovery(view: View) -> RecoveryStatus | None:
+    if view.state.recovered is None:
+        return None
+    at, found = view.state.recovered
+    return RecoveryStatus(
+        at=at,
+        partitions=found.partitions,
+        tail=found.tail,
+        found=found.found,
+        holed=len(found.holes),
+        replayed=view.replayed - view.replayed_before,
+        seconds=round(found.seconds, 3),
+    )

@@ -1,0 +1,84 @@
+"""All that is known of a running instance at one moment, as values that nobody changes any more.
+
+The engine makes one about once a second. Nothing is decided from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aggregator.config.schema import Config
+from aggregator.connector.reports import LaneReport
+from aggregator.documents.document import Phase, QuarantineStatus
+from aggregator.flow.news import Measured
+from aggregator.flow.state import State
+from aggregator.model import Positions
+from aggregator.status.figures import SourceFigures
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """What a lane has told last: the records of all its lives since the start, and when it was."""
+
+    records: int = 0
+    replayed: int = 0
+    at_ms: int | None = None
+    generation: int = 0
+    report: LaneReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The newest commit of the checkpoint; `error` says why the next one is not there yet."""
+
+    seq: int | None = None
+    epoch: int | None = None
+    at_ms: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The quarantine topic as it is shown, and how many records of each source (alias) it took."""
+
+    status: QuarantineStatus
+    sources: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
+
+    `paused` says since when. `ended` are lanes that have ended as all stops: name -> what went
+    wrong, or "". `replayed_before` are the records that lanes had written of what recoveries before
+    the last one found missing.
+    """
+
+    config: Config
+    state: State
+    started_at: datetime
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    phase: Phase = Phase.STARTING
+    reason: str = ""
+    paused: Mapping[str, datetime] = field(default_factory=dict)
+    measured: Measured = field(default_factory=Measured)
+    positions: Positions = field(default_factory=Positions)
+    progress: Mapping[str, LaneProgress] = field(default_factory=dict)
+    figures: Mapping[str, SourceFigures] = field(default_factory=dict)
+    committed: Committed = field(default_factory=Committed)
+    quarantine: Refused | None = None
+    ended: Mapping[str, str] = field(default_factory=dict)
+    replayed_before: int = 0
+
+    @property
+    def replayed(self) -> int:
+        """Records that recoveries found missing and the lanes have written, since the start."""
+        return sum(it.replayed for it in self.progress.values())
+
+
+def first_view(config: Config) -> View:
+    """The view of a run that has not begun."""
+    now = datetime.now(UTC)
+    return View(config, State(config), now, now)

@@ -1,0 +1,113 @@
+"""How the sources are, by what was measured of them and what their lanes tell. Pure."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from aggregator.flow.health import CATCHING_UP_ABOVE
+from aggregator.flow.stage import Stage
+from aggregator.model import SourceState
+from support.flow_world import EU, EU0, World, running
+
+RUNNING, FAILED = SourceState.RUNNING, SourceState.FAILED
+
+
+@pytest.fixture
+def world() -> World:
+    return running()
+
+
+def states(world: World) -> dict[str, tuple[SourceState, str]]:
+    """What is decided a turn later."""
+    world.turn()
+    return {alias: (it.state, it.reason) for alias, it in world.state.sources.items()}
+
+
+def test_a_source_that_gives_its_readers_nothing_has_failed_and_the_other_runs(
+    world: World,
+) -> None:
+    assert states(world) == {"eu": (RUNNING, ""), "us": (RUNNING, "")}
+    world.errors = {"us": "SaslAuthenticationException: no"}
+    assert states(world) == {
+        "eu": (RUNNING, ""),
+        "us": (FAILED, "SaslAuthenticationException: no"),
+    }
+    world.errors = {}
+    assert states(world)["us"] == (RUNNING, "")
+    assert world.told("source_state") == [
+        "source us is FAILED: SaslAuthenticationException: no",
+        "source us is RUNNING",
+    ]
+
+
+def test_a_lane_that_is_ending_says_nothing_about_now(world: World) -> None:
+    world.errors = {"us": "SaslAuthenticationException: no"}
+    world.paused = {"us"}
+    assert states(world)["us"][0] is SourceState.PAUSED
+    world.paused = set()
+    world.errors = {}
+    world.until_all(Stage.READING)
+    assert states(world)["us"] == (RUNNING, "")
+
+
+def test_a_source_that_is_paused_says_how_it_goes_on(world: World) -> None:
+    world.errors = {"us": "SaslAuthenticationException: no"}
+    world.silent = {"us": "no answer for 10 s"}
+    world.paused = {"us"}
+    assert states(world)["us"] == (SourceState.PAUSED, "until `aggregator resume us`")
+
+
+def test_a_source_that_does_not_answer_is_unreachable_until_it_does(world: World) -> None:
+    world.silent = {"eu": "no answer for 10 s"}
+    assert states(world)["eu"] == (SourceState.UNREACHABLE, "no answer for 10 s")
+    since = world.state.sources["eu"].since
+    world.silent = {"eu": "connection refused"}
+    assert states(world)["eu"] == (SourceState.UNREACHABLE, "connection refused")
+    # Another reason is no news, and no other beginning.
+    assert world.state.sources["eu"].since == since
+    world.silent = {}
+    assert states(world)["eu"] == (RUNNING, "")
+    assert world.told("source_state") == [
+        "source eu is UNREACHABLE: no answer for 10 s",
+        "source eu is RUNNING",
+    ]
+
+
+def test_one_that_was_away_at_the_start_is_so_until_it_has_answered() -> None:
+    world = World(Random(7))
+    world.calm, world.away, world.answered = True, {"us"}, frozenset({"eu"})
+    world.until_all(Stage.READING, *EU)
+    assert world.state.sources["us"].state is SourceState.UNREACHABLE
+    assert states(world)["us"] == (SourceState.UNREACHABLE, "it does not answer")
+    world.away = set()
+    world.answered = frozenset({"eu", "us"})
+    assert states(world)["us"] == (RUNNING, "")
+
+
+def test_a_source_far_behind_is_catching_up_unless_so_much_comes_in(world: World) -> None:
+    world.lags = {"eu": CATCHING_UP_ABOVE + 1, "us": CATCHING_UP_ABOVE}
+    assert states(world) == {"eu": (SourceState.CATCHING_UP, ""), "us": (RUNNING, "")}
+    world.arrivals = {"eu": 20_000.0}
+    assert states(world)["eu"] == (RUNNING, "")
+
+
+def test_a_source_whose_lane_has_failed_has_failed(world: World) -> None:
+    world.lanes["union"].active = False
+    world.turn()
+    found = states(world)
+    assert found["eu"] == found["us"] == (FAILED, "it broke")
+
+
+def test_a_partition_that_stands_still_is_told_once(world: World) -> None:
+    world.stuck = {EU0: "its log has moved on"}
+    world.turn()
+    world.stuck = {EU0: "its log has moved on since long"}
+    world.turn()
+    assert world.told("partition_stuck") == [f"{EU0}: its log has moved on"]
+    world.stuck = {}
+    world.turn()
+    world.stuck = {EU0: "again"}
+    world.turn()
+    assert len(world.told("partition_stuck")) == 2
