@@ -16,13 +16,15 @@ CATCHING_UP_ABOVE = 10_000
 
 
 def meet_sources(d: Draft, look: Look) -> None:
-    """Take up sources that are new with a look: they run, but those that gave it no answer."""
+    """Take up sources that are new with a look: they run, but for those that gave no answer."""
     found = dict(d.state.sources)
     for alias in d.news.config.sources:
         if alias not in found:
-            silent = alias in look.unreachable and alias not in d.news.paused
-            state = SourceState.UNREACHABLE if silent else SourceState.RUNNING
-            reason = look.unreachable[alias] if silent else ""
+            state, reason = SourceState.RUNNING, ""
+            if alias in d.news.paused:
+                state, reason = SourceState.PAUSED, _until_resumed(alias)
+            elif alias in look.unreachable:
+                state, reason = SourceState.UNREACHABLE, look.unreachable[alias]
             found[alias] = SourceLife(state, d.news.at, reason)
         if alias in look.plan.sources:
             found[alias] = replace(found[alias], cluster_id=look.plan.sources[alias].cluster_id)
@@ -65,7 +67,7 @@ def _health(
 ) -> tuple[SourceState, str]:
     life = d.state.sources[alias]
     if alias in d.news.paused:
-        return SourceState.PAUSED, f"until `aggregator resume {alias}`"
+        return SourceState.PAUSED, _until_resumed(alias)
     if alias in measured.silent:
         return SourceState.UNREACHABLE, measured.silent[alias]
     if life.state is SourceState.UNREACHABLE and alias not in measured.answered:
@@ -79,6 +81,10 @@ def _health(
     if measured.lags.get(alias, 0) > enough:
         return SourceState.CATCHING_UP, ""
     return SourceState.RUNNING, ""
+
+
+def _until_resumed(alias: str) -> str:
+    return f"until `aggregator resume {alias}`"
 
 
 def _failed(d: Draft) -> dict[str, str]:

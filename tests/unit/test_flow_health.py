@@ -86,6 +86,15 @@ def test_one_that_was_away_at_the_start_is_so_until_it_has_answered() -> None:
     assert states(world)["us"] == (RUNNING, "")
 
 
+def test_one_that_is_paused_is_never_shown_as_running() -> None:
+    world = World(Random(7))
+    world.calm, world.paused, world.away = True, {"us"}, {"us"}
+    world.until(lambda: "us" in world.state.sources)
+    assert world.state.sources["us"].state is SourceState.PAUSED
+    world.until_all(Stage.READING, *EU)
+    assert world.told("source_state") == []
+
+
 def test_a_source_far_behind_is_catching_up_unless_so_much_comes_in(world: World) -> None:
     world.lags = {"eu": CATCHING_UP_ABOVE + 1, "us": CATCHING_UP_ABOVE}
     assert states(world) == {"eu": (SourceState.CATCHING_UP, ""), "us": (RUNNING, "")}
