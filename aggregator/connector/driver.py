@@ -53,11 +53,14 @@ class Connector:
     def __init__(self, spark: SparkSession) -> None:
         # Any, because py4j finds Java classes by their names as attributes.
         jvm: Any = spark._jvm
-        self._java = jvm.aggregator.connector
-        self._java.Lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
+        # Each once: to find a class by its name is several calls of its own.
+        self._lanes = jvm.aggregator.connector.Lanes
+        self._tail = jvm.aggregator.connector.HubTail
+        self._lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
         self._since = 0
+        self._told = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
     def key(self, lane: str, generation: int) -> str:
@@ -68,7 +71,7 @@ class Connector:
         """Make a life of a lane known before its query starts."""
         with self._lock:
             self._tasks[lane, generation] = {}
-        self._java.Lanes.put(spec)
+        self._lanes.put(spec)
 
     def order(self, key: str, orders: Orders) -> None:
         """Give orders to all tasks of a lane; they reach them within a fraction of a second."""
@@ -77,12 +80,12 @@ class Connector:
             held.setdefault(sp.cluster, []).append(f"{sp.topic}/{sp.partition}")
         rates = {f"{reading}-{task}": list(it) for (reading, task), it in orders.rates.items()}
         text = json.dumps({"end": orders.end, "held": held, "rates": rates})
-        self._java.Lanes.order(key, text)
+        self._lanes.order(key, text)
 
     def poll(self) -> None:
         """Take what the tasks have told since the last call."""
         with self._lock:
-            self._since, found = parse_reports(str(self._java.Lanes.reports(self._since)))
+            self._since, found = parse_reports(str(self._lanes.reports(self._since)))
             for task in found:
                 if (own := self._tasks.get((task.lane, task.generation))) is not None:
                     own[task.task] = task
@@ -94,15 +97,17 @@ class Connector:
 
     def snapshot(self, number: int) -> None:
         """Tell the number of the newest hub snapshot: reports name the one that they knew."""
-        self._java.Lanes.snapshot(number)
+        if number != self._told:
+            self._lanes.snapshot(number)
+            self._told = number
 
     def is_open(self, key: str, lost_seconds: float) -> bool:
         """Whether a task of this lane may still send; one that was not heard of for so long not."""
-        return bool(self._java.Lanes.isOpen(key, round(lost_seconds * 1000)))
+        return bool(self._lanes.isOpen(key, round(lost_seconds * 1000)))
 
     def forget(self, key: str, lane: str, generation: int) -> None:
         """A life of a lane is over: its clients are closed wherever they are."""
-        self._java.Lanes.forget(key)
+        self._lanes.forget(key)
         with self._lock:
             self._tasks.pop((lane, generation), None)
 
@@ -128,7 +133,7 @@ class Connector:
             ],
         }
         try:
-            answer = json.loads(str(self._java.HubTail.read(json.dumps(spec))))
+            answer = json.loads(str(self._tail.read(json.dumps(spec))))
         except Py4JJavaError as error:
             raise ClusterError(f"hub: its tail cannot be read: {_words(error)}") from error
         return TailFound(
@@ -137,7 +142,7 @@ class Connector:
 
     def cancel_tail(self) -> None:
         """End a `read_tail` that goes on in another thread."""
-        self._java.HubTail.cancel()
+        self._tail.cancel()
 
 
 def _words(error: Py4JJavaError) -> str:

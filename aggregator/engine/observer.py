@@ -15,7 +15,7 @@ from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
-from aggregator.connector.reports import LaneReport
+from aggregator.connector.reports import LaneReport, TaskReport
 from aggregator.engine.commits import Commits, SnapshotReader
 from aggregator.engine.identity import Identity
 from aggregator.engine.points import Begun, LanePoints, Part, parts_of
@@ -59,6 +59,7 @@ class Observer(Commits):
         self._begun: dict[str, Begun] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="observer", daemon=True)
+        self._heard: list[TaskReport] = []
         self.progress: Mapping[str, LaneProgress] = {}
         self.figures = Figures()
         self.failure: Exception | None = None
@@ -137,7 +138,9 @@ class Observer(Commits):
             self._connector.poll()
             seen = [(lane, self._see(lane)) for lane in self._lanes.values()]
             tasks = [task for lane, _ in seen for task in lane.query.report.tasks]
-            self._tail.heard(tasks, time.time_ns() // 1_000_000)
+            if tasks != self._heard:
+                self._tail.heard(tasks, time.time_ns() // 1_000_000)
+                self._heard = tasks
             self._read_now_and_then()
             self._connector.snapshot(self._tail.number)
             now, interval = time.monotonic(), self._in_force.config.stream.checkpoint_interval
