@@ -9,12 +9,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from aggregator.checkpoint.delta import local_path, table_uri
+from aggregator.clusters.prepare import prepare
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.engine.prepare import prepare
-from aggregator.engine.reader import open_reader
 from aggregator.errors import AggregatorError
 from aggregator.stream.headers import is_of_origin, origin_columns, origin_texts
+from aggregator.stream.reader import open_reader
 
 
 def open_session(config: Config, master: str = "local[2]") -> SparkSession:

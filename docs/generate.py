@@ -20,8 +20,8 @@ PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
     *("jars", "connector", "discover", "stream", "checkpoint", "recover", "embedded"),
-    "quarantine",
-    *("documents", "status", "engine", "verify", "serve", "cli", "__main__", "notebook"),
+    *("documents", "status", "commits", "clusters", "writing", "moves", "quarantine"),
+    *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
 MAP_BEGIN = "<!-- file map: written by make docs -->\n"

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from aggregator.checkpoint.controls import Controls
-from aggregator.checkpoint.lock import refuse_if_held
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, cell, show
 from aggregator.cli.running import Absent, command_running
 from aggregator.config.schema import Config
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.errors import AggregatorError
+from aggregator.writing.lock import refuse_if_held
 
 PAUSE_EXAMPLES = ("aggregator pause eu -c aggregator.yaml",)
 RESUME_EXAMPLES = ("aggregator resume eu -c aggregator.yaml",)

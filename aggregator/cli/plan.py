@@ -36,7 +36,7 @@ def plan(
     """
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
-    from aggregator.engine.prepare import prepare
+    from aggregator.clusters.prepare import prepare
     from aggregator.engine.preview import preview_of
 
     prepared = prepare(config)

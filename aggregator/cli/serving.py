@@ -41,7 +41,7 @@ def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable
         server = _server(control, holder)
     except ConfigError:
         if not take_over:
-            from aggregator.checkpoint.lock import refuse_if_held
+            from aggregator.writing.lock import refuse_if_held
 
             refuse_if_held(config.checkpoint.path)
             raise

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 import typer
 from pydantic import ValidationError
 
-from aggregator.checkpoint.lock import refuse_if_held
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import (
     ConfigFile,
@@ -25,6 +24,7 @@ from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
 from aggregator.documents.moves import MovesReport
 from aggregator.plan.rewind import TARGETS, Request
+from aggregator.writing.lock import refuse_if_held
 
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
 Edge = Annotated[
@@ -176,10 +176,10 @@ def _stopped(ctx: typer.Context, config: Config, request: Request, yes: bool) ->
     # Not even shown: whoever runs there has other positions than the checkpoint.
     refuse_if_held(config.checkpoint.path)
     if not yes:
-        from aggregator.engine.moves import propose
+        from aggregator.moves.propose import propose
 
         return propose(config, request).report(config, dry_run=True, running=False)
-    from aggregator.engine.by_hand import set_positions as set_by_hand
+    from aggregator.moves.stopped import set_positions as set_by_hand
 
     log = event_log(lambda text: masked(ctx, text))
     return set_by_hand(

@@ -13,14 +13,13 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from aggregator.checkpoint.controls import Controls
+from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.documents.moves import MovesReport
-from aggregator.engine.moves import Proposal, propose
-from aggregator.engine.prepare import plan_with
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -30,6 +29,7 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
+from aggregator.moves.propose import Proposal, propose
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
 from aggregator.plan.rewind import Request

@@ -16,6 +16,9 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.gaps import GapTable
+from aggregator.clusters.look import Lookout
+from aggregator.clusters.sources import SourcesWatch
+from aggregator.commits.observer import Observer
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
@@ -24,13 +27,8 @@ from aggregator.engine.control import Control
 from aggregator.engine.hands import Hands
 from aggregator.engine.known import KnownOf
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.look import Lookout
-from aggregator.engine.observer import Observer
-from aggregator.engine.quarantine import QuarantineWatch
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.sources import SourcesWatch
 from aggregator.engine.steering import Steering
-from aggregator.engine.writer import Writer, lost_seconds
 from aggregator.errors import AggregatorError, RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.commands import Move, Outcome, Prepare, RecordGaps
@@ -42,7 +40,9 @@ from aggregator.model import SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
+from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.view import Committed, View
+from aggregator.writing.writer import Writer, lost_seconds
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0

@@ -9,14 +9,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.gaps import GapTable
+from aggregator.clusters.hub import read_logs
+from aggregator.clusters.look import Lookout
+from aggregator.commits.identity import identity_of
+from aggregator.commits.observer import Observer
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, apply
-from aggregator.engine.hub import read_logs
 from aggregator.engine.lanes import Lanes
-from aggregator.engine.look import Lookout, identity_of
-from aggregator.engine.observer import Observer
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.settings import lane_settings
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -48,6 +48,7 @@ from aggregator.flow.news import FoundGaps, HubLogs
 from aggregator.plan.look import Look
 from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan
+from aggregator.stream.settings import lane_settings
 from aggregator.stream.transform import check_transform
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aggregator.checkpoint.state import State
-from aggregator.engine.observer import Observer
+from aggregator.commits.observer import Observer
 from aggregator.flow.news import Known
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import SparkSession
 
+from aggregator.commits.observer import Observer
 from aggregator.connector.driver import Connector
-from aggregator.engine.observer import Observer
 from aggregator.errors import AggregatorError
 from aggregator.failpoint import failpoint
 from aggregator.flow.commands import Start, Started

@@ -8,13 +8,13 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.hub import read_logs
+from aggregator.clusters.look import first_look
+from aggregator.clusters.prepare import Prepared
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
 from aggregator.engine.control import out_of
-from aggregator.engine.hub import read_logs
 from aggregator.engine.known import known_of
-from aggregator.engine.look import first_look
-from aggregator.engine.prepare import Prepared
 from aggregator.flow.news import FoundGaps
 from aggregator.flow.preview import Preview, preview
 from aggregator.model import OffsetRange, TopicPartition

@@ -13,12 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from aggregator.checkpoint.gaps import GapTable
+from aggregator.clusters.hub import read_logs, settled_logs
+from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
-from aggregator.engine.hub import read_logs, settled_logs
-from aggregator.engine.observer import Observer
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
 from aggregator.flow.commands import Bound, Ends, Hole, Outcome, Recover, Recovered

@@ -12,6 +12,13 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.hub import read_snapshot
+from aggregator.clusters.look import Lookout, first_look
+from aggregator.clusters.prepare import Prepared, prepare
+from aggregator.clusters.sources import SourcesWatch
+from aggregator.commits.identity import identity_of
+from aggregator.commits.observer import Observer
+from aggregator.commits.tail import HubSnapshot
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
@@ -19,14 +26,6 @@ from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.documents.document import Phase, Status
 from aggregator.engine.control import Control
 from aggregator.engine.engine import Engine, Threads
-from aggregator.engine.hub import read_snapshot
-from aggregator.engine.look import Lookout, first_look, identity_of
-from aggregator.engine.observer import Observer
-from aggregator.engine.prepare import Prepared, prepare
-from aggregator.engine.quarantine import QuarantineWatch
-from aggregator.engine.sources import SourcesWatch
-from aggregator.engine.tail import HubSnapshot
-from aggregator.engine.writer import Writer
 from aggregator.errors import (
     EXIT_CLUSTER,
     EXIT_DATA,
@@ -40,11 +39,13 @@ from aggregator.failpoint import failpoint
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
+from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.document import status
 from aggregator.status.view import View, first_view
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
+from aggregator.writing.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from collections.abc import Collection
 from typing import Protocol
 
 from aggregator.checkpoint.gaps import GapTable
+from aggregator.commits.observer import Observer
 from aggregator.engine.control import Control
-from aggregator.engine.moves import Proposal
-from aggregator.engine.observer import Observer
 from aggregator.errors import RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.stage import IN_A_LANE, Stage
 from aggregator.flow.state import State
+from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
 
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from aggregator.checkpoint.bounds import Bounds
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.hub import told_logs
+from aggregator.clusters.prepare import observe, plan_with
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
-from aggregator.engine.hub import told_logs
-from aggregator.engine.prepare import observe, plan_with
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import hub_topic_name
 from aggregator.plan.plan import Plan

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from aggregator.clusters.prepare import prepare
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
-from aggregator.engine.prepare import prepare
-from aggregator.engine.settings import lane_settings
 from aggregator.model import Lane, Positions
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery
+from aggregator.stream.settings import lane_settings
 from support.load import load, records
 from support.reading import wait_for, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source

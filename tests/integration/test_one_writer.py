@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.lock import holder_of
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
 from aggregator.errors import EXIT_DATA, EXIT_DONE
+from aggregator.writing.lock import holder_of
 from support import elsewhere, second_attempt
 from support.application import KILLED, Application, application
 from support.load import load

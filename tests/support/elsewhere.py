@@ -7,7 +7,7 @@ PROGRAM = (
     "-c",
     """
 import os
-import aggregator.checkpoint.lock as lock
+import aggregator.writing.lock as lock
 import aggregator.checkpoint.owner as owner
 from aggregator.plan.lease import Place
 lock.local_path = lambda path: None

@@ -11,13 +11,13 @@ import pytest
 
 from aggregator.checkpoint import table as table_module
 from aggregator.checkpoint.history import history, state_at
-from aggregator.checkpoint.lock import WriterLock, holder_of
 from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.rows import EPOCH, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.writing.lock import WriterLock, holder_of
 
 WEEK = 7 * 86_400.0
 
@@ -206,7 +206,7 @@ def test_the_state_at_a_commit_or_a_moment(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from aggregator.checkpoint.lock import WriterLock
+from aggregator.writing.lock import WriterLock
 lock = WriterLock.acquire(sys.argv[1])
 sys.stdout.write("held\\n")
 sys.stdout.flush()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.lock import WriterLock
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.control import report_of_reload
@@ -21,6 +20,7 @@ from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
 from aggregator.model import OffsetRange, Positions, SourcePartition
 from aggregator.plan.rewind import Move, MoveKind
+from aggregator.writing.lock import WriterLock
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

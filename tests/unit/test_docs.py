@@ -26,6 +26,7 @@ PAGES = sorted(
         *DOCS.glob("*.md"),
     ]
 )
+PROSE_COLUMNS = 100
 OPTIONS = {row.path for row in options_table()}
 
 
@@ -83,6 +84,12 @@ def test_links_lead_somewhere(page: Path) -> None:
         linked = (page.parent / file) if file else page
         assert linked.exists(), target
         assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_prose_is_wrapped(page: Path) -> None:
+    lines = [line for line in prose(page).splitlines() if not line.startswith("|")]
+    assert [line for line in lines if len(line) > PROSE_COLUMNS] == []
 
 
 def test_every_page_is_linked_from_the_readme() -> None:

@@ -13,16 +13,16 @@ import pytest
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters import hub as hub_module
+from aggregator.clusters.hub import settled_logs
+from aggregator.commits.identity import Identity
+from aggregator.commits.observer import Observer
+from aggregator.commits.tail import HubSnapshot
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import TailFound
 from aggregator.discover.offsets import PartitionOffsets
-from aggregator.engine import hub as hub_module
-from aggregator.engine.hub import settled_logs
-from aggregator.engine.identity import Identity
-from aggregator.engine.observer import Observer
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import CheckpointError, ClusterError
 from aggregator.events import Event
 from aggregator.flow.commands import Bound, Hole, Outcome, Recover, Recovered

@@ -20,6 +20,8 @@ WORDS = {"errors", "events", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
+ROOMS = {"flow", "status", "commits", "clusters", "writing", "moves", "quarantine"}
+"""What an engine works with."""
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
@@ -41,16 +43,23 @@ MAY_IMPORT: dict[str, set[str]] = {
     "documents": BELOW_DOCUMENTS,
     # What is shown of a run: a view of one moment, and the document made from it.
     "status": BELOW_EDGES | {"connector", "documents", "flow"},
-    # Plain clients that read and write the quarantine topic.
-    "quarantine": BELOW_EDGES | {"discover"},
-    "engine": BELOW_DOCUMENTS | {"documents", "quarantine", "flow", "status"},
+    # From what the lanes report to the checkpoint.
+    "commits": BELOW_EDGES | {"connector", "stream", "checkpoint", "flow", "status"},
+    # Whoever asks a cluster while it is planned and run.
+    "clusters": BELOW_EDGES | {"discover", "flow", "commits"},
+    # One writer at a time.
+    "writing": BELOW_EDGES | {"checkpoint", "stream"},
+    # Positions that people set.
+    "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "writing"},
+    # Plain clients that read and write the quarantine topic, and who watches it.
+    "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
+    "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "engine"},
+    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
     "serve": BELOW_DOCUMENTS | {"documents", "engine"},
     # What notebooks import; nothing else does.
-    "notebook": BELOW_DOCUMENTS | {"documents", "engine"},
-    "cli": BELOW_DOCUMENTS
-    | {"documents", "engine", "flow", "status", "serve", "verify", "quarantine"},
+    "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
+    "cli": BELOW_DOCUMENTS | ROOMS | {"documents", "engine", "serve", "verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -9,7 +9,6 @@ import pytest
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.engine.settings import lane_settings
 from aggregator.model import (
     ClusterFacts,
     Discovery,
@@ -20,6 +19,7 @@ from aggregator.model import (
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.plan.poison import carefully, is_refusal
+from aggregator.stream.settings import lane_settings
 
 HOUR = 3_600_000
 MAX = 1_048_588

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
+from aggregator.commits.identity import Identity
+from aggregator.commits.points import Begun, LanePoints, Part, parts_of
+from aggregator.commits.tail import Ends, HubSnapshot, HubTail
 from aggregator.connector.reports import HELD, LaneReport, TaskReport, join
-from aggregator.engine.identity import Identity
-from aggregator.engine.points import Begun, LanePoints, Part, parts_of
-from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.plan.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
 from aggregator.plan.tasks import deal_tasks

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from aggregator.checkpoint.past import AGAIN, Ids, Past, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.engine.moves import SET, places_of
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.moves.propose import SET, places_of
 from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
 from aggregator.plan.rewind import MoveKind, Place, Request, plan_moves
 from support.offsets import offsets_in, ranges_of

@@ -17,7 +17,6 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.engine.control import Control
-from aggregator.engine.moves import Proposal
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -25,6 +24,7 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
+from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
 from aggregator.serve.app import make_app
 from aggregator.serve.control import CallerError, check_caller

@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.lock import WriterLock, alone, holder_of, jvm_lock_file
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import started_of
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.engine import takeover
-from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import CheckpointConflictError
 from aggregator.events import Event
+from aggregator.writing import takeover
+from aggregator.writing.lock import WriterLock, alone, holder_of, jvm_lock_file
+from aggregator.writing.takeover import StoppedEarlyError, TakeOver
 
 HOLDER = """
 import os, signal, sys, time
 from dataclasses import replace
 import aggregator.checkpoint.owner as owner
-from aggregator.checkpoint.lock import WriterLock
+from aggregator.writing.lock import WriterLock
 from aggregator.plan.lease import Place
 path, mode, jvm, started = sys.argv[1:]
 if mode == "elsewhere":

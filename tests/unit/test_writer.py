@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.lock import WriterLock, holder_of
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import started_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.engine.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 from aggregator.errors import CheckpointConflictError, RefusedError
 from aggregator.events import Event
 from aggregator.plan.lease import EXECUTOR_SECONDS
+from aggregator.writing.lock import WriterLock, holder_of
+from aggregator.writing.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.engine.tail import HubSnapshot, HubTail
+from aggregator.commits.tail import HubSnapshot, HubTail
 from aggregator.model import SourcePartition, TopicPartition
 from support.reports import task
 

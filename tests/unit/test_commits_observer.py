@@ -1,4 +1,4 @@
-"""What the observer commits, on a real Delta table, of queries that report what the test says."""
+"""What the observer committer, on a real Delta table, of queries that report what the test says."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import pytest
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.commits import committer, observer
+from aggregator.commits.identity import Identity
+from aggregator.commits.observer import Observer
+from aggregator.commits.tail import HubSnapshot
 from aggregator.config.in_force import InForce
 from aggregator.connector.reports import Counted, LaneReport, TaskReport
-from aggregator.engine import commits, observer
-from aggregator.engine.identity import Identity
-from aggregator.engine.observer import Observer
-from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.events import Event
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
@@ -143,7 +143,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     made = World(tmp_path)
-    for module in (observer, commits):
+    for module in (observer, committer):
         monkeypatch.setattr(module, "time", made.clock)
     yield made
 

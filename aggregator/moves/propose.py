@@ -17,13 +17,13 @@ from aggregator.checkpoint.past import AGAIN, Bound, Ids, Past, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.prepare import observe, plan_with
+from aggregator.commits.identity import identity_of
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.moves import MovesReport, row_of
-from aggregator.engine.look import identity_of
-from aggregator.engine.prepare import observe, plan_with
 from aggregator.errors import ClusterError, RefusedError
 from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
 from aggregator.plan.gaps import Decision, GapRecord, gap_id

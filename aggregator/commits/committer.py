@@ -14,9 +14,9 @@ from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import State
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.engine.identity import Identity, by_identity, known_ends, own_ends
-from aggregator.engine.points import Part, parts_of
-from aggregator.engine.tail import Ends, HubSnapshot, HubTail
+from aggregator.commits.identity import Identity, by_identity, known_ends, own_ends
+from aggregator.commits.points import Part, parts_of
+from aggregator.commits.tail import Ends, HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.events import Event, EventSink
 from aggregator.model import Positions, SourcePartition

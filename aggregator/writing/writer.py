@@ -15,19 +15,19 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from aggregator.checkpoint.lease import Lease, LockTitle, TableTitle
-from aggregator.checkpoint.lock import WriterLock, has_lock, held_by, jvm_lock_file
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import kill, life_of, started_of
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.engine.takeover import StoppedEarlyError, TakeOver
 from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.events import Event, EventSink
 from aggregator.plan.lease import EXECUTOR_SECONDS, Life
 from aggregator.plan.producer import is_local
 from aggregator.stream.guard import Guard
+from aggregator.writing.lease import Lease, LockTitle, TableTitle
+from aggregator.writing.lock import WriterLock, has_lock, held_by, jvm_lock_file
+from aggregator.writing.takeover import StoppedEarlyError, TakeOver
 
 JVM_SECONDS = 3.0
 """A JVM whose Python was killed ends by itself; after so long it is killed."""

@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 
+from aggregator.commits.tail import HubSnapshot
 from aggregator.discover import ClusterAdmin
-from aggregator.engine.tail import HubSnapshot
 from aggregator.errors import ClusterError
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint

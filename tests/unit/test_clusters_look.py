@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
+from aggregator.clusters import look as look_module
+from aggregator.clusters.look import Lookout
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.engine import look as look_module
-from aggregator.engine.look import Lookout
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
 

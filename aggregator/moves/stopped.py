@@ -7,10 +7,10 @@ import threading
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
 from aggregator.documents.moves import MovesReport
-from aggregator.engine.moves import propose
-from aggregator.engine.writer import Writer
 from aggregator.events import EventSink
+from aggregator.moves.propose import propose
 from aggregator.plan.rewind import Request
+from aggregator.writing.writer import Writer
 
 
 def set_positions(config: Config, request: Request, emit: EventSink) -> MovesReport:

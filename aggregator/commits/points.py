@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
+from aggregator.commits.identity import Identity
+from aggregator.commits.tail import Ends, HubSnapshot, HubTail
 from aggregator.connector.reports import LaneReport
-from aggregator.engine.identity import Identity
-from aggregator.engine.tail import Ends, HubSnapshot, HubTail
 from aggregator.model import Positions, SourcePartition
 from aggregator.status.view import LaneProgress
 from aggregator.stream.lane import LaneQuery

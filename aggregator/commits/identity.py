@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.state import Entry, State
 from aggregator.model import Positions, SourcePartition
+from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import Reading, Seen, foreign
 
 
@@ -35,6 +36,20 @@ class Identity:
             {alias: it for alias, it in self.cluster_ids.items() if alias in clusters},
             {key: it for key, it in self.topic_ids.items() if key in topics},
         )
+
+
+def identity_of(plan: Plan) -> Identity:
+    """The ids that positions of this plan's sources belong to, and its hub topics."""
+    return Identity(
+        {"hub": plan.hub.cluster_id}
+        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        {
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        {name: topic.partitions for name, topic in plan.hub_topics.items()},
+    )
 
 
 def own_ends(

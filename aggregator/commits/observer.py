@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.commits.committer import Commits, SnapshotReader
+from aggregator.commits.identity import Identity
+from aggregator.commits.points import Begun, LanePoints, Part, parts_of
+from aggregator.commits.tail import Ends
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport, TaskReport
-from aggregator.engine.commits import Commits, SnapshotReader
-from aggregator.engine.identity import Identity
-from aggregator.engine.points import Begun, LanePoints, Part, parts_of
-from aggregator.engine.tail import Ends
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.events import EventSink
 from aggregator.failpoint import failpoint

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from aggregator.clusters import sources, watch
+from aggregator.clusters.sources import SourcesWatch
+from aggregator.clusters.watch import SourceWatch, Watched
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.engine import sources, watch
-from aggregator.engine.sources import SourcesWatch
-from aggregator.engine.watch import SourceWatch, Watched
 from aggregator.flow.news import Measured
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.behind import Delay

@@ -11,41 +11,25 @@ import threading
 import time
 from collections.abc import Mapping
 
-from aggregator.config.in_force import InForce
-from aggregator.config.schema import Config
-from aggregator.discover import discover, hub_facts
-from aggregator.engine.identity import Identity
-from aggregator.engine.prepare import (
+from aggregator.clusters.prepare import (
     Prepared,
     merged,
     observe,
     offsets_by_time,
     plan_with,
 )
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.discover import discover, hub_facts
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
 from aggregator.plan.look import Look
-from aggregator.plan.plan import Plan
 from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
 
 Found = tuple[Config, Look | AggregatorError]
 """What came of a look, and the config that it went by."""
-
-
-def identity_of(plan: Plan) -> Identity:
-    """The ids that positions of this plan's sources belong to, and its hub topics."""
-    return Identity(
-        {"hub": plan.hub.cluster_id}
-        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
-        {
-            (alias, name): topic.topic_id
-            for alias, facts in plan.sources.items()
-            for name, topic in facts.topics.items()
-        },
-        {name: topic.partitions for name, topic in plan.hub_topics.items()},
-    )
 
 
 def first_look(config: Config, prepared: Prepared) -> Look:

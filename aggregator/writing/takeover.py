@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from aggregator.checkpoint.lock import WriterLock, alone, held_by, holder_of, lift, record_of
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import ask, kill, life_of, wait_gone
 from aggregator.checkpoint.table import CheckpointTable
@@ -15,6 +14,7 @@ from aggregator.config.schema import Config
 from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError
 from aggregator.events import Event, EventSink
 from aggregator.plan.lease import Earlier, Kin, Life, Move, kin_of, plan_start
+from aggregator.writing.lock import WriterLock, alone, held_by, holder_of, lift, record_of
 
 ASK_MARGIN_SECONDS = 10.0
 FREE_SECONDS = 10.0

@@ -6,8 +6,8 @@ import time
 from collections import deque
 from collections.abc import Collection
 
+from aggregator.clusters.watch import SourceWatch, Watched
 from aggregator.config.schema import Config
-from aggregator.engine.watch import SourceWatch, Watched
 from aggregator.flow.news import Measured
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.behind import Delays
