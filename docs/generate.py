@@ -1,5 +1,5 @@
 """Writes what is generated in docs/: options.md out of the schema, cli.md out of the help texts,
-and the file map of DESIGN.md out of the first line of each module.
+modules.md out of the first line of each module.
 
 `make docs` runs it; a test fails when a page is not what it would write.
 """
@@ -24,8 +24,6 @@ LAYERS = (
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
-MAP_BEGIN = "<!-- file map: written by make docs -->\n"
-MAP_END = "<!-- end of file map -->\n"
 WAYS_BEGIN = "<!-- stages: written by make docs -->\n"
 WAYS_END = "<!-- end of stages -->\n"
 
@@ -56,6 +54,14 @@ COMMANDS = (
 )
 """Every command, in the order of the page; a test holds that none is left out."""
 
+MODULES_HEAD = """\
+# Modules
+
+One line per module, written by `make docs`. Imports go upwards in this list only: words, config,
+plan, flow, edges, documents, rooms, engine, serve, cli. [DESIGN.md](DESIGN.md) says what the
+folders are.
+
+"""
 OPTIONS_HEAD = """\
 # Options of the config file
 
@@ -105,12 +111,15 @@ def help_text(words: tuple[str, ...]) -> str:
 
 
 def design_page() -> str:
-    """The text of DESIGN.md, with its file map and its tables of stages as they should be."""
+    """The text of DESIGN.md, with its tables of stages as they should be."""
     text = (DOCS / "DESIGN.md").read_text("utf-8")
-    for begin, part, end in ((MAP_BEGIN, file_map(), MAP_END), (WAYS_BEGIN, ways(), WAYS_END)):
-        before, rest = text.split(begin)
-        text = before + begin + part + end + rest.split(end)[1]
-    return text
+    before, rest = text.split(WAYS_BEGIN)
+    return before + WAYS_BEGIN + ways() + WAYS_END + rest.split(WAYS_END)[1]
+
+
+def modules_page() -> str:
+    """The text of modules.md."""
+    return MODULES_HEAD + file_map()
 
 
 def ways() -> str:
@@ -150,7 +159,12 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-PAGES = {"options.md": options_page, "cli.md": cli_page, "DESIGN.md": design_page}
+PAGES = {
+    "options.md": options_page,
+    "cli.md": cli_page,
+    "modules.md": modules_page,
+    "DESIGN.md": design_page,
+}
 
 
 def main() -> None:
