@@ -283,15 +283,15 @@ class PoisonRule:
     """What becomes of the records of a route that its hub topic refuses.
 
     `quarantine` is the topic they go to; "" means that the partition stops. A record larger than
-    `quarantine_bytes` does not fit there whole. Only what `limits` says is looked for; `careful`
-    is what to look for once the hub has refused something that `limits` let pass.
+    `quarantine_bytes` does not fit there whole. Only what `limits` says is looked for;
+    `once_refused` is what to look for once the hub has refused something that `limits` let pass.
     """
 
     quarantine: str = ""
     limits: Limits = Limits()
     # Not compared: a change of these alone is no reason to start a lane anew.
     quarantine_bytes: int = field(default=0, compare=False)
-    careful: Limits = field(default=Limits(), compare=False)
+    once_refused: Limits = field(default=Limits(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

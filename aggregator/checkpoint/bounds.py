@@ -18,7 +18,7 @@ from pyarrow.dataset import Dataset
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.checkpoint.rows import HUB_END, POSITION, SCHEMA
 from aggregator.model import SourcePartition, TopicPartition
-from aggregator.plan.verify import Begun
+from aggregator.plan.verify import CopyBegin
 
 PARTITION = ["cluster", "topic", "partition"]
 MARGIN = timedelta(minutes=10)
@@ -66,7 +66,7 @@ class Bounds:
                 if files.num_rows and "min.seq" in files.column_names:
                     self._oldest = int(pc.min(files["min.seq"]).as_py() or 0)
 
-    def begun(self) -> dict[SourcePartition, Begun]:
+    def begun(self) -> dict[SourcePartition, CopyBegin]:
         """The lowest position of each partition.
 
         It is where the copy began, unless the oldest commit that is kept knows the partition: then
@@ -75,7 +75,9 @@ class Bounds:
         rows = self._positions(["seq", "offset"])
         found = _folded(rows, PARTITION, [("offset", "min"), ("seq", "min")])
         return {
-            _partition(row): Begun(row["offset"], self._oldest == 1 or row["seq"] > self._oldest)
+            _partition(row): CopyBegin(
+                row["offset"], self._oldest == 1 or row["seq"] > self._oldest
+            )
             for row in found.to_pylist()
         }
 

@@ -14,7 +14,7 @@ FENCED = "fenced: "
 """How the error begins for a writer in whose place another one writes now."""
 
 
-class Known(NamedTuple):
+class LastCommit(NamedTuple):
     """The numbers that a writer believes to be the table's last."""
 
     version: int
@@ -22,7 +22,9 @@ class Known(NamedTuple):
     epoch: int
 
 
-def conflict_error(path: str, expected: Known, found: DeltaTable | None) -> CheckpointConflictError:
+def conflict_error(
+    path: str, expected: LastCommit, found: DeltaTable | None
+) -> CheckpointConflictError:
     """Names what the writer expected and what the table holds, and the other writer if it can."""
     info = last_commit(found) if found is not None else {}
     version = found.version() if found is not None else "no table"

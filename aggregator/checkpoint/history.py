@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.checkpoint.rows import EPOCH, POSITION, to_millis, to_moment
-from aggregator.checkpoint.state import State, state_from
+from aggregator.checkpoint.state import CheckpointState, state_from
 from aggregator.errors import CheckpointError
 
 
@@ -79,7 +79,7 @@ def state_at(
     *,
     seq: int | None = None,
     at_ms: int | None = None,
-) -> State:
+) -> CheckpointState:
     """The state as it was after commit `seq`, or at a moment; the newest with neither.
 
     Both reach back as far as checkpoint.history. CheckpointError when there is no table, or

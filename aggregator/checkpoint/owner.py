@@ -11,20 +11,20 @@ from functools import cache
 from pathlib import Path
 
 from aggregator.checkpoint.process import started_of
-from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Kin, Place, kin_of
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Kin, ProcessPlace, kin_of
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROCESS_TABLE = Path("/proc/self/ns/pid")
 
 
 @cache
-def here() -> Place:
+def here() -> ProcessPlace:
     """Where this process runs; boot id and process table only where Linux tells them."""
     try:
         boot, processes = BOOT_ID.read_text().strip(), os.readlink(PROCESS_TABLE)  # noqa: PTH115
     except OSError:
         boot, processes = "", ""
-    return Place(socket.gethostname(), boot, processes)
+    return ProcessPlace(socket.gethostname(), boot, processes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Owner:
         return f"host {self.host}, pid {self.pid}, since {self.since}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ProcessPlace:
         """Where it runs."""
-        return Place(self.host, self.boot, self.processes)
+        return ProcessPlace(self.host, self.boot, self.processes)
 
     def following(self, earlier: Owner | None) -> Owner:
         """This owner, with what has to be waited for of an earlier one whose lock it now has.

@@ -30,7 +30,7 @@ MANY = 2**62
 FOLDS = {"min": min, "max": max}
 
 
-class Ids(NamedTuple):
+class LogId(NamedTuple):
     """The cluster id and the topic id of a partition as it is now; "" when not told."""
 
     cluster: str
@@ -38,7 +38,7 @@ class Ids(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class ProvenBound:
     """Hub ends that lie before every record of some positions, and when they were read.
 
     A hub partition that is absent is unknown: it is to be read from its beginning. `hub_id` is the
@@ -60,7 +60,7 @@ class Past:
         self,
         path: str,
         storage_options: Mapping[str, str],
-        partitions: Mapping[SourcePartition, Ids],
+        partitions: Mapping[SourcePartition, LogId],
     ) -> None:
         self._path = path
         ids = partitions.values()
@@ -85,7 +85,7 @@ class Past:
         """The highest position that each partition ever had in its log of now."""
         return dict(self._furthest)
 
-    def bounds(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, Bound]:
+    def bounds(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """For each partition the newest bound that holds at its target; one of everything, if none.
 
         Every record of the partition from its target on that the hub holds lies behind it. The
@@ -113,9 +113,9 @@ class Past:
                 # Created again: all its records are behind the first commit about it.
                 chosen[sp] = first
         found = self._commits(chosen)
-        return {sp: found.get(sp, Bound()) for sp in targets}
+        return {sp: found.get(sp, ProvenBound()) for sp in targets}
 
-    def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, Bound]:
+    def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """The bound of each partition in its chosen commit (its seq)."""
         if self._data is None or not chosen:
             return {}
@@ -145,26 +145,28 @@ class Past:
                 yield rows.filter(same), rows.filter(~same)
 
 
-def fitting(bound: Bound, hub_id: str, logs: Mapping[TopicPartition, OffsetRange]) -> Bound:
+def fitting(
+    bound: ProvenBound, hub_id: str, logs: Mapping[TopicPartition, OffsetRange]
+) -> ProvenBound:
     """The bound without what belongs to another hub cluster, or to a topic that was made anew.
 
     A hub topic whose log does not reach the bound is not the one that the bound is about.
     """
     if bound.hub_id and hub_id and bound.hub_id != hub_id:
-        return Bound()
+        return ProvenBound()
     other = {tp.topic for tp, end in bound.hub_ends.items() if tp in logs and end > logs[tp].latest}
     ends = {tp: end for tp, end in bound.hub_ends.items() if tp.topic not in other}
     return replace(bound, hub_ends=ends)
 
 
-def least(bounds: Iterable[Bound]) -> Bound:
+def least(bounds: Iterable[ProvenBound]) -> ProvenBound:
     """One bound that holds for all: per hub partition the lowest, where all know it."""
-    first, *others = list(bounds) or [Bound()]
+    first, *others = list(bounds) or [ProvenBound()]
     ends = dict(first.hub_ends)
     for bound in others:
         both = ends.keys() & bound.hub_ends.keys()
         ends = {tp: min(ends[tp], bound.hub_ends[tp]) for tp in both}
-    return Bound(ends, min(it.snapshot_at_ms for it in (first, *others)))
+    return ProvenBound(ends, min(it.snapshot_at_ms for it in (first, *others)))
 
 
 def _newest(rows: pa.Table) -> Iterator[tuple[SourcePartition, tuple[datetime, int]]]:
@@ -190,8 +192,8 @@ def _fold(
         into[sp] = FOLDS[how](into.get(sp, value), value)
 
 
-def _bound(checkpoint: Checkpoint) -> Bound:
-    return Bound(
+def _bound(checkpoint: Checkpoint) -> ProvenBound:
+    return ProvenBound(
         checkpoint.hub_ends, checkpoint.snapshot_at_ms, checkpoint.cluster_ids.get(HUB, "")
     )
 

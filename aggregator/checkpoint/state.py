@@ -41,7 +41,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class CheckpointState:
     """The latest entry of every source partition ever checkpointed, and the last numbers used."""
 
     entries: Mapping[SourcePartition, Entry] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class State:
     epoch: int = 0
     full_seq: int = 0
 
-    def apply(self, *checkpoints: Checkpoint) -> State:
+    def apply(self, *checkpoints: Checkpoint) -> CheckpointState:
         """The state after `checkpoints`, in any order: of a partition the highest seq counts."""
         entries = dict(self.entries)
         for checkpoint in sorted(checkpoints, key=lambda item: item.seq):
@@ -65,7 +65,7 @@ class State:
                         topic_id=checkpoint.topic_ids.get((sp.cluster, sp.topic), ""),
                         log_end=checkpoint.log_ends.get(sp),
                     )
-        return State(
+        return CheckpointState(
             entries=entries,
             seq=max([self.seq, *(item.seq for item in checkpoints)]),
             epoch=max([self.epoch, *(item.epoch for item in checkpoints)]),
@@ -163,15 +163,15 @@ class State:
         return sorted(self.entries.items(), key=lambda item: (item[1].seq, item[0]))
 
 
-def state_from(table: pa.Table) -> State:
+def state_from(table: pa.Table) -> CheckpointState:
     """The state that rows (columns of SCHEMA) add up to; rows before the last full may be absent.
 
     Only the rows that still count are turned into Python values.
     """
     if table.num_rows == 0:
-        return State()
+        return CheckpointState()
     full = table.filter(pc.field("full"))
-    numbers = State(
+    numbers = CheckpointState(
         seq=pc.max(table["seq"]).as_py(),
         epoch=pc.max(table["epoch"]).as_py(),
         full_seq=pc.max(full["seq"]).as_py() or 0,

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, Schema, write_deltalake
 
 from aggregator.checkpoint.clock import now
-from aggregator.checkpoint.conflict import Known, conflict_error
+from aggregator.checkpoint.conflict import LastCommit, conflict_error
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
     at_known_version,
@@ -30,7 +30,7 @@ from aggregator.checkpoint.delta import (
     translated,
 )
 from aggregator.checkpoint.rows import SCHEMA, Checkpoint, epoch_row, to_table
-from aggregator.checkpoint.state import State, state_from
+from aggregator.checkpoint.state import CheckpointState, state_from
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.failpoint import failpoint
 from aggregator.plan.lease import Moment
@@ -76,7 +76,7 @@ class CheckpointTable:
         self.lock = threading.RLock()
         self.renewed: Moment | None = None
         self.refused: CheckpointConflictError | None = None
-        self._state: State | None = None
+        self._state: CheckpointState | None = None
         self._epoch = 0
         self._since_maintenance = 0
 
@@ -123,7 +123,7 @@ class CheckpointTable:
         """True when `maintain` should be called, by the thread that appends."""
         return self._since_maintenance >= MAINTAIN_EVERY
 
-    def load(self) -> State:
+    def load(self) -> CheckpointState:
         """The newest state; for a writer the one after its own last commit.
 
         Reads only rows from the last full commit on.
@@ -220,8 +220,8 @@ class CheckpointTable:
 
     def conflict(self) -> CheckpointConflictError:
         """The error that names what this writer expected and what the table holds."""
-        known = self._state or State()
-        expected = Known(self.version, known.seq, known.epoch)
+        known = self._state or CheckpointState()
+        expected = LastCommit(self.version, known.seq, known.epoch)
         fresh = open_delta(self.path, self._storage_options)
         self.refused = conflict_error(self.path, expected, fresh)
         return self.refused

@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from aggregator.cli.demo_view import LineView, LiveView, View
+from aggregator.cli.demo_view import DemoView, LineView, LiveView
 from aggregator.cli.options import OutputOption
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.signals import SIGNAL_SECONDS
-from aggregator.embedded.demo import Demo, Options, Outcome
+from aggregator.embedded.demo import Demo, DemoOutcome, Options
 from aggregator.errors import EXIT_DATA, EXIT_DONE
 
 EXAMPLES = (
@@ -52,7 +52,7 @@ def demo(
     # Load and reader are threads of this process: none is to hold the latency of the other up.
     sys.setswitchinterval(SWITCH_SECONDS)
     stop = threading.Event()
-    view: View = LiveView() if sys.stderr.isatty() else LineView()
+    view: DemoView = LiveView() if sys.stderr.isatty() else LineView()
     options = Options(seconds, rate, seed)
     with _until_signal(stop), closing(view), Demo(options, view.show, stop) as running:
         outcome = running.run()
@@ -83,7 +83,7 @@ def _until_signal(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def report_of(outcome: Outcome, tty: bool = False) -> Report:
+def report_of(outcome: DemoOutcome, tty: bool = False) -> Report:
     """The outcome as tables and as data."""
     columns = ("source", "topic", *COUNTS)
     rows: list[list[Any]] = [
@@ -135,7 +135,7 @@ def report_of(outcome: Outcome, tty: bool = False) -> Report:
     return Report(data, tuple(parts))
 
 
-def _example_lines(outcome: Outcome, tty: bool) -> list[str]:
+def _example_lines(outcome: DemoOutcome, tty: bool) -> list[str]:
     record = outcome.example
     if record is None:
         return []

@@ -21,7 +21,7 @@ LINE_SECONDS = 2.0
 RATE_SECONDS = 3.0
 
 
-class View(Protocol):
+class DemoView(Protocol):
     """Takes each progress as it comes."""
 
     def show(self, progress: Progress) -> None:
@@ -31,7 +31,7 @@ class View(Protocol):
         """Nothing more comes."""
 
 
-class Rates:
+class DemoRates:
     """Records per second, over the last seconds, of counts that grow."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class LineView:
     """A line every two seconds, and one whenever something else is done."""
 
     def __init__(self) -> None:
-        self._rates = Rates()
+        self._rates = DemoRates()
         self._step = ""
         self._next = 0.0
 
@@ -75,7 +75,7 @@ class LiveView:
     """A table that is refreshed in place."""
 
     def __init__(self) -> None:
-        self._rates = Rates()
+        self._rates = DemoRates()
         console = Console(file=sys.stderr, highlight=False)
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()

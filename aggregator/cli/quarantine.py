@@ -25,10 +25,10 @@ from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.errors import EXIT_DATA
 from aggregator.model import PoisonReason
 from aggregator.plan.quarantine import quarantine_topic
-from aggregator.quarantine.ledger import Entry, Filter, Ledger
-from aggregator.quarantine.reader import Reader
-from aggregator.quarantine.records import Origin, State, parse_origin
-from aggregator.quarantine.retry import Outcome, Retry
+from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
+from aggregator.quarantine.reader import QuarantineReader
+from aggregator.quarantine.records import Origin, RecordState, parse_origin
+from aggregator.quarantine.retry import Retry, RetryOutcome
 
 EXAMPLES = (
     "aggregator quarantine list -c aggregator.yaml",
@@ -114,7 +114,7 @@ def retry(
         raise typer.BadParameter("name them: --origin, --source, --topic, --reason, or --all")
     config = load_config(ctx, config_file, sets)
     wanted = Filter(source, topic, reason, _origins(origin) if origin else None)
-    outcomes: list[Outcome] = []
+    outcomes: list[RetryOutcome] = []
     with _opened(config) as (admin, reader, ledger):
         chosen = list(ledger.select(wanted, retried=False))
         unknown = sorted(map(str, wanted.origins or ()))
@@ -126,12 +126,12 @@ def retry(
         finally:
             # Also when the hub goes away half-way: what was told is done.
             show(report_of_outcomes(ctx, outcomes, unknown, config), output)
-    failed = [it for it in outcomes if it.state is not State.RETRIED]
+    failed = [it for it in outcomes if it.state is not RecordState.RETRIED]
     if unknown or (failed and not dry_run):
         raise typer.Exit(EXIT_DATA)
 
 
-def report_of_entries(entries: list[Entry], config: Config, limit: int) -> Report:
+def report_of_entries(entries: list[LedgerEntry], config: Config, limit: int) -> Report:
     """Quarantined records and their state, newest last."""
     shown = entries[-limit:]
     where = f"{quarantine_topic(config)} at the hub"
@@ -147,7 +147,7 @@ def report_of_entries(entries: list[Entry], config: Config, limit: int) -> Repor
 
 
 def report_of_outcomes(
-    ctx: typer.Context, outcomes: list[Outcome], unknown: list[str], config: Config
+    ctx: typer.Context, outcomes: list[RetryOutcome], unknown: list[str], config: Config
 ) -> Report:
     """What became of each record that was to be tried."""
     rows = [
@@ -166,8 +166,8 @@ def report_of_outcomes(
 
 
 @contextmanager
-def _opened(config: Config) -> Iterator[tuple[ClusterAdmin, Reader, Ledger]]:
-    with open_admin(config, HUB) as admin, Reader(config) as reader:
+def _opened(config: Config) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
+    with open_admin(config, HUB) as admin, QuarantineReader(config) as reader:
         yield admin, reader, reader.read_ledger(admin, Ledger())
 
 
@@ -179,7 +179,7 @@ def _origins(texts: list[str]) -> frozenset[Origin]:
     return frozenset(origin for origin in found if origin is not None)
 
 
-def _row(entry: Entry) -> tuple[Any, ...]:
+def _row(entry: LedgerEntry) -> tuple[Any, ...]:
     record = entry.record
     return (
         str(record.origin),
@@ -194,7 +194,7 @@ def _row(entry: Entry) -> tuple[Any, ...]:
     )
 
 
-def _data(entry: Entry) -> dict[str, Any]:
+def _data(entry: LedgerEntry) -> dict[str, Any]:
     record = entry.record
     cluster, topic, partition = record.origin.partition
     return {

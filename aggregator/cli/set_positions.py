@@ -23,7 +23,7 @@ from aggregator.cli.verify import parse_moment
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
 from aggregator.documents.moves import MovesReport
-from aggregator.plan.rewind import TARGETS, Request
+from aggregator.plan.rewind import TARGETS, MoveRequest
 from aggregator.writing.lock import refuse_if_held
 
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]
@@ -151,19 +151,21 @@ def report_of_moves(found: MovesReport, *, more: bool) -> Report:
     return Report(found.model_dump(mode="json"), (Table(title, columns, rows, right), *lines))
 
 
-def _request(**fields: Any) -> Request:
+def _request(**fields: Any) -> MoveRequest:
     given = [name for name in TARGETS if fields.get(name) is not None]
     if len(given) != 1:
         shown = "--to, --to-offset, --to-time, --to-version"
         shown += ", --by, --by-offsets" if fields.get("rewind") else ""
         raise typer.BadParameter(f"say where to, with one of {shown}")
     try:
-        return Request(**fields)
+        return MoveRequest(**fields)
     except ValidationError as error:
         raise typer.BadParameter("; ".join(it["msg"] for it in error.errors())) from error
 
 
-def _show(ctx: typer.Context, config: Config, request: Request, yes: bool, output: Output) -> None:
+def _show(
+    ctx: typer.Context, config: Config, request: MoveRequest, yes: bool, output: Output
+) -> None:
     body = {**request.model_dump(), "dry_run": not yes}
     found = command_running(config, "POST", "/api/positions", MovesReport, body)
     if isinstance(found, Absent):
@@ -171,7 +173,7 @@ def _show(ctx: typer.Context, config: Config, request: Request, yes: bool, outpu
     show(report_of_moves(found, more=not yes), output)
 
 
-def _stopped(ctx: typer.Context, config: Config, request: Request, yes: bool) -> MovesReport:
+def _stopped(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool) -> MovesReport:
     """Do it in the checkpoint, when no instance runs on it."""
     # Not even shown: whoever runs there has other positions than the checkpoint.
     refuse_if_held(config.checkpoint.path)

@@ -191,11 +191,11 @@ def _run(
     stop: threading.Event,
     progress: Progress,
 ) -> VerifyReport:
-    from aggregator.verify.run import Request
+    from aggregator.verify.run import VerifyRequest
     from aggregator.verify.run import verify as run_verify
 
     examples, allow_foreign = how
-    request = Request(scope, examples=examples, allow_foreign=allow_foreign)
+    request = VerifyRequest(scope, examples=examples, allow_foreign=allow_foreign)
     return run_verify(config, request, stop=stop, progress=progress)
 
 

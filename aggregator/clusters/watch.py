@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, ClusterCallError, open_admin
-from aggregator.discover.ids import Ids, read_ids
+from aggregator.discover.ids import ClusterIds, read_ids
 from aggregator.model import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.suspects import Seen
 
@@ -83,7 +83,7 @@ class SourceWatch:
             failure = error
         # After the offsets: an id that is still the same proves what they belong to.
         seen = self.latest.seen
-        known = Ids(seen.cluster_id, seen.topic_ids) if seen.cluster_id else None
+        known = ClusterIds(seen.cluster_id, seen.topic_ids) if seen.cluster_id else None
         ids = read_ids(admin, {tp.topic for tp in wanted}, timeout, known)
         if failure is not None and ids.topic_ids:
             raise failure

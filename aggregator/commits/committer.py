@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.commits.identity import Identity, by_identity, known_ends, own_ends
-from aggregator.commits.points import Part, parts_of
+from aggregator.commits.points import Bounded, bounded
 from aggregator.commits.tail import Ends, HubSnapshot, HubTail
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.events import Event, EventSink
@@ -55,7 +55,7 @@ class Commits:
         self._told: tuple[Mapping[SourcePartition, int], Mapping[str, Seen]] = ({}, {})
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
-        self.state: State = table.load()
+        self.state: CheckpointState = table.load()
         self.positions: Positions = self.state.positions
         self.committed_ms: int | None = None
         self.error = ""
@@ -92,7 +92,7 @@ class Commits:
             now = HubSnapshot(time.time_ns() // 1_000_000, {})
             groups = by_identity(positions, self.state.entries, self._identity)
             for number, (found, ids) in enumerate(groups):
-                parts = parts_of(-1, found, now, older)
+                parts = bounded(-1, found, now, older)
                 self._commit(*self._checkpoints("recovery", number, ids, parts))
                 self.positions = self.positions.merged(found)
 
@@ -118,7 +118,7 @@ class Commits:
 
     def _commit_clean(self, name: str, groups: Iterable[tuple[Positions, Identity]]) -> None:
         for number, (positions, ids) in enumerate(groups):
-            parts = [Part(-1, positions, self._snapshot(), clean=True)]
+            parts = [Bounded(-1, positions, self._snapshot(), clean=True)]
             self._commit(*self._checkpoints(name, number, ids, parts))
             self.positions = self.positions.merged(positions)
 
@@ -134,7 +134,7 @@ class Commits:
             self._note_error("")
 
     def _checkpoints(
-        self, name: str, generation: int, identity: Identity, parts: Sequence[Part]
+        self, name: str, generation: int, identity: Identity, parts: Sequence[Bounded]
     ) -> list[Checkpoint]:
         found, ends = [], self._ends()
         for part in parts:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.checkpoint.rows import HUB
-from aggregator.checkpoint.state import Entry, State
+from aggregator.checkpoint.state import CheckpointState, Entry
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.plan import Plan
-from aggregator.plan.suspects import Reading, Seen, foreign
+from aggregator.plan.suspects import ReadPosition, Seen, foreign
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def identity_of(plan: Plan) -> Identity:
 
 
 def own_ends(
-    state: State, log_ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]
+    state: CheckpointState, log_ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]
 ) -> dict[SourcePartition, int]:
     """The log ends without those of logs that are not what the checkpoint's positions are of.
 
@@ -61,7 +61,7 @@ def own_ends(
     certain.
     """
     known = {
-        sp: Reading(entry.position, entry.cluster_id, entry.topic_id)
+        sp: ReadPosition(entry.position, entry.cluster_id, entry.topic_id)
         for sp, entry in state.entries.items()
         if sp in log_ends
     }

@@ -15,7 +15,7 @@ from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.commits.committer import Commits, SnapshotReader
 from aggregator.commits.identity import Identity
-from aggregator.commits.points import Begun, LanePoints, Part, parts_of
+from aggregator.commits.points import Begun, Bounded, LanePoints, bounded
 from aggregator.commits.tail import Ends
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
@@ -91,7 +91,7 @@ class Observer(Commits):
         with self._lock:
             now = self._snapshot()
             own = {sp: ends for sp, ends in (older or {}).items() if sp in positions}
-            parts = parts_of(-1, positions, now, own)
+            parts = bounded(-1, positions, now, own)
             self._commit(*self._checkpoints(name, generation, self._identity, parts))
             self._begun[name] = Begun(self._tail.number, now, positions, own)
             # Known from here on: a lane may fail before its first report.
@@ -201,7 +201,7 @@ class Observer(Commits):
             self._commit(*self._of(lane, parts))
             self.positions = self.positions.merged(positions)
 
-    def _of(self, lane: LanePoints, parts: Sequence[Part]) -> list[Checkpoint]:
+    def _of(self, lane: LanePoints, parts: Sequence[Bounded]) -> list[Checkpoint]:
         query = lane.query
         return self._checkpoints(query.lane.name, query.generation, lane.identity, parts)
 

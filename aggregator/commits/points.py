@@ -20,7 +20,7 @@ STILL_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Bounded:
     """Positions of a lane that share a bound; no two of one commit have the same number."""
 
     number: int
@@ -29,9 +29,9 @@ class Part:
     clean: bool = False
 
 
-def parts_of(
+def bounded(
     number: int, positions: Positions, bound: HubSnapshot, older: Mapping[SourcePartition, Ends]
-) -> list[Part]:
+) -> list[Bounded]:
     """What is to be committed of a lane at once: by `bound`, and by those of `older` ends apart.
 
     A bound that is too old would take records of a topic that is gone for those of its successor.
@@ -44,9 +44,9 @@ def parts_of(
                 groups.append((older[sp], known := {}))
             known[sp] = at
     rest = _without(positions, older.keys())
-    parts = [Part(number, rest, bound)] if rest else []
+    parts = [Bounded(number, rest, bound)] if rest else []
     for at, (ends, own) in enumerate(groups):
-        parts.append(Part(-2 - at, Positions(own), HubSnapshot(bound.taken_ms, ends)))
+        parts.append(Bounded(-2 - at, Positions(own), HubSnapshot(bound.taken_ms, ends)))
     return parts
 
 
@@ -112,13 +112,13 @@ class LanePoints:
         """Whether its positions are others than those that are committed."""
         return self.told != self._committed
 
-    def point(self, report: LaneReport, tail: HubTail) -> list[Part]:
+    def point(self, report: LaneReport, tail: HubTail) -> list[Bounded]:
         """What it told, as it is to be committed while it goes on."""
         # A task may name the snapshot that it began with when nobody else does any more.
         bound = tail.bound(report.tasks, {self._begun.number: self._begun.snapshot})
-        return parts_of(self._number, self.told, bound, self._left_out(report))
+        return bounded(self._number, self.told, bound, self._left_out(report))
 
-    def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Part]:
+    def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Bounded]:
         """Positions that are exact, and beyond which it has written nothing.
 
         Not clean where the hub holds, beyond them, what it was to leave out.
@@ -126,8 +126,8 @@ class LanePoints:
         older = self._left_out(report)
         clean = _without(positions, older.keys())
         return [
-            *(replace(it, clean=True) for it in parts_of(self._number, clean, now, {})),
-            *parts_of(self._number, positions.only(set(older)), now, older),
+            *(replace(it, clean=True) for it in bounded(self._number, clean, now, {})),
+            *bounded(self._number, positions.only(set(older)), now, older),
         ]
 
     def has_committed(self, report: LaneReport, now: float) -> None:

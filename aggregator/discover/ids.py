@@ -17,7 +17,7 @@ NO_ID = "A" * 22
 
 
 @dataclass(frozen=True, slots=True)
-class Ids:
+class ClusterIds:
     """A cluster's id, and the ids of those topics that are there; "" is one that is not told."""
 
     cluster_id: str
@@ -25,8 +25,8 @@ class Ids:
 
 
 def read_ids(
-    admin: ClusterAdmin, topics: Collection[str], timeout: float, known: Ids | None = None
-) -> Ids:
+    admin: ClusterAdmin, topics: Collection[str], timeout: float, known: ClusterIds | None = None
+) -> ClusterIds:
     """Ask for the ids. Raises ClusterCallError when the cluster does not answer.
 
     The cluster's own is asked for only where the topics' ids are not those that were `known`: ids
@@ -46,7 +46,7 @@ def read_ids(
             ids[name] = ""
     if known is not None and ids == known.topic_ids and _tell(ids):
         return known
-    return Ids(str(admin.metadata(max(0.01, end - time.monotonic())).cluster_id), ids)
+    return ClusterIds(str(admin.metadata(max(0.01, end - time.monotonic())).cluster_id), ids)
 
 
 def _tell(ids: Mapping[str, str]) -> bool:

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from pydantic import Field
 
-from aggregator.documents.document import Part
+from aggregator.documents.document import Document
 
 
-class SourceControl(Part):
+class SourceControl(Document):
     """A source after it was paused or resumed. `since` is null when it is not paused."""
 
     name: str
@@ -18,7 +18,7 @@ class SourceControl(Part):
     since: datetime | None = None
 
 
-class ReloadReport(Part):
+class ReloadReport(Document):
     """What the config that was read again has changed: paths of keys, and sources."""
 
     name: str

@@ -47,13 +47,13 @@ class PartitionState(StrEnum):
     PAUSED = "PAUSED"
 
 
-class Part(BaseModel):
+class Document(BaseModel):
     """Base of the document's parts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PartitionStatus(Part):
+class PartitionStatus(Document):
     """One source partition. `position` and `log_end` are NEXT offsets; unknown is null, never 0.
 
     HELD with a reason may also be told by its reader: its source refuses it, or does not hold it.
@@ -83,7 +83,7 @@ class PartitionStatus(Part):
         return max(0, self.log_end - self.position)
 
 
-class LaneStatus(Part):
+class LaneStatus(Document):
     """One lane: its query's generation and what it has told last."""
 
     name: str
@@ -100,7 +100,7 @@ class LaneStatus(Part):
     reason: str = ""
 
 
-class Copied(Part):
+class Copied(Document):
     """What was sent of one topic of a source since the start; bytes are of keys and values."""
 
     topic: str
@@ -108,7 +108,7 @@ class Copied(Part):
     bytes: int
 
 
-class Percentiles(Part):
+class Percentiles(Document):
     """What half, 95 and 99 of a hundred records did not exceed, in ms; up to a quarter too much."""
 
     p50: int
@@ -116,7 +116,7 @@ class Percentiles(Part):
     p99: int
 
 
-class Latency(Part):
+class Latency(Document):
     """Of the records that arrived in the last minute; null when none did."""
 
     age_ms: Percentiles | None = Field(
@@ -127,7 +127,7 @@ class Latency(Part):
     )
 
 
-class SourceStatus(Part):
+class SourceStatus(Document):
     """One source. `lag` is the sum over its partitions with known lag.
 
     `seconds_behind` is the longest of them. Counts are since the start.
@@ -154,7 +154,7 @@ class SourceStatus(Part):
     lost: int = Field(default=0, description="offsets lost in them, as far as known")
 
 
-class CheckpointStatus(Part):
+class CheckpointStatus(Document):
     """The last commit of the checkpoint."""
 
     path: str
@@ -164,7 +164,7 @@ class CheckpointStatus(Part):
     error: str = ""
 
 
-class RecoveryStatus(Part):
+class RecoveryStatus(Document):
     """What the last recovery after an unclean stop did; counts of offsets and records."""
 
     at: datetime
@@ -176,7 +176,7 @@ class RecoveryStatus(Part):
     seconds: float
 
 
-class GapStatus(Part):
+class GapStatus(Document):
     """One gap: what was found, and how it stands. Offsets are [from_offset, to_offset)."""
 
     id: str
@@ -202,7 +202,7 @@ class GapStatus(Part):
     note: str
 
 
-class GapsStatus(Part):
+class GapsStatus(Document):
     """All gaps ever recorded, in numbers; and the latest, those that are open first."""
 
     total: int = 0
@@ -211,7 +211,7 @@ class GapsStatus(Part):
     latest: tuple[GapStatus, ...] = ()
 
 
-class QuarantineStatus(Part):
+class QuarantineStatus(Document):
     """Records that the hub refused and that went to the quarantine topic, since the start."""
 
     topic: str
@@ -221,7 +221,7 @@ class QuarantineStatus(Part):
     error: str = Field(default="", description="why newer ones may not be counted")
 
 
-class Status(Part):
+class Status(Document):
     """The whole document."""
 
     name: str

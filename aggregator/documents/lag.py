@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from aggregator.documents.document import Part, PartitionStatus, Status
-from aggregator.documents.rates import NOT_RUNNING, Eta, Rates, Reading, eta, rates
+from aggregator.documents.document import Document, PartitionStatus, Status
+from aggregator.documents.rates import NOT_RUNNING, Eta, LagSample, Rates, eta, rates
 from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.behind import Delay, longest
 
@@ -27,7 +27,7 @@ SHORTEST_SECONDS = 2.0
 """Positions of a running instance are told about once a second."""
 
 
-class LagRow(Part):
+class LagRow(Document):
     """One source partition."""
 
     cluster: str
@@ -51,7 +51,7 @@ class LagRow(Part):
         return SourcePartition(self.cluster, self.topic, self.partition)
 
 
-class LagTotal(Part):
+class LagTotal(Document):
     """The sum over a source, or over all: of the known part, with the count of the unknown.
 
     `seconds_behind` is the longest of them.
@@ -70,7 +70,7 @@ class LagTotal(Part):
     eta: str
 
 
-class LagReport(Part):
+class LagReport(Document):
     """Lag at one moment. Positions are those of a running instance, or of the checkpoint."""
 
     name: str
@@ -227,8 +227,8 @@ def _with_end(
     return row.model_copy(update=change)
 
 
-def _reading(status: Status, part: PartitionStatus) -> Reading:
-    return Reading(status.at.timestamp(), part.position, part.log_end)
+def _reading(status: Status, part: PartitionStatus) -> LagSample:
+    return LagSample(status.at.timestamp(), part.position, part.log_end)
 
 
 def _sp(part: PartitionStatus) -> SourcePartition:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from aggregator.documents.document import Part
-from aggregator.plan.rewind import Move, MoveKind
+from aggregator.documents.document import Document
+from aggregator.plan.rewind import MoveKind, PositionMove
 
 
-class MoveRow(Part):
+class MoveRow(Document):
     """One source partition. `position` and `new` are NEXT offsets; an unknown one is null."""
 
     cluster: str
@@ -23,7 +23,7 @@ class MoveRow(Part):
     what: str
 
 
-class MovesReport(Part):
+class MovesReport(Document):
     """All of one command. `commit` is the checkpoint's, null when nothing was committed."""
 
     name: str
@@ -40,7 +40,7 @@ class MovesReport(Part):
         return sum(move.kind is not MoveKind.STAY for move in self.moves)
 
 
-def row_of(move: Move) -> MoveRow:
+def row_of(move: PositionMove) -> MoveRow:
     """A move as a row."""
     lost = move.skipped
     return MoveRow(

@@ -26,7 +26,7 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LagSample:
     """A position and a log end, seen at a moment (seconds); None is unknown."""
 
     at: float
@@ -42,7 +42,7 @@ class Eta:
     seconds: float | None = None
 
 
-def rates(first: Reading, second: Reading, shortest: float = 0.0) -> Rates:
+def rates(first: LagSample, second: LagSample, shortest: float = 0.0) -> Rates:
     """The rates between two readings; unknown when they are not `shortest` seconds apart.
 
     A position that went back is a rewind and tells no rate.

@@ -13,11 +13,11 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.delta import open_delta, translated
 from aggregator.checkpoint.history import history, state_at
 from aggregator.checkpoint.rows import POSITION, to_moment
-from aggregator.checkpoint.state import Entry, State
+from aggregator.checkpoint.state import CheckpointState, Entry
 from aggregator.config.schema import CheckpointConfig, Config
-from aggregator.documents.document import Part
+from aggregator.documents.document import Document
 from aggregator.documents.lag import LagReport, LagRow, make_report
-from aggregator.documents.rates import Rates, Reading, rate_window, rates
+from aggregator.documents.rates import LagSample, Rates, rate_window, rates
 from aggregator.model import SourcePartition
 
 STOPPED = "STOPPED"
@@ -28,7 +28,7 @@ STILL_SECONDS = 60.0
 """Where nothing moves an instance that runs commits no more often than that."""
 
 
-class PositionRow(Part):
+class PositionRow(Document):
     """One source partition in the checkpoint, and the commit that says so."""
 
     cluster: str
@@ -44,7 +44,7 @@ class PositionRow(Part):
     clean: bool
 
 
-class PositionChange(Part):
+class PositionChange(Document):
     """One source partition in one commit."""
 
     seq: int
@@ -59,7 +59,7 @@ class PositionChange(Part):
     clean: bool
 
 
-class CheckpointView(Part):
+class CheckpointView(Document):
     """The state of the checkpoint at one commit; `seq` is null when there is no checkpoint."""
 
     name: str
@@ -100,7 +100,7 @@ def checkpoint_view(
     )
 
 
-def position_rows(state: State) -> tuple[PositionRow, ...]:
+def position_rows(state: CheckpointState) -> tuple[PositionRow, ...]:
     """The positions of a state, in order."""
     return tuple(
         PositionRow(
@@ -201,7 +201,7 @@ def stopped_lag(config: Config) -> LagReport:
 
 
 def lag_rows(
-    entries: Iterable[tuple[SourcePartition, Entry]], earlier: Mapping[SourcePartition, Reading]
+    entries: Iterable[tuple[SourcePartition, Entry]], earlier: Mapping[SourcePartition, LagSample]
 ) -> list[LagRow]:
     """A row per entry, with its rates since an earlier reading."""
     rows = []
@@ -209,7 +209,7 @@ def lag_rows(
         old, now = earlier.get(sp), entry.snapshot.snapshot_at_ms / 1000
         rate = Rates()
         if old is not None:
-            rate = rates(old, Reading(now, entry.position, entry.log_end))
+            rate = rates(old, LagSample(now, entry.position, entry.log_end))
         rows.append(
             LagRow(
                 cluster=sp.cluster,
@@ -226,7 +226,7 @@ def lag_rows(
     return rows
 
 
-def first_readings(place: CheckpointConfig, since_seq: int) -> dict[SourcePartition, Reading]:
+def first_readings(place: CheckpointConfig, since_seq: int) -> dict[SourcePartition, LagSample]:
     """The first that the commits from `since_seq` on say of each partition."""
     delta = open_delta(place.path, place.storage_options)
     if delta is None:
@@ -235,7 +235,7 @@ def first_readings(place: CheckpointConfig, since_seq: int) -> dict[SourcePartit
         wanted = (pc.field("kind") == POSITION) & (pc.field("seq") >= since_seq)
         rows = delta.to_pyarrow_dataset().to_table(filter=wanted).sort_by([("seq", "descending")])
     return {
-        SourcePartition(row["cluster"], row["topic"], row["partition"]): Reading(
+        SourcePartition(row["cluster"], row["topic"], row["partition"]): LagSample(
             row["snapshot_at"].timestamp(), row["offset"], row["log_end"]
         )
         for row in rows.to_pylist()

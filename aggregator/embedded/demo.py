@@ -21,7 +21,7 @@ from urllib.request import ProxyHandler, build_opener
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.demo_load import Load
-from aggregator.embedded.demo_reader import Example, Reader, Tail
+from aggregator.embedded.demo_reader import DemoReader, Example, Tail
 from aggregator.embedded.generator import REGIONS, TOPICS, EventMaker
 from aggregator.embedded.oracle import Flow, Tally, percentile, tally
 from aggregator.embedded.ports import free_ports
@@ -85,7 +85,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """What came of it. Latencies are in ms, None when none was measured."""
 
     flows: dict[Flow, Tally]
@@ -127,7 +127,7 @@ class Demo:
     def __exit__(self, *_: object) -> None:
         self._exit.close()
 
-    def run(self) -> Outcome:
+    def run(self) -> DemoOutcome:
         """The demo itself, until its seconds are over or `stop` is set; then what came of it.
 
         AggregatorError with the log's end when the aggregator fails, ClusterError for a cluster.
@@ -147,11 +147,11 @@ class Demo:
             first = self._watch(child, loads, tail)
         # Only now, so that nothing that the aggregator still does can change the count.
         self._say("counting")
-        reader = Reader(hub, TOPICS)
+        reader = DemoReader(hub, TOPICS)
         sent = {tp: offsets for load in loads for tp, offsets in load.acknowledged().items()}
         flows = tally(sent, reader.read())
         latencies = tail.latencies()
-        return Outcome(
+        return DemoOutcome(
             flows=dict(sorted(flows.items())),
             latency_ms={
                 name: percentile(latencies, share)

@@ -100,7 +100,7 @@ class Tail:
                 self._latencies.append(now_ms - stamp)
 
 
-class Reader:
+class DemoReader:
     """Reads all that hub topics hold, partition by partition; `example` is one of the records."""
 
     def __init__(self, servers: str, topics: Sequence[str]) -> None:

@@ -62,7 +62,7 @@ FIRST_NAMES = ("Ada", "Bruno", "Chloé", "Deniz", "Emma", "Farid", "Grete", "Hug
 LAST_NAMES = ("Meyer", "Rossi", "Nowak", "Garcia", "Jansen", "Dubois", "Smith", "Okafor", "Lind")
 
 
-class Event(NamedTuple):
+class ShopRecord(NamedTuple):
     """One record to write: `key` decides the partition."""
 
     topic: str
@@ -88,7 +88,7 @@ class EventMaker:
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed}/{self.region.name}")
 
-    def make(self, now_ms: int) -> Event:
+    def make(self, now_ms: int) -> ShopRecord:
         """The next event, which happens at `now_ms` (milliseconds since 1970)."""
         moment = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds")
         waiting = len(self._unpaid)
@@ -96,7 +96,7 @@ class EventMaker:
             return self._payment(self._unpaid.popleft(), moment)
         return self._order(moment)
 
-    def _order(self, moment: str) -> Event:
+    def _order(self, moment: str) -> ShopRecord:
         pick = self._random
         self._made += 1
         amount = 0
@@ -125,7 +125,7 @@ class EventMaker:
         self._unpaid.append({**order, "trace": trace})
         return _event(ORDERS, order["customer"]["id"], order, trace)
 
-    def _payment(self, order: dict[str, Any], moment: str) -> Event:
+    def _payment(self, order: dict[str, Any], moment: str) -> ShopRecord:
         payment = {
             "payment_id": f"p-{order['order_id']}",
             "order_id": order["order_id"],
@@ -140,7 +140,7 @@ class EventMaker:
         return _event(PAYMENTS, order["order_id"], payment, order["trace"])
 
 
-def _event(topic: str, key: str, value: dict[str, Any], trace: str) -> Event:
+def _event(topic: str, key: str, value: dict[str, Any], trace: str) -> ShopRecord:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     headers = [("trace-id", trace.encode()), ("content-type", b"application/json")]
-    return Event(topic, key.encode(), text.encode(), headers)
+    return ShopRecord(topic, key.encode(), text.encode(), headers)

@@ -32,7 +32,7 @@ from aggregator.errors import (
 from aggregator.moves.propose import Proposal, propose
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
-from aggregator.plan.rewind import Request
+from aggregator.plan.rewind import MoveRequest
 
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""
@@ -127,7 +127,7 @@ class Control:
         self._ask(act)
         return self._told(alias)
 
-    def set_positions(self, request: Request, *, dry_run: bool) -> MovesReport:
+    def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
         """Set positions of paused sources; a dry run only tells what would be done.
 
         Raises RefusedError also for a source that is not paused, else as `propose` does.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.commits.observer import Observer
 from aggregator.flow.news import Known
 
 
-def known_of(state: State) -> Known:
+def known_of(state: CheckpointState) -> Known:
     """What a checkpoint knows."""
     return Known(
         state.remembered(),
@@ -25,7 +25,7 @@ class KnownOf:
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
-        self._state: State | None = None
+        self._state: CheckpointState | None = None
         self._known = Known()
 
     def now(self) -> Known:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.gaps import GapTable
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import read_logs
 from aggregator.clusters.look import first_look
@@ -28,7 +28,7 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
     """
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
-    state = State() if table is None else table.load()
+    state = CheckpointState() if table is None else table.load()
 
     def ask_hub(topics: frozenset[str]) -> dict[TopicPartition, OffsetRange]:
         with open_admin(config, HUB) as hub:

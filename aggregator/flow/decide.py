@@ -15,7 +15,7 @@ from aggregator.model import Lane, Positions, Route, SourcePartition
 from aggregator.plan.doubt import plan_doubt
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.look import Look
-from aggregator.plan.poison import carefully
+from aggregator.plan.poison import after_refusal
 from aggregator.plan.recovery import hub_topics_of
 from aggregator.plan.steps import plan_steps
 
@@ -90,7 +90,7 @@ def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
         wanted,
         d.news.config.stream.lanes,
         d.state.arrangement,
-        d.state.apart,
+        d.state.alone,
         room=look.plan.slots.has_room,
     )
     running = d.state.lanes
@@ -200,7 +200,7 @@ def _routes_of(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> tuple[Route, 
     """The routes of a lane, as its query is built from them now."""
     topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
     own = [route for route in routes if (route.cluster, route.topic) in topics]
-    return carefully(own, d.state.careful)
+    return after_refusal(own, d.state.refused)
 
 
 def _same(before: list[Route], after: tuple[Route, ...]) -> bool:

@@ -29,7 +29,7 @@ def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
     explained = _is_explained(d, life.lane.partitions, reason)
     if len(life.lane.clusters) > 1 and not explained:
         # Alone, only the culprit fails again.
-        d.note(apart=d.state.apart | set(life.lane.clusters))
+        d.note(alone=d.state.alone | set(life.lane.clusters))
     delay, count = _count(d, name)
     given_up = d.state.until_done and count >= TRIES_ALLOWED
     stage = Stage.DONE if given_up else Stage.LOST if life.key else Stage.RESTING
@@ -100,16 +100,16 @@ def _count(d: Draft, name: str) -> tuple[float, int]:
 
 def _is_explained(d: Draft, partitions: Collection[SourcePartition], reason: str) -> bool:
     """Whether a record was refused that the next try will know: then that gets further."""
-    topics = {(sp.cluster, sp.topic) for sp in partitions} - d.state.careful
+    topics = {(sp.cluster, sp.topic) for sp in partitions} - d.state.refused
     if not topics or not is_refusal(reason):
         return False
-    d.note(careful=d.state.careful | topics)
+    d.note(refused=d.state.refused | topics)
     names = ", ".join(f"{cluster}/{topic}" for cluster, topic in sorted(topics))
     words = (
         f"the hub has refused a record of {names} ({reason}): from now on each one is checked "
         "before it is sent, and goes where topics.on_poison says"
     )
-    d.tell("careful", words, {"topics": names})
+    d.tell("records_checked", words, {"topics": names})
     return True
 
 

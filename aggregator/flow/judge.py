@@ -10,7 +10,7 @@ from aggregator.flow.draft import Draft
 from aggregator.flow.stage import STANDING, Stage, Way
 from aggregator.flow.state import Partition
 from aggregator.model import Positions, SourcePartition
-from aggregator.plan.gaps import OF_IDENTITY, GapPlan, GapRecord, Sight, plan_gaps
+from aggregator.plan.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
 from aggregator.plan.look import Look, is_selected
 from aggregator.plan.positions import StartPlan, is_same_log, plan_positions
 
@@ -56,7 +56,7 @@ def judge(d: Draft, look: Look) -> Judgement:
         lambda key: is_selected(config, key),
     )
     other = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
-    sight = Sight(
+    sight = GapSight(
         remembered,
         look.observed,
         {alias: source.on_gap for alias, source in config.sources.items()},
@@ -80,7 +80,7 @@ def judge(d: Draft, look: Look) -> Judgement:
     )
 
 
-def _settle(d: Draft, start: StartPlan, sight: Sight) -> GapPlan:
+def _settle(d: Draft, start: StartPlan, sight: GapSight) -> GapPlan:
     """Decide about gaps; what is new is recorded first, then the positions move.
 
     When that could not be done, the partitions in question are held until the next look.

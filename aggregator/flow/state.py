@@ -98,11 +98,13 @@ class Failures:
 class State:
     """The state of a run. `until_done`: it is to end when all is copied that there was at first.
 
-    `begun`: its first lanes have been started. `undecided`: a decision is still to follow.
-    `arrangement` are the lanes as they were last planned, of which some may still wait for others
-    to end. `plan` is that of the last look that was gone by, also while there is no `look` of the
-    config in force. `asked_at` is when a look was asked for that is awaited. `hub_logs` is what the
-    hub held at the start, None before it has told; `hub_read` how far a recovery has read it since.
+    `refused` are the topics (alias, name) of which the hub has refused a record; `alone` the
+    sources that share no lane. `begun`: its first lanes have been started. `undecided`: a
+    decision is still to follow. `arrangement` are the lanes as they were last planned, of which
+    some may still wait for others to end. `plan` is that of the last look that was gone by,
+    also while there is no `look` of the config in force. `asked_at` is when a look was asked
+    for that is awaited. `hub_logs` is what the hub held at the start, None before it has told;
+    `hub_read` how far a recovery has read it since.
     """
 
     config: Config
@@ -127,8 +129,8 @@ class State:
     gap_error: str = ""
     told: frozenset[tuple[str, str, bool]] = frozenset()
     failures: Mapping[str, Failures] = field(default_factory=dict)
-    apart: frozenset[str] = frozenset()
-    careful: frozenset[tuple[str, str]] = frozenset()
+    alone: frozenset[str] = frozenset()
+    refused: frozenset[tuple[str, str]] = frozenset()
     recovering: frozenset[SourcePartition] = frozenset()
     recovers_alone: bool = False
     recovered: tuple[datetime, Recovered] | None = None

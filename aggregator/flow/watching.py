@@ -11,7 +11,7 @@ from aggregator.flow.news import LaneSeen
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneLife
 from aggregator.model import ReaderState, SourcePartition
-from aggregator.plan.suspects import Reading, cut, follow_stands, foreign, gone
+from aggregator.plan.suspects import ReadPosition, cut, follow_stands, foreign, gone
 
 
 def notice_lanes(d: Draft) -> None:
@@ -73,7 +73,7 @@ def notice_logs(d: Draft) -> None:
         return
     reading, ids = d.state.in_lanes, known.remembered
     readings = {
-        sp: Reading(at, ids.cluster_ids.get(sp, ""), ids.topic_ids.get(sp, ""))
+        sp: ReadPosition(at, ids.cluster_ids.get(sp, ""), ids.topic_ids.get(sp, ""))
         for sp in reading
         if sp.cluster in fresh
         and (at := known.positions.get(sp)) is not None

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.history import state_at
-from aggregator.checkpoint.past import AGAIN, Bound, Ids, Past, fitting, least
+from aggregator.checkpoint.past import AGAIN, LogId, Past, ProvenBound, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.prepare import observe, plan_with
 from aggregator.commits.identity import identity_of
@@ -30,7 +30,14 @@ from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Gap, GapKind
 from aggregator.plan.recovery import hub_topics_of, plan_tail
-from aggregator.plan.rewind import Move, MoveKind, MovePlan, Place, Request, plan_moves
+from aggregator.plan.rewind import (
+    BeforeMove,
+    MoveKind,
+    MovePlan,
+    MoveRequest,
+    PositionMove,
+    plan_moves,
+)
 
 SET = "positions set"
 LANES = {MoveKind.AGAIN: AGAIN, MoveKind.ANEW: "positions anew"}
@@ -71,7 +78,7 @@ class Proposal:
         )
 
 
-def propose(config: Config, request: Request) -> Proposal:
+def propose(config: Config, request: MoveRequest) -> Proposal:
     """What a request comes to now; changes nothing.
 
     Raises RefusedError with every problem, ClusterError when the hub or a source that is asked for
@@ -84,7 +91,7 @@ def propose(config: Config, request: Request) -> Proposal:
         raise RefusedError([f"{request} names no partition that is selected and exists"])
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
-    state = table.load() if table is not None else State()
+    state = table.load() if table is not None else CheckpointState()
     ids = _ids(plan, named)
     past = Past(place.path, place.storage_options, ids)
     logs = observe(config, plan, routes).offsets
@@ -106,7 +113,7 @@ def propose(config: Config, request: Request) -> Proposal:
     now_ms = time.time_ns() // 1_000_000
     hub = _hub_logs(config, plan)
     bounds = [fitting(bound, plan.hub.cluster_id, hub) for bound in past.bounds(unclean).values()]
-    ends = Bound({tp: log.latest for tp, log in hub.items()}, now_ms)
+    ends = ProvenBound({tp: log.latest for tp, log in hub.items()}, now_ms)
     checkpoints = tuple(_checkpoints(plan, moves.changes, logs, least(bounds), ends))
     topics = hub_topics_of(plan.routes, unclean)
     read = {tp: log for tp, log in hub.items() if tp.topic in topics}
@@ -116,17 +123,17 @@ def propose(config: Config, request: Request) -> Proposal:
 
 
 def places_of(
-    ids: Mapping[SourcePartition, Ids],
-    state: State,
+    ids: Mapping[SourcePartition, LogId],
+    state: CheckpointState,
     furthest: Mapping[SourcePartition, int],
     cuts: Mapping[SourcePartition, int],
-) -> list[Place]:
+) -> list[BeforeMove]:
     """What the checkpoint knows of each partition, given with its ids of now; without its log."""
     places = []
     for sp, now in ids.items():
         entry = state.entries.get(sp)
         if entry is None:
-            places.append(Place(sp, None))
+            places.append(BeforeMove(sp, None))
             continue
         other = ""
         if entry.cluster_id and now.cluster and entry.cluster_id != now.cluster:
@@ -134,7 +141,7 @@ def places_of(
         elif entry.topic_id and now.topic and entry.topic_id != now.topic:
             other = "the topic was created again since its position was committed"
         places.append(
-            Place(
+            BeforeMove(
                 sp,
                 None,
                 position=entry.position,
@@ -147,7 +154,7 @@ def places_of(
     return places
 
 
-def _plan(config: Config, request: Request) -> Plan:
+def _plan(config: Config, request: MoveRequest) -> Plan:
     """The plan of what is asked for; every cluster of it has to answer."""
     if request.source is not None and request.source not in config.sources:
         known = ", ".join(config.sources)
@@ -164,16 +171,21 @@ def _plan(config: Config, request: Request) -> Plan:
     return plan_with(config, found, hub, ())
 
 
-def _ids(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, Ids]:
+def _ids(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, LogId]:
     now = identity_of(plan)
     return {
-        sp: Ids(now.cluster_ids.get(sp.cluster, ""), now.topic_ids.get((sp.cluster, sp.topic), ""))
+        sp: LogId(
+            now.cluster_ids.get(sp.cluster, ""), now.topic_ids.get((sp.cluster, sp.topic), "")
+        )
         for sp in partitions
     }
 
 
 def _aimed(
-    config: Config, request: Request, ids: Mapping[SourcePartition, Ids], state: State
+    config: Config,
+    request: MoveRequest,
+    ids: Mapping[SourcePartition, LogId],
+    state: CheckpointState,
 ) -> dict[SourcePartition, int]:
     """What the time or the version of the request stands for."""
     place, version = config.checkpoint, request.to_version
@@ -207,7 +219,7 @@ def _aimed(
     return aimed
 
 
-def _cuts(config: Config, ids: Mapping[SourcePartition, Ids]) -> dict[SourcePartition, int]:
+def _cuts(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePartition, int]:
     """Up to where offsets of a log were given out twice, because it was cut off in between."""
     place = config.checkpoint
     cuts: dict[SourcePartition, int] = {}
@@ -236,10 +248,10 @@ def _hub_logs(config: Config, plan: Plan) -> dict[TopicPartition, OffsetRange]:
 
 def _checkpoints(
     plan: Plan,
-    changes: Iterable[Move],
+    changes: Iterable[PositionMove],
     logs: Mapping[SourcePartition, OffsetRange],
-    bound: Bound,
-    ends: Bound,
+    bound: ProvenBound,
+    ends: ProvenBound,
 ) -> Iterable[Checkpoint]:
     """A checkpoint for each way in which partitions change; they are one commit."""
     groups: dict[tuple[str, bool], dict[SourcePartition, int]] = {}
@@ -265,7 +277,7 @@ def _checkpoints(
         )
 
 
-def _gap(move: Move, state: State, now: Ids) -> GapRecord:
+def _gap(move: PositionMove, state: CheckpointState, now: LogId) -> GapRecord:
     """The record of what a move skips."""
     assert move.skipped is not None
     entry, lost, at = state.entries.get(move.partition), move.skipped, datetime.now(UTC)

@@ -9,11 +9,11 @@ from aggregator.config.schema import Config
 from aggregator.documents.moves import MovesReport
 from aggregator.events import EventSink
 from aggregator.moves.propose import propose
-from aggregator.plan.rewind import Request
+from aggregator.plan.rewind import MoveRequest
 from aggregator.writing.writer import Writer
 
 
-def set_positions(config: Config, request: Request, emit: EventSink) -> MovesReport:
+def set_positions(config: Config, request: MoveRequest, emit: EventSink) -> MovesReport:
     """Do what `propose` says, in one commit under an epoch of its own.
 
     Raises as `propose` does, then nothing is changed; CheckpointConflictError when an instance runs

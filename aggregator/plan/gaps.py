@@ -118,7 +118,7 @@ def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class GapSight:
     """What is known when gaps are decided about.
 
     `policies` is each source's `on_gap`; `selected` every partition that the routes name. About a
@@ -135,7 +135,7 @@ class Sight:
     epoch: int
 
 
-def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: Sight) -> GapPlan:
+def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: GapSight) -> GapPlan:
     """Decide about every gap of `start`, and about those of `records` that are still open.
 
     `records` holds the newest record of each gap.
@@ -161,7 +161,7 @@ def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: Sight) -> G
 class _Planning:
     """The state of one `plan_gaps`."""
 
-    def __init__(self, start: StartPlan, sight: Sight) -> None:
+    def __init__(self, start: StartPlan, sight: GapSight) -> None:
         self.sight = sight
         self.positions = dict(start.positions)
         self.held = dict(start.held)

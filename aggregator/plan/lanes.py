@@ -22,7 +22,7 @@ def plan_lanes(
     partitions: Collection[SourcePartition],
     how: How = "auto",
     current: Sequence[Lane] = (),
-    apart: Collection[str] = (),
+    alone: Collection[str] = (),
     *,
     room: bool = True,
 ) -> tuple[Lane, ...]:
@@ -30,24 +30,24 @@ def plan_lanes(
 
     `auto`: one lane of all sources. `source`: a lane for each. `current` are the lanes that there
     are: their partitions stay where they are, those that are not wanted are taken out, and what is
-    new joins the lane of its source alone, or gets one. Sources in `apart` (aliases) share no lane.
+    new joins the lane of its source alone, or gets one. Sources in `alone` (aliases) share no lane.
     Without `room` for another lane's tasks what is new joins a lane that there is, if it may share.
     """
     wanted = sorted(set(partitions))
     aliases = {sp.cluster for sp in wanted}
-    kept = _kept(current, set(wanted), frozenset(apart))
+    kept = _kept(current, set(wanted), frozenset(alone))
     placed = {sp for lane in kept.values() for sp in lane}
     new = by_cluster(sp for sp in wanted if sp not in placed)
     if not kept and how == "auto":
-        together = [sp for alias, found in new.items() if alias not in apart for sp in found]
+        together = [sp for alias, found in new.items() if alias not in alone for sp in found]
         if len({sp.cluster for sp in together}) > 1:
             kept[free_name(UNION, (), aliases)] = together
-            new = {alias: found for alias, found in new.items() if alias in apart}
+            new = {alias: found for alias, found in new.items() if alias in alone}
     for alias, found in new.items():
         own = [name for name, lane in kept.items() if {sp.cluster for sp in lane} == {alias}]
-        if not own and not room and alias not in apart:
+        if not own and not room and alias not in alone:
             open_ = {n: {sp.cluster for sp in lane} for n, lane in kept.items()}
-            open_ = {n: clusters for n, clusters in open_.items() if clusters.isdisjoint(apart)}
+            open_ = {n: clusters for n, clusters in open_.items() if clusters.isdisjoint(alone)}
             own = [*(n for n, clusters in open_.items() if alias in clusters), *open_]
         name = own[0] if own else free_name(alias, kept, aliases - {alias})
         kept[name] = [*kept.get(name, ()), *found]
@@ -63,13 +63,13 @@ def by_cluster(partitions: Iterable[SourcePartition]) -> dict[str, list[SourcePa
 
 
 def _kept(
-    current: Sequence[Lane], wanted: set[SourcePartition], apart: frozenset[str]
+    current: Sequence[Lane], wanted: set[SourcePartition], alone: frozenset[str]
 ) -> dict[str, list[SourcePartition]]:
     kept = {}
     for lane in current:
         shared = len(lane.clusters) > 1
         left = [
-            sp for sp in lane.partitions if sp in wanted and not (shared and sp.cluster in apart)
+            sp for sp in lane.partitions if sp in wanted and not (shared and sp.cluster in alone)
         ]
         if left:
             kept[lane.name] = left

@@ -36,7 +36,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ProcessPlace:
     """Where a process runs: host name, boot id of the kernel, id of the process table."""
 
     host: str
@@ -57,7 +57,7 @@ FIRST_PROCESS_TABLE = "pid:[4026531836]"
 """The process table of a machine itself, outside of any container (Linux, PROC_PID_INIT_INO)."""
 
 
-def kin_of(earlier: Place, own: Place) -> Kin:
+def kin_of(earlier: ProcessPlace, own: ProcessPlace) -> Kin:
     """How near `earlier` is to `own`. A host name alone proves nothing: containers share some."""
     if not earlier.boot or not own.boot:
         # Not Linux, or written by a version that did not note it: by the name after all.
@@ -92,7 +92,7 @@ class Earlier:
     locked: bool | None
 
 
-class Move(Enum):
+class ClaimMove(Enum):
     """What a start does about an earlier writer."""
 
     TAKE = "nobody writes: go on"
@@ -102,23 +102,23 @@ class Move(Enum):
     OVERRULE = "claim the epoch at once; go on when the lease that it last had is over"
 
 
-def plan_start(earlier: Earlier | None, *, take_over: bool) -> Move:
+def plan_start(earlier: Earlier | None, *, take_over: bool) -> ClaimMove:
     """What to do about an earlier writer; None when there is none, or it has ended cleanly."""
     if earlier is None:
-        return Move.TAKE
+        return ClaimMove.TAKE
     if not earlier.locked:
         # The kernel frees a lock when its process is gone, and knows the lock of its own files.
         if earlier.locked is False and earlier.kin in (Kin.PROCESSES, Kin.KERNEL):
-            return Move.TAKE
+            return ClaimMove.TAKE
         if earlier.kin is Kin.RESTARTED:
-            return Move.TAKE
+            return ClaimMove.TAKE
         if earlier.kin is Kin.PROCESSES and earlier.life is Life.GONE:
-            return Move.TAKE
+            return ClaimMove.TAKE
     if earlier.kin is Kin.PROCESSES:
-        return Move.END if take_over else Move.REFUSE
+        return ClaimMove.END if take_over else ClaimMove.REFUSE
     if take_over:
-        return Move.OVERRULE
-    return Move.REFUSE if earlier.locked else Move.WATCH
+        return ClaimMove.OVERRULE
+    return ClaimMove.REFUSE if earlier.locked else ClaimMove.WATCH
 
 
 class Tried(Enum):

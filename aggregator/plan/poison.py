@@ -3,7 +3,7 @@
 A rule that cannot apply is left out, so that it costs nothing: the hub's limits, as they are once
 the plan's actions are applied, are compared with what the source may hold. Where that cannot be
 known (a compressed batch shrinks, clocks differ, configs were others once) nothing is looked for
-until the hub has refused something; from then on `careful` limits hold.
+until the hub has refused something; from then on `once_refused` limits hold.
 """
 
 from __future__ import annotations
@@ -84,13 +84,13 @@ def plan_poison(
         hub = _Hub(hub_topics[name], compression, request)
         asked = config.topics.rules_for(name)
         goes_to = quarantine if asked.on_poison == "quarantine" else ""
-        careful = _bounds(hub, CLOCK_SLACK_MS + AHEAD_SLACK_MS, CLOCK_SLACK_MS + BEHIND_SLACK_MS)
+        later = _bounds(hub, CLOCK_SLACK_MS + AHEAD_SLACK_MS, CLOCK_SLACK_MS + BEHIND_SLACK_MS)
         bounds = _bounds(hub, AHEAD_SLACK_MS, BEHIND_SLACK_MS)
         for source in found:
             # A transform may make anything of a record, so what the source holds says nothing.
             likely = bounds if asked.transform else _as_source(bounds, hub, source.topic)
             limits = replace(likely, max_bytes=None) if hub.compressed else likely
-            rules[source.cluster, source.topic.name] = PoisonRule(goes_to, limits, room, careful)
+            rules[source.cluster, source.topic.name] = PoisonRule(goes_to, limits, room, later)
     return rules
 
 
@@ -99,10 +99,10 @@ def is_refusal(failure: str) -> bool:
     return any(words in failure for words in REFUSALS)
 
 
-def carefully(routes: Iterable[Route], topics: frozenset[Topic]) -> tuple[Route, ...]:
-    """The routes, those of `topics` with their careful limits."""
+def after_refusal(routes: Iterable[Route], topics: frozenset[Topic]) -> tuple[Route, ...]:
+    """The routes, those of `topics` with the limits that hold once something was refused."""
     return tuple(
-        replace(route, poison=replace(route.poison, limits=route.poison.careful))
+        replace(route, poison=replace(route.poison, limits=route.poison.once_refused))
         if (route.cluster, route.topic) in topics
         else route
         for route in routes

@@ -20,7 +20,7 @@ TARGETS = ("to", "to_offset", "to_time_ms", "to_version", "by_seconds", "by_offs
 OF_REWIND = ("by_seconds", "by_offsets")
 
 
-class Request(BaseModel):
+class MoveRequest(BaseModel):
     """What is asked for: which partitions (none named = all), and where they are to go.
 
     Exactly one of `TARGETS` is given. `rewind` never goes forward: what is before the target
@@ -42,7 +42,7 @@ class Request(BaseModel):
     again: bool = False
 
     @model_validator(mode="after")
-    def _check(self) -> Request:
+    def _check(self) -> MoveRequest:
         given = [name for name in TARGETS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of {', '.join(TARGETS)}; given: {', '.join(given) or '-'}")
@@ -80,7 +80,7 @@ class MoveKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BeforeMove:
     """One partition before its move. What is not known is None.
 
     `log` is what its log holds now, `position` and `clean` are the checkpoint's, `furthest` the
@@ -100,7 +100,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PositionMove:
     """One partition and where it goes. `skipped` are offsets that are then never copied.
 
     `clean`: the next start need not look into the hub for it.
@@ -139,24 +139,24 @@ class Move:
 class MovePlan:
     """Moves in order; with problems in it nothing may be done. `notes` are for people."""
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PositionMove, ...] = ()
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
-    def changes(self) -> tuple[Move, ...]:
+    def changes(self) -> tuple[PositionMove, ...]:
         """The moves that change anything."""
         return tuple(move for move in self.moves if move.kind is not MoveKind.STAY)
 
 
-def plan_moves(request: Request, places: Iterable[Place]) -> MovePlan:
+def plan_moves(request: MoveRequest, places: Iterable[BeforeMove]) -> MovePlan:
     """Decide the move of each place that the request names, or every reason why it cannot be."""
-    moves: list[Move] = []
+    moves: list[PositionMove] = []
     problems: list[str] = []
     notes: list[str] = []
     for place in sorted(places, key=lambda it: it.partition):
         found = _move(request, place)
-        if isinstance(found, Move):
+        if isinstance(found, PositionMove):
             moves.append(found)
         elif found.startswith(_NOTE):
             notes.append(found.removeprefix(_NOTE))
@@ -180,7 +180,7 @@ def plan_moves(request: Request, places: Iterable[Place]) -> MovePlan:
 _NOTE = "note: "
 
 
-def _move(request: Request, place: Place) -> Move | str:
+def _move(request: MoveRequest, place: BeforeMove) -> PositionMove | str:
     """The move, a problem, or a note that nothing is done."""
     sp, log, now = place.partition, place.log, place.position
     if log is None:
@@ -200,16 +200,16 @@ def _move(request: Request, place: Place) -> Move | str:
     if request.rewind and foreign:
         return f"{_NOTE}{sp}: {foreign}: left alone, as only `positions set` says what is to be"
     if request.rewind and now is not None and new >= now:
-        return Move(sp, now, now, MoveKind.STAY, place.clean)
+        return PositionMove(sp, now, now, MoveKind.STAY, place.clean)
     if not log.earliest <= new <= log.latest:
         return f"{sp}: {new} is outside its log, which goes from {log.earliest} to {log.latest}"
     if foreign:
         lost = OffsetRange(log.earliest, new) if place.other_log and new > log.earliest else None
-        return Move(sp, now, new, MoveKind.ANEW, skipped=lost)
+        return PositionMove(sp, now, new, MoveKind.ANEW, skipped=lost)
     return _within(request, place, log, new)
 
 
-def _target(request: Request, place: Place, log: OffsetRange) -> int | None:
+def _target(request: MoveRequest, place: BeforeMove, log: OffsetRange) -> int | None:
     if request.to is not None:
         return log.earliest if request.to == "earliest" else log.latest
     if request.to_offset is not None:
@@ -222,26 +222,28 @@ def _target(request: Request, place: Place, log: OffsetRange) -> int | None:
     return min(max(place.aimed, log.earliest), log.latest)
 
 
-def _within(request: Request, place: Place, log: OffsetRange, new: int) -> Move | str:
+def _within(
+    request: MoveRequest, place: BeforeMove, log: OffsetRange, new: int
+) -> PositionMove | str:
     """The move of a partition whose log is the one that its position is about."""
     sp, now = place.partition, place.position
     if new == now and not request.again:
-        return Move(sp, now, new, MoveKind.STAY, place.clean)
+        return PositionMove(sp, now, new, MoveKind.STAY, place.clean)
     # Where it once was it has copied all below: to return there skips nothing.
     history = None if place.cut is not None else place.furthest
     copied = max((it for it in (now, history) if it is not None), default=None)
     if copied is not None and new > copied:
         lost = OffsetRange(max(copied, log.earliest), new)
         clean = place.clean and now == copied
-        return Move(
+        return PositionMove(
             sp, now, new, MoveKind.SKIP, clean, lost if lost.latest > lost.earliest else None
         )
     if request.again:
         kind = MoveKind.STAY if new == now == copied else MoveKind.AGAIN
-        return Move(sp, now, new, kind, clean=True)
+        return PositionMove(sp, now, new, kind, clean=True)
     if place.cut is not None and new < place.cut:
         return (
             f"{sp}: below {place.cut} its log was cut off and has grown again, so that offsets do "
             "not tell what the hub lacks: use --again, which writes everything"
         )
-    return Move(sp, now, new, MoveKind.REPLAY, clean=False)
+    return PositionMove(sp, now, new, MoveKind.REPLAY, clean=False)

@@ -40,7 +40,7 @@ def seen_of(observed: Observed) -> dict[str, Seen]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadPosition:
     """Where a reader stands, and the ids of what it reads."""
 
     position: int
@@ -57,7 +57,7 @@ class Stand:
 
 
 def foreign(
-    readings: Mapping[SourcePartition, Reading], seen: Mapping[str, Seen]
+    readings: Mapping[SourcePartition, ReadPosition], seen: Mapping[str, Seen]
 ) -> dict[SourcePartition, str]:
     """Partitions whose topic or cluster is not the one that is read, with the reason in words.
 
@@ -76,7 +76,7 @@ def foreign(
 
 def follow_stands(
     before: Mapping[SourcePartition, Stand],
-    readings: Mapping[SourcePartition, Reading],
+    readings: Mapping[SourcePartition, ReadPosition],
     now: float,
 ) -> dict[SourcePartition, Stand]:
     """The stands after one more look."""

@@ -53,7 +53,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class CopyBegin:
     """The lowest position of a partition in the checkpoint's history.
 
     `exact`: it is where the copy began. Otherwise older rows are gone, and it may have begun below.
@@ -92,7 +92,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class AuditSight:
     """What is known when the windows are planned.
 
     `known` is None without a checkpoint: then all that the sources hold is expected. `times` are
@@ -102,7 +102,7 @@ class Sight:
     routes: Sequence[Route]
     observed: Observed
     known: Remembered | None
-    begun: Mapping[SourcePartition, Begun] = field(default_factory=dict)
+    begun: Mapping[SourcePartition, CopyBegin] = field(default_factory=dict)
     starts: Mapping[str, str] = field(default_factory=dict)
     since: Mapping[SourcePartition, int] = field(default_factory=dict)
     until: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Sight:
     hub_topics: Mapping[str, TopicFacts] = field(default_factory=dict)
 
 
-def plan_windows(scope: Scope, sight: Sight) -> tuple[Window, ...]:
+def plan_windows(scope: Scope, sight: AuditSight) -> tuple[Window, ...]:
     """The window of every routed partition in scope, in order."""
     conflicts: dict[SourcePartition, str] = {}
     if sight.known is not None:
@@ -136,7 +136,7 @@ def _window(
     route: Route,
     sp: SourcePartition,
     scope: Scope,
-    sight: Sight,
+    sight: AuditSight,
     conflicts: Mapping[SourcePartition, str],
 ) -> Window:
     position = sight.known.positions.get(sp) if sight.known is not None else None
@@ -178,7 +178,7 @@ def _window(
     return window(OffsetRange(min(lower, upper), upper), Standing.COMPARED, beyond=beyond)
 
 
-def _asked(sp: SourcePartition, scope: Scope, sight: Sight) -> tuple[int | None, int | None]:
+def _asked(sp: SourcePartition, scope: Scope, sight: AuditSight) -> tuple[int | None, int | None]:
     """The range that was asked for; None for an end by time that the source did not tell."""
     lower: int | None = scope.from_offset or 0
     upper: int | None = NO_END if scope.to_offset is None else scope.to_offset
@@ -189,7 +189,7 @@ def _asked(sp: SourcePartition, scope: Scope, sight: Sight) -> tuple[int | None,
     return lower, upper
 
 
-def _sure_from(sp: SourcePartition, read: OffsetRange, sight: Sight) -> int:
+def _sure_from(sp: SourcePartition, read: OffsetRange, sight: AuditSight) -> int:
     """From here on an absent record was to be copied, wherever the copy began."""
     begun = sight.begun.get(sp)
     if begun is not None and begun.exact:

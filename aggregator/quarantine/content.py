@@ -10,7 +10,7 @@ from aggregator.config.topics import PartitionBy
 from aggregator.discover import HUB
 from aggregator.errors import ClusterError
 from aggregator.plan.murmur2 import partition_for_key
-from aggregator.quarantine.reader import Reader, quarantine_partition
+from aggregator.quarantine.reader import QuarantineReader, quarantine_partition
 from aggregator.quarantine.records import (
     Header,
     Origin,
@@ -30,7 +30,7 @@ class Content:
     timestamp: int
 
 
-def content_of(config: Config, reader: Reader, record: Quarantined) -> Content | str:
+def content_of(config: Config, reader: QuarantineReader, record: Quarantined) -> Content | str:
     """The record, from the quarantine topic if it is there whole, else from its source.
 
     Or why it cannot be had. Raises ClusterError when the hub does not answer.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from aggregator.quarantine.records import Note, Origin, Quarantined, State
+from aggregator.quarantine.records import Note, Origin, Quarantined, RecordState
 
 BUSY_MS = 120_000
 """So long a note that somebody is trying holds others off: his producer has given up by then."""
 
 
 @dataclass(slots=True)
-class Entry:
+class LedgerEntry:
     """A quarantined record, what became of it, and attempts that nobody has told the end of."""
 
     record: Quarantined
-    state: State = State.OPEN
+    state: RecordState = RecordState.OPEN
     detail: str = ""
     attempts: list[Note] = field(default_factory=list)
 
@@ -44,7 +44,7 @@ class Ledger:
     """Filled record by record, in the order of the topic."""
 
     def __init__(self) -> None:
-        self._entries: dict[Origin, Entry] = {}
+        self._entries: dict[Origin, LedgerEntry] = {}
         self.next_offset = 0
         self.newest_ms = 0
 
@@ -55,20 +55,20 @@ class Ledger:
         if isinstance(item, Quarantined):
             # Once more, as after a rewind: it is in the hub no more than it was before.
             self._entries.pop(item.origin, None)
-            self._entries[item.origin] = Entry(item)
+            self._entries[item.origin] = LedgerEntry(item)
         elif isinstance(item, Note) and (entry := self._entries.get(item.origin)) is not None:
             _apply(entry, item)
 
-    def __getitem__(self, origin: Origin) -> Entry:
+    def __getitem__(self, origin: Origin) -> LedgerEntry:
         return self._entries[origin]
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def select(self, wanted: Filter, *, retried: bool) -> Iterator[Entry]:
+    def select(self, wanted: Filter, *, retried: bool) -> Iterator[LedgerEntry]:
         """The entries that are meant, in the order of their arrival; `retried` ones on demand."""
         for entry in self._entries.values():
-            if wanted.takes(entry.record) and (retried or entry.state is not State.RETRIED):
+            if wanted.takes(entry.record) and (retried or entry.state is not RecordState.RETRIED):
                 yield entry
 
     def busy(self, origin: Origin, by: str) -> Note | None:
@@ -81,15 +81,15 @@ class Ledger:
         return None
 
 
-def _apply(entry: Entry, note: Note) -> None:
+def _apply(entry: LedgerEntry, note: Note) -> None:
     entry.detail = note.detail
     match note.state:
-        case State.TRYING:
+        case RecordState.TRYING:
             entry.attempts.append(note)
-        case State.RETRIED:
+        case RecordState.RETRIED:
             entry.attempts.clear()
         case _:
             entry.attempts = [it for it in entry.attempts if it.by != note.by]
     # Whoever ended without a word may have written it.
-    left = State.TRYING if entry.attempts else note.state
-    entry.state = note.state if note.state is State.RETRIED else left
+    left = RecordState.TRYING if entry.attempts else note.state
+    entry.state = note.state if note.state is RecordState.RETRIED else left

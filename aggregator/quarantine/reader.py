@@ -26,7 +26,7 @@ POLL_RECORDS = 500
 POLL_SECONDS = 0.2
 
 
-class Reader:
+class QuarantineReader:
     """A consumer for each cluster that is asked for; a context manager.
 
     Every method raises ClusterError when a cluster refuses, or tells nothing for as long as
@@ -38,7 +38,7 @@ class Reader:
         self._timeout = config.supervision.connect_timeout
         self._consumers: dict[str, Consumer] = {}
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> QuarantineReader:
         return self
 
     def __exit__(self, *_: object) -> None:

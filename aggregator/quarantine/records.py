@@ -34,7 +34,7 @@ Header = tuple[str, bytes | None]
 _ORIGIN = re.compile(r"([^/]+)/(.+)-(\d+)@(\d+)")
 
 
-class State(StrEnum):
+class RecordState(StrEnum):
     """What became of a quarantined record; all but OPEN come from a note.
 
     TRYING: somebody is about to write it to its hub topic, or ended without saying how it went.
@@ -100,7 +100,7 @@ class Note:
     """
 
     origin: Origin
-    state: State
+    state: RecordState
     by: str
     hub_partition: int = -1
     hub_offset: int = -1
@@ -185,13 +185,13 @@ def _ours(raw: Raw) -> Sequence[Header] | None:
 def _note(raw: Raw, headers: Mapping[str, bytes | None]) -> Note | None:
     texts = {name: _text(value) for name, value in headers.items()}
     origin = parse_origin(_text(raw.key))
-    if origin is None or texts.get(STATE) not in set(State):
+    if origin is None or texts.get(STATE) not in set(RecordState):
         return None
     try:
         place = int(texts.get(HUB_PARTITION, "-1")), int(texts.get(HUB_OFFSET, "-1"))
     except ValueError:
         return None
-    state, by, detail = State(texts[STATE]), texts.get(BY, ""), texts.get(DETAIL, "")
+    state, by, detail = RecordState(texts[STATE]), texts.get(BY, ""), texts.get(DETAIL, "")
     return Note(origin, state, by, *place, detail, raw.offset, raw.at_ms)
 
 

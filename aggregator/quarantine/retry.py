@@ -22,9 +22,9 @@ from aggregator.errors import ClusterError
 from aggregator.model import OffsetRange, TopicFacts, TopicPartition
 from aggregator.plan.topic_configs import policies
 from aggregator.quarantine.content import Content, content_of, hub_partition
-from aggregator.quarantine.ledger import Entry, Ledger
-from aggregator.quarantine.reader import Reader, quarantine_partition
-from aggregator.quarantine.records import Note, Quarantined, State, origin_of
+from aggregator.quarantine.ledger import Ledger, LedgerEntry
+from aggregator.quarantine.reader import QuarantineReader, quarantine_partition
+from aggregator.quarantine.records import Note, Quarantined, RecordState, origin_of
 
 DELIVERY_SECONDS = 30.0
 """Well below `ledger.BUSY_MS`: after that nothing of this attempt arrives any more."""
@@ -33,11 +33,11 @@ NOT_DELIVERED = (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._P
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RetryOutcome:
     """What became of one record. RETRIED: the hub topic has it now."""
 
     record: Quarantined
-    state: State
+    state: RecordState
     detail: str = ""
 
 
@@ -48,7 +48,9 @@ class Retry:
     recovery writes it. Safe beside another retry: whoever notes his attempt second steps back.
     """
 
-    def __init__(self, config: Config, admin: ClusterAdmin, reader: Reader, ledger: Ledger) -> None:
+    def __init__(
+        self, config: Config, admin: ClusterAdmin, reader: QuarantineReader, ledger: Ledger
+    ) -> None:
         self._config = config
         self._admin = admin
         self._reader = reader
@@ -59,8 +61,8 @@ class Retry:
         self._facts: dict[str, TopicFacts | None] = {}
 
     def retry(
-        self, entries: Iterable[Entry], *, dry_run: bool, overwrite: bool
-    ) -> Iterator[Outcome]:
+        self, entries: Iterable[LedgerEntry], *, dry_run: bool, overwrite: bool
+    ) -> Iterator[RetryOutcome]:
         """Try each entry, and yield its outcome when it is over.
 
         `overwrite` takes those of compacted hub topics too, where an older value may replace a
@@ -69,47 +71,57 @@ class Retry:
         for entry in entries:
             yield self._one(entry.record, dry_run=dry_run, overwrite=overwrite)
 
-    def _one(self, record: Quarantined, *, dry_run: bool, overwrite: bool) -> Outcome:
+    def _one(self, record: Quarantined, *, dry_run: bool, overwrite: bool) -> RetryOutcome:
         facts = self._facts_of(record.hub_topic)
         if facts is None:
-            return Outcome(record, State.OPEN, f"hub topic {record.hub_topic} does not exist")
+            return RetryOutcome(
+                record, RecordState.OPEN, f"hub topic {record.hub_topic} does not exist"
+            )
         if "compact" in policies(facts.cleanup_policy) and not overwrite:
             reason = f"hub topic {record.hub_topic} is compacted, and may hold a newer value of its"
-            return Outcome(record, State.OPEN, f"{reason} key; --overwrite writes it all the same")
+            return RetryOutcome(
+                record, RecordState.OPEN, f"{reason} key; --overwrite writes it all the same"
+            )
         content = content_of(self._config, self._reader, record)
         if isinstance(content, str):
-            return Outcome(record, State.OPEN, content)
+            return RetryOutcome(record, RecordState.OPEN, content)
         rule = self._config.topics.rules_for(record.hub_topic).partition_by
         place = TopicPartition(
             record.hub_topic, hub_partition(rule, record.origin, content.key, facts.partitions)
         )
         if dry_run:
             where = "quarantine" if record.whole else "its source"
-            return Outcome(record, State.OPEN, f"would be written to {place}, out of {where}")
+            return RetryOutcome(
+                record, RecordState.OPEN, f"would be written to {place}, out of {where}"
+            )
         return self._write(record, content, place)
 
-    def _write(self, record: Quarantined, content: Content, place: TopicPartition) -> Outcome:
-        attempt = Note(record.origin, State.TRYING, self._by, place.partition, self._end(place))
+    def _write(self, record: Quarantined, content: Content, place: TopicPartition) -> RetryOutcome:
+        attempt = Note(
+            record.origin, RecordState.TRYING, self._by, place.partition, self._end(place)
+        )
         self._note(attempt)
         self._reader.read_ledger(self._admin, self._ledger)
         if self._ledger.busy(record.origin, self._by) is not None:
-            self._note(replace(attempt, state=State.OPEN))
-            return Outcome(record, State.TRYING, "another retry is at it; try again in 2 minutes")
+            self._note(replace(attempt, state=RecordState.OPEN))
+            return RetryOutcome(
+                record, RecordState.TRYING, "another retry is at it; try again in 2 minutes"
+            )
         found = self._find(record, self._ledger[record.origin].attempts)
         if found is not None:
-            self._note(replace(found, state=State.RETRIED, by=self._by))
-            return Outcome(record, State.RETRIED, "an earlier retry had written it")
+            self._note(replace(found, state=RecordState.RETRIED, by=self._by))
+            return RetryOutcome(record, RecordState.RETRIED, "an earlier retry had written it")
         offset, error = self._send(place, content)
         if error is None:
-            self._note(replace(attempt, state=State.RETRIED, hub_offset=offset))
-            return Outcome(record, State.RETRIED, f"written to {place}@{offset}")
+            self._note(replace(attempt, state=RecordState.RETRIED, hub_offset=offset))
+            return RetryOutcome(record, RecordState.RETRIED, f"written to {place}@{offset}")
         detail = text_of(error)
         if error.code() in NOT_DELIVERED:
-            return Outcome(
-                record, State.TRYING, f"{detail}: it may be written yet; try again later"
+            return RetryOutcome(
+                record, RecordState.TRYING, f"{detail}: it may be written yet; try again later"
             )
-        self._note(replace(attempt, state=State.REFUSED, detail=detail))
-        return Outcome(record, State.REFUSED, detail)
+        self._note(replace(attempt, state=RecordState.REFUSED, detail=detail))
+        return RetryOutcome(record, RecordState.REFUSED, detail)
 
     def _find(self, record: Quarantined, attempts: Sequence[Note]) -> Note | None:
         """Where an attempt that nobody told the end of has written the record, if it has."""

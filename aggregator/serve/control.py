@@ -36,7 +36,7 @@ class CallerError(AggregatorError):
         super().__init__(text)
 
 
-class PositionsRequest(rewind.Request):
+class PositionsRequest(rewind.MoveRequest):
     """Where positions are to go. Unless `dry_run` is false it is only told what would be done."""
 
     dry_run: bool = Field(default=True)
@@ -68,7 +68,7 @@ def add_control(app: FastAPI, control: Control) -> None:
     def positions(wanted: PositionsRequest) -> MovesReport:
         """Set positions of paused sources; a dry run unless it says `"dry_run": false`."""
         fields = wanted.model_dump(exclude={"dry_run"})
-        return control.set_positions(rewind.Request(**fields), dry_run=wanted.dry_run)
+        return control.set_positions(rewind.MoveRequest(**fields), dry_run=wanted.dry_run)
 
     @router.post("/reload")
     def reload() -> ReloadReport:

@@ -23,14 +23,14 @@ from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import hub_topic_name
 from aggregator.plan.plan import Plan
 from aggregator.plan.quarantine import quarantine_topic
-from aggregator.plan.verify import Scope, Sight, Standing, Window, plan_windows
+from aggregator.plan.verify import AuditSight, Scope, Standing, Window, plan_windows
 from aggregator.plan.verify_hub import Accounted, accounted_gaps, hub_ranges, trimmed
 
 APPEND_TIME = "LogAppendTime"
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AuditLook:
     """The windows to compare, and what is known about their hub topics.
 
     `hub` is what is to be read of them, `lost` and `proven` as in `JobSettings`. `known` are all
@@ -50,7 +50,7 @@ class Look:
     commit: int | None
 
 
-def look(config: Config, scope: Scope) -> Look:
+def look(config: Config, scope: Scope) -> AuditLook:
     """Ask everybody. ClusterError when the hub does not answer, CheckpointError when that fails.
 
     A source that does not answer is in `unreachable`.
@@ -78,7 +78,7 @@ def look(config: Config, scope: Scope) -> Look:
         observed.topic_ids,
         {name: topic.topic_id for name, topic in plan.hub.topics.items()},
     )
-    sight = Sight(
+    sight = AuditSight(
         routes=asked,
         observed=observed,
         known=state.remembered() if state is not None else None,
@@ -98,7 +98,7 @@ def look(config: Config, scope: Scope) -> Look:
     topics = {window.hub_topic for window in windows}
     ours = {tp: log for tp, log in logs.items() if tp.topic in topics}
     lost = trimmed(ours)
-    return Look(
+    return AuditLook(
         plan=plan,
         windows=windows,
         hub=hub_ranges(ours, bounds.hub_starts(_lowers(windows))),

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from pydantic import computed_field
 
-from aggregator.documents.document import Part
+from aggregator.documents.document import Document
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.plan.verify import Standing
 
 
-class PartitionResult(Part):
+class PartitionResult(Document):
     """One source partition: what its range holds, and what the hub makes of it.
 
     `expected` records are all that have to be at the hub: present, missing, or absent for a reason
@@ -50,7 +50,7 @@ class PartitionResult(Part):
         return any(problems) or self.standing is Standing.CONFLICT
 
 
-class HubTopicResult(Part):
+class HubTopicResult(Document):
     """One hub topic: offsets read, and records that are not copies of what a source has."""
 
     topic: str
@@ -72,7 +72,7 @@ class HubTopicResult(Part):
         return self.other_topic + self.no_such_record
 
 
-class Finding(Part):
+class Finding(Document):
     """One record that is not as it should be: its origin, and where it lies at the hub.
 
     `kind` is missing, twice, altered, out_of_order, or foreign; `detail` says more.
@@ -89,7 +89,7 @@ class Finding(Part):
     hub_offset: int | None = None
 
 
-class Totals(Part):
+class Totals(Document):
     """Sums over all partitions, and foreign records over all hub topics."""
 
     expected: int = 0
@@ -104,7 +104,7 @@ class Totals(Part):
     accounted: int = 0
 
 
-class VerifyReport(Part):
+class VerifyReport(Document):
     """One audit. `commit` is the checkpoint's whose positions were taken, null without one.
 
     `unreachable` is source -> why it was not compared. `allow_foreign`: records that do not claim

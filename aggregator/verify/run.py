@@ -26,7 +26,7 @@ from aggregator.stream.reader import open_reader
 from aggregator.stream.settings import hub_names
 from aggregator.verify.frames import Others
 from aggregator.verify.job import JobResult, JobSettings, run_job
-from aggregator.verify.look import Look, look
+from aggregator.verify.look import AuditLook, look
 from aggregator.verify.report import Finding, VerifyReport
 from aggregator.verify.watch import watched
 
@@ -47,7 +47,7 @@ class StoppedError(AggregatorError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class VerifyRequest:
     """What to verify, and how to tell it: so many examples of each kind of finding."""
 
     scope: Scope = field(default_factory=Scope)
@@ -58,7 +58,7 @@ class Request:
 
 def verify(
     config: Config,
-    request: Request,
+    request: VerifyRequest,
     *,
     stop: threading.Event | None = None,
     progress: Progress | None = None,
@@ -107,7 +107,7 @@ class _Comparison:
     def __init__(
         self,
         config: Config,
-        request: Request,
+        request: VerifyRequest,
         session: Future[SparkSession],
         stop: threading.Event,
         tell: Progress,
@@ -118,7 +118,7 @@ class _Comparison:
         self._stop = stop
         self._tell = tell
 
-    def run(self, seen: Look) -> tuple[list[JobResult], Look]:
+    def run(self, seen: AuditLook) -> tuple[list[JobResult], AuditLook]:
         """Results for all windows, and the last look: a job that fails is followed by another."""
         results: list[JobResult] = []
         done: set[str] = set()
@@ -144,7 +144,7 @@ class _Comparison:
                 done |= set(jobs.pop(0).topics)
         return results, seen
 
-    def _job(self, job: Job, seen: Look) -> JobResult:
+    def _job(self, job: Job, seen: AuditLook) -> JobResult:
         names = ", ".join(job.topics[:NAMED]) + (", ..." if len(job.topics) > NAMED else "")
         self._tell(f"{names}: {job.offsets:,} offsets to compare")
         spark = self._session.result()
@@ -152,7 +152,7 @@ class _Comparison:
             return run_job(spark, job, _settings(self._config, self._request, seen, job))
 
 
-def _settings(config: Config, request: Request, seen: Look, job: Job) -> JobSettings:
+def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job) -> JobSettings:
     polls = {"kafkaConsumer.pollTimeoutMs": POLL_MS}
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own
@@ -212,7 +212,7 @@ def _first(findings: Sequence[Finding], most: int) -> tuple[Finding, ...]:
     )
 
 
-def _notes(seen: Look) -> tuple[str, ...]:
+def _notes(seen: AuditLook) -> tuple[str, ...]:
     notes = []
     if seen.commit is None:
         notes.append(

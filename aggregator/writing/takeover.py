@@ -13,7 +13,7 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError
 from aggregator.events import Event, EventSink
-from aggregator.plan.lease import Earlier, Kin, Life, Move, kin_of, plan_start
+from aggregator.plan.lease import ClaimMove, Earlier, Kin, Life, kin_of, plan_start
 from aggregator.writing.lock import WriterLock, alone, held_by, holder_of, lift, record_of
 
 ASK_MARGIN_SECONDS = 10.0
@@ -61,7 +61,7 @@ class TakeOver:
                 holder = holder_of(self._path)
                 if holder is None:
                     raise
-            if self._move(holder, owner, locked=True, take_over=True) is Move.END:
+            if self._move(holder, owner, locked=True, take_over=True) is ClaimMove.END:
                 self._end(holder)
             else:
                 self._overrule(holder)
@@ -77,7 +77,7 @@ class TakeOver:
         earlier = lock.earlier
         if earlier is None:
             return
-        if self._move(earlier, lock.owner, locked=False, take_over=False) is Move.WATCH:
+        if self._move(earlier, lock.owner, locked=False, take_over=False) is ClaimMove.WATCH:
             self._watch(earlier, lambda: record_of(self._path))
 
     def lease(self, table: CheckpointTable, owner: Owner, *, take_over: bool) -> Owner:
@@ -90,20 +90,22 @@ class TakeOver:
             return owner
         pending = max(holder.quiet, holder.pending)
         match self._move(holder, owner, locked=None, take_over=take_over):
-            case Move.REFUSE:
+            case ClaimMove.REFUSE:
                 raise held_by(self._path, holder)
-            case Move.END:
+            case ClaimMove.END:
                 self._end(holder)
-            case Move.WATCH:
+            case ClaimMove.WATCH:
                 began = time.monotonic()
                 self._watch(holder, lambda: (table.holder(), table.version))
                 return replace(owner, pending=max(0.0, pending - (time.monotonic() - began)))
-            case Move.OVERRULE:
+            case ClaimMove.OVERRULE:
                 self._overrule(holder)
                 return replace(owner, pending=pending)
         return owner.following(holder)
 
-    def _move(self, holder: Owner, own: Owner, *, locked: bool | None, take_over: bool) -> Move:
+    def _move(
+        self, holder: Owner, own: Owner, *, locked: bool | None, take_over: bool
+    ) -> ClaimMove:
         near = kin_of(holder.place, own.place)
         life = Life.UNKNOWN
         if near is Kin.PROCESSES:

@@ -20,7 +20,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import EXIT_DATA
 from aggregator.model import SourcePartition
-from aggregator.quarantine.records import Note, Origin, State
+from aggregator.quarantine.records import Note, Origin, RecordState
 from support.application import application
 from support.changing import alter_topic
 from support.crashed import crash_at_zero, with_origin, write_again
@@ -307,7 +307,7 @@ def test_with_compression_a_large_record_passes_until_one_is_refused(
             unique,
             [NewRecord(noise, b"k"), NewRecord(b"v4", b"k")],
         )
-        running.wait_for(lambda: "careful" in running.kinds(), "the hub refuses one")
+        running.wait_for(lambda: "records_checked" in running.kinds(), "the hub refuses one")
         wait_until_topic_has(hub.bootstrap_servers, f"{unique}.quarantine", 1)
         produce(source_a.bootstrap_servers, unique, [NewRecord(bytes(300_000), b"k")])
         wait_until_topic_has(hub.bootstrap_servers, f"{unique}.quarantine", 2)
@@ -499,7 +499,7 @@ def test_a_retry_that_ended_without_a_word_is_found_out_about(
     write_again(hub, unique, [with_origin(records[1], "eu")])
     now = int(time.time() * 1000)
     notes = [
-        Note(Origin(SourcePartition("eu", unique, 0), at), State.TRYING, "another", 0, 0)
+        Note(Origin(SourcePartition("eu", unique, 0), at), RecordState.TRYING, "another", 0, 0)
         for at in range(3)
     ]
     produce(

@@ -25,7 +25,7 @@ from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.plan.verify import Scope
 from aggregator.verify.record import record as record_audit
 from aggregator.verify.report import VerifyReport
-from aggregator.verify.run import Request, StoppedError, verify
+from aggregator.verify.run import StoppedError, VerifyRequest, verify
 from support.changing import delete_records
 from support.crashed import with_origin, write_again
 from support.load import load
@@ -156,7 +156,7 @@ def test_a_clean_copy_is_well_and_every_record_was_looked_at(
 ) -> None:
     # Nothing is to be said of what no commit has covered yet.
     produce(copied.us.bootstrap_servers, copied.topic, [NewRecord(b"later", b"k")] * 5)
-    report = verify(copied.config, Request(Scope()), spark=session)
+    report = verify(copied.config, VerifyRequest(Scope()), spark=session)
     assert report.exit_code == EXIT_DONE, report.findings
     totals = report.totals
     assert (totals.present, totals.accounted) == (2 * RECORDS + 20 + 3, 1)
@@ -284,7 +284,7 @@ def test_each_defect_is_found_and_an_independent_reader_agrees(
         for r in records[:]
         if r not in copied.sources[alias]
     }
-    report = verify(config, Request(Scope(), examples=ALL), spark=session)
+    report = verify(config, VerifyRequest(Scope(), examples=ALL), spark=session)
     assert report.exit_code == EXIT_DATA
     assert found(report, "missing") == spoiled.missing | later
     assert found(report, "twice") == spoiled.twice
@@ -319,7 +319,7 @@ def test_each_defect_is_found_and_an_independent_reader_agrees(
 
     # A range judges what is in it, and nothing else.
     some = Scope("eu", copied.topic, 0, from_offset=10, to_offset=200)
-    report = verify(config, Request(some, examples=ALL), spark=session)
+    report = verify(config, VerifyRequest(some, examples=ALL), spark=session)
     inside = {each for each in spoiled.missing if each[:2] == ("eu", 0) and 10 <= each[2] < 200}
     assert found(report, "missing") == inside and inside
     assert report.totals.expected == 190
@@ -328,7 +328,7 @@ def test_each_defect_is_found_and_an_independent_reader_agrees(
     }
     since, until = BEGAN_MS + 100_000, BEGAN_MS + 400_000
     report = verify(
-        config, Request(Scope(since_ms=since, until_ms=until), examples=ALL), spark=session
+        config, VerifyRequest(Scope(since_ms=since, until_ms=until), examples=ALL), spark=session
     )
     assert found(report, "missing") == {
         each for each in spoiled.missing if since <= times[each] < until
@@ -345,7 +345,7 @@ def test_what_the_hub_has_deleted_is_expired_and_a_hole_behind_it_is_missing(
     rename = copied.torn("aged", kept, partitions=1)
     config = copied.without_checkpoint(tmp_path, rename)
     scope = Scope("eu", copied.topic, 0)
-    whole = verify(config, Request(scope), spark=session)
+    whole = verify(config, VerifyRequest(scope), spark=session)
     assert (whole.totals.missing, whole.totals.expired) == (1, 0)
     told: list[str] = []
 
@@ -355,7 +355,7 @@ def test_what_the_hub_has_deleted_is_expired_and_a_hole_behind_it_is_missing(
         if len(told) == 1:
             delete_records(copied.hub.bootstrap_servers, f"{copied.topic}.aged", {0: 40})
 
-    aged = verify(config, Request(scope), spark=session, progress=delete)
+    aged = verify(config, VerifyRequest(scope), spark=session, progress=delete)
     assert any("looking again" in line for line in told)
     assert (aged.totals.missing, aged.totals.expired) == (1, 40)
     assert found(aged, "missing") == {("eu", 0, 70)}
@@ -375,7 +375,7 @@ def test_of_a_compacted_hub_topic_what_was_replaced_is_not_missing(
     )
     write_again(copied.hub, topic, [with_origin(records[at], "eu") for at in (2, 3)])
     config = make_config(copied.hub, tmp_path / "none", {"eu": source(copied.eu, topic)})
-    report = verify(config, Request(Scope()), spark=session)
+    report = verify(config, VerifyRequest(Scope()), spark=session)
     assert found(report, "missing") == {("eu", 0, 1)}
     assert (report.totals.superseded, report.totals.present) == (1, 2)
 
@@ -390,7 +390,7 @@ def test_a_source_that_is_away_costs_its_own_verdict_and_no_other(
             "supervision": copied.config.supervision.model_copy(update={"connect_timeout": 3.0}),
         }
     )
-    report = verify(config, Request(Scope(topic=copied.topic)), spark=session)
+    report = verify(config, VerifyRequest(Scope(topic=copied.topic)), spark=session)
     assert report.exit_code == EXIT_CLUSTER, report.findings
     assert report.totals.present == len(copied.sources["eu"])
     assert "127.0.0.1:1" in report.unreachable["us"]
@@ -402,7 +402,7 @@ def test_a_topic_that_was_made_anew_is_named(copied: Copied, session: SparkSessi
     delete_topic(servers, copied.remade)
     create_topic(servers, copied.remade)
     produce(servers, copied.remade, [NewRecord(b"after")] * 30)
-    report = verify(copied.config, Request(Scope(topic=copied.remade)), spark=session)
+    report = verify(copied.config, VerifyRequest(Scope(topic=copied.remade)), spark=session)
     assert report.exit_code == EXIT_DATA
     (row,) = report.partitions
     assert "created again" in row.reason
@@ -418,7 +418,7 @@ def test_it_can_be_stopped(copied: Copied, session: SparkSession) -> None:
     with pytest.raises(StoppedError, match="nothing is recorded"):
         verify(
             copied.config,
-            Request(Scope()),
+            VerifyRequest(Scope()),
             stop=stop,
             progress=after_the_first_line,
             spark=session,

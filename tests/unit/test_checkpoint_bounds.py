@@ -13,7 +13,7 @@ from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
-from aggregator.plan.verify import Begun
+from aggregator.plan.verify import CopyBegin
 
 MINUTE = 60_000
 SP0, SP1 = (SourcePartition("eu", "orders", partition) for partition in (0, 1))
@@ -65,7 +65,11 @@ def test_the_first_position_is_where_the_copy_began(history: History) -> None:
     history.commit(1, {SP0: 90}, (10, 10))
     history.commit(2, {SP0: 95, SP1: 7}, (20, 20))
     history.commit(3, {OTHER: 1}, ())
-    expected = {SP0: Begun(40, exact=True), SP1: Begun(7, exact=True), OTHER: Begun(1, exact=True)}
+    expected = {
+        SP0: CopyBegin(40, exact=True),
+        SP1: CopyBegin(7, exact=True),
+        OTHER: CopyBegin(1, exact=True),
+    }
     assert history.bounds().begun() == expected
 
 
@@ -74,14 +78,14 @@ def test_where_old_rows_are_gone_the_copy_may_have_begun_before(history: History
     history.table.claim_epoch("later")
     history.commit(5, {SP0: 90, SP1: 7}, (10, 10))
     history.table.delta.delete("seq < 3")
-    expected = {SP0: Begun(40, exact=False), SP1: Begun(7, exact=True)}
+    expected = {SP0: CopyBegin(40, exact=False), SP1: CopyBegin(7, exact=True)}
     assert history.bounds().begun() == expected
 
 
 def test_rows_about_a_topic_that_was_made_anew_do_not_count(history: History) -> None:
     history.commit(0, {SP0: 40}, (0, 0), topic_id="then")
     history.commit(1, {SP0: 3}, (50, 50), topic_id="now")
-    assert history.bounds("now").begun() == {SP0: Begun(3, exact=True)}
+    assert history.bounds("now").begun() == {SP0: CopyBegin(3, exact=True)}
     assert history.bounds("then").begun()[SP0].position == 40
 
 

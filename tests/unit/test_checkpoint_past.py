@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.past import AGAIN, Bound, Ids, Past
+from aggregator.checkpoint.past import AGAIN, LogId, Past, ProvenBound
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import Positions, SourcePartition, TopicPartition
@@ -15,7 +15,7 @@ from aggregator.model import Positions, SourcePartition, TopicPartition
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)
 HUB_PARTITION = TopicPartition("orders", 0)
-NOW = Ids("cluster-1", "topic-1")
+NOW = LogId("cluster-1", "topic-1")
 
 
 class World:
@@ -29,7 +29,7 @@ class World:
     def commit(
         self,
         positions: Mapping[SourcePartition, int],
-        ids: Ids = NOW,
+        ids: LogId = NOW,
         lane: str = "eu",
         like: int = 0,
     ) -> None:
@@ -48,7 +48,7 @@ class World:
             )
         )
 
-    def past(self, *partitions: SourcePartition, ids: Ids = NOW) -> Past:
+    def past(self, *partitions: SourcePartition, ids: LogId = NOW) -> Past:
         return Past(self.path, {}, dict.fromkeys(partitions or (ONE, TWO), ids))
 
 
@@ -57,8 +57,8 @@ def world(tmp_path: Path) -> World:
     return World(str(tmp_path))
 
 
-def bound(commit: int) -> Bound:
-    return Bound({HUB_PARTITION: 10 * commit}, 1_000 * commit, "hub-1")
+def bound(commit: int) -> ProvenBound:
+    return ProvenBound({HUB_PARTITION: 10 * commit}, 1_000 * commit, "hub-1")
 
 
 def test_the_newest_commit_at_or_below_the_target_gives_the_bound(world: World) -> None:
@@ -70,7 +70,7 @@ def test_the_newest_commit_at_or_below_the_target_gives_the_bound(world: World) 
     assert past.bounds({ONE: 300, TWO: 8}) == {ONE: bound(4), TWO: bound(4)}
     assert past.bounds({ONE: 299, TWO: 7}) == {ONE: bound(3), TWO: bound(2)}
     assert past.bounds({ONE: 100}) == {ONE: bound(2)}
-    assert past.bounds({ONE: 99}) == {ONE: Bound()}
+    assert past.bounds({ONE: 99}) == {ONE: ProvenBound()}
     assert past.bounds({}) == {}
 
 
@@ -78,14 +78,14 @@ def test_a_partition_that_is_not_known_has_no_bound(world: World) -> None:
     world.commit({TWO: 7})
     past = world.past()
     assert past.furthest() == {TWO: 7}
-    assert past.bounds({ONE: 5}) == {ONE: Bound()}
+    assert past.bounds({ONE: 5}) == {ONE: ProvenBound()}
 
 
 def test_without_a_table_nothing_is_known(tmp_path: Path) -> None:
     past = Past(str(tmp_path / "none"), {}, {ONE: NOW})
     assert past.furthest() == {}
-    assert past.bounds({ONE: 5}) == {ONE: Bound()}
-    assert World(str(tmp_path)).past().bounds({ONE: 5}) == {ONE: Bound()}
+    assert past.bounds({ONE: 5}) == {ONE: ProvenBound()}
+    assert World(str(tmp_path)).past().bounds({ONE: 5}) == {ONE: ProvenBound()}
 
 
 def test_after_a_rewind_the_lower_bound_goes_on_to_hold(world: World) -> None:
@@ -94,7 +94,7 @@ def test_after_a_rewind_the_lower_bound_goes_on_to_hold(world: World) -> None:
     world.commit({ONE: 100}, lane="positions set", like=2)
     past = world.past()
     assert past.furthest() == {ONE: 200}
-    assert past.bounds({ONE: 150, TWO: 1}) == {ONE: bound(2), TWO: Bound()}
+    assert past.bounds({ONE: 150, TWO: 1}) == {ONE: bound(2), TWO: ProvenBound()}
     # Read last, though it was not committed last.
     assert past.bounds({ONE: 200}) == {ONE: bound(3)}
 
@@ -106,26 +106,26 @@ def test_commits_since_an_again_do_not_count(world: World) -> None:
     world.commit({ONE: 60, TWO: 300})
     past = world.past()
     assert past.bounds({ONE: 150, TWO: 300}) == {ONE: bound(2), TWO: bound(5)}
-    assert past.bounds({ONE: 60}) == {ONE: Bound()}
+    assert past.bounds({ONE: 60}) == {ONE: ProvenBound()}
 
 
 def test_a_topic_that_was_created_again_is_bounded_by_its_own_commits(world: World) -> None:
-    world.commit({ONE: 100, TWO: 5}, Ids("cluster-1", "topic-0"))
-    world.commit({ONE: 900}, Ids("cluster-0", "topic-1"))
+    world.commit({ONE: 100, TWO: 5}, LogId("cluster-1", "topic-0"))
+    world.commit({ONE: 900}, LogId("cluster-0", "topic-1"))
     world.commit({ONE: 40})
     world.commit({ONE: 60})
     past = world.past()
     assert past.furthest() == {ONE: 60}
     assert past.bounds({ONE: 50}) == {ONE: bound(4)}
     # None of its own is so low: yet all its records are behind the first of them.
-    assert past.bounds({ONE: 10, TWO: 10}) == {ONE: bound(4), TWO: Bound()}
+    assert past.bounds({ONE: 10, TWO: 10}) == {ONE: bound(4), TWO: ProvenBound()}
 
 
 def test_an_id_that_is_not_known_is_taken_for_the_same(world: World) -> None:
-    world.commit({ONE: 100}, Ids("cluster-1", ""))
+    world.commit({ONE: 100}, LogId("cluster-1", ""))
     assert world.past().furthest() == {ONE: 100}
     world.commit({ONE: 110})
-    assert world.past(ids=Ids("", "")).furthest() == {ONE: 110}
+    assert world.past(ids=LogId("", "")).furthest() == {ONE: 110}
 
 
 def test_a_full_commit_repeats_each_with_its_own_bound(world: World) -> None:

@@ -15,7 +15,7 @@ from aggregator.checkpoint.rows import (
     to_moment,
     to_table,
 )
-from aggregator.checkpoint.state import State, latest_rows, state_from
+from aggregator.checkpoint.state import CheckpointState, latest_rows, state_from
 from aggregator.model import Positions, SourcePartition, TopicPartition
 
 PARTITIONS = [
@@ -56,7 +56,7 @@ def commits(draw: st.DrawFn) -> list[Checkpoint]:
     return found
 
 
-def what_counts(state: State) -> dict[SourcePartition, object]:
+def what_counts(state: CheckpointState) -> dict[SourcePartition, object]:
     """All that a start reads of a partition, whatever commit says it."""
     return {
         sp: (
@@ -76,7 +76,7 @@ def what_counts(state: State) -> dict[SourcePartition, object]:
 def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):  # type: ignore[no-untyped-def]
     shuffled = list(found)
     random.shuffle(shuffled)
-    state = State().apply(*shuffled)
+    state = CheckpointState().apply(*shuffled)
     for sp in PARTITIONS:
         of_it = [commit for commit in found if sp in commit.positions]
         if not of_it:
@@ -93,10 +93,10 @@ def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):
 @settings(max_examples=60)
 @given(commits(), commits())
 def test_applying_one_by_one_is_applying_all(first, second):  # type: ignore[no-untyped-def]
-    state = State()
+    state = CheckpointState()
     for commit in [*first, *second]:
         state = state.apply(commit)
-    assert state == State().apply(*first, *second)
+    assert state == CheckpointState().apply(*first, *second)
 
 
 @settings(max_examples=60)
@@ -118,18 +118,18 @@ def test_rows_and_back(found):  # type: ignore[no-untyped-def]
 @given(commits())
 def test_only_the_latest_rows_are_needed(found):  # type: ignore[no-untyped-def]
     table = pa.concat_tables([to_table([commit], 0) for commit in found])
-    whole = State().apply(*from_table(table))
-    assert State().apply(*from_table(latest_rows(table))).entries == whole.entries
+    whole = CheckpointState().apply(*from_table(table))
+    assert CheckpointState().apply(*from_table(latest_rows(table))).entries == whole.entries
     assert state_from(table) == whole
 
 
 @settings(max_examples=60)
 @given(commits(), st.sets(st.sampled_from(PARTITIONS)))
 def test_a_full_commit_says_what_all_before_it_say(found, without):  # type: ignore[no-untyped-def]
-    state = State().apply(*found)
+    state = CheckpointState().apply(*found)
     seq = state.seq + 1
     carried = state.carried(seq, state.epoch, without)
-    full = State().apply(*from_table(to_table(carried, 0)))
+    full = CheckpointState().apply(*from_table(to_table(carried, 0)))
     expected = {sp: was for sp, was in what_counts(state).items() if sp not in without}
     assert what_counts(full) == expected
     for sp in expected:
@@ -143,7 +143,7 @@ def test_a_full_commit_says_what_all_before_it_say(found, without):  # type: ign
 def test_a_full_commit_keeps_each_lanes_own_hub_ends() -> None:
     eu, us = PARTITIONS[0], PARTITIONS[4]
     hub = HUB_PARTITIONS[0]
-    state = State().apply(
+    state = CheckpointState().apply(
         Checkpoint("a", 1, 1, Positions({eu: 5}), {hub: 100}, 1, seq=1),
         Checkpoint("b", 1, 1, Positions({us: 6}), {hub: 900, HUB_PARTITIONS[1]: 7}, 2, seq=2),
     )
@@ -163,21 +163,21 @@ def test_ids_are_those_of_the_newest_entry() -> None:
     new = Checkpoint(
         "a", 1, 2, Positions({other: 1}), {}, 2, {"eu": "y"}, {("eu", "orders"): "t2"}, seq=2
     )
-    state = State().apply(old, new)
+    state = CheckpointState().apply(old, new)
     assert state.cluster_ids == {"eu": "y", HUB: "h"}
     assert state.topic_ids == {("eu", "orders"): "t2"}
 
 
 def test_an_empty_table_is_an_empty_clean_state() -> None:
     empty = state_from(to_table([], 0))
-    assert empty == State()
+    assert empty == CheckpointState()
     assert empty.clean
     assert empty.hub_ends_for() == {}
 
 
 def test_an_epoch_row_counts_for_the_numbers_only() -> None:
     state = state_from(epoch_row(seq=4, epoch=2, owner="host h, pid 1", committed_at_ms=0))
-    assert state == State(seq=4, epoch=2, full_seq=4)
+    assert state == CheckpointState(seq=4, epoch=2, full_seq=4)
 
 
 @given(st.integers(0, 4_000_000_000_000))

@@ -16,7 +16,7 @@ from pyarrow.fs import LocalFileSystem
 from aggregator.checkpoint import table as table_module
 from aggregator.checkpoint.delta import dataset, table_uri, translated
 from aggregator.checkpoint.rows import HUB, Checkpoint, from_table
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
@@ -46,7 +46,7 @@ def writer(path: Path) -> CheckpointTable:
     return table
 
 
-def loaded(path: Path) -> State:
+def loaded(path: Path) -> CheckpointState:
     table = CheckpointTable.open(str(path))
     assert table is not None
     return table.load()
@@ -80,7 +80,7 @@ def test_nothing_there_is_none_and_create_makes_a_plain_table(tmp_path: Path) ->
     assert CheckpointTable.open(str(tmp_path / "state")) is None
     assert not (tmp_path / "state").exists()
     table = CheckpointTable.create(str(tmp_path / "state"))
-    assert table.load() == State()
+    assert table.load() == CheckpointState()
     protocol = table.delta.protocol()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
     again = CheckpointTable.create(str(tmp_path / "state"))
@@ -226,7 +226,7 @@ def test_full_commits_make_the_load_short_and_change_nothing(
         table.append(commit(at, ("eu", "us")[at % 2]))
     state = loaded(tmp_path)
     rows = table.delta.to_pyarrow_table()
-    from_all = State().apply(*from_table(rows))
+    from_all = CheckpointState().apply(*from_table(rows))
     assert state.entries == from_all.entries
     assert state == table.load()
     assert table.load().seq - state.full_seq < 10

@@ -19,7 +19,7 @@ from aggregator.documents.controls import ReloadReport
 from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
 from aggregator.model import OffsetRange, Positions, SourcePartition
-from aggregator.plan.rewind import Move, MoveKind
+from aggregator.plan.rewind import MoveKind, PositionMove
 from aggregator.writing.lock import WriterLock
 
 SETS = (
@@ -112,9 +112,9 @@ def test_a_source_that_does_not_answer_ends_it(shell: Shell) -> None:
 
 def moves(**more: Any) -> MovesReport:
     found = (
-        Move(SP, 50, 20, MoveKind.REPLAY, clean=False),
-        Move(SP._replace(partition=1), 50, 70, MoveKind.SKIP, skipped=OffsetRange(50, 70)),
-        Move(SP._replace(partition=2), 5, 5, MoveKind.STAY),
+        PositionMove(SP, 50, 20, MoveKind.REPLAY, clean=False),
+        PositionMove(SP._replace(partition=1), 50, 70, MoveKind.SKIP, skipped=OffsetRange(50, 70)),
+        PositionMove(SP._replace(partition=2), 5, 5, MoveKind.STAY),
     )
     rows = tuple(row_of(move) for move in found)
     return MovesReport(name="central", running=False, moves=rows, notes=("careful",), **more)

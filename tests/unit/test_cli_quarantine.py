@@ -14,8 +14,8 @@ from aggregator.cli.status import quarantine_line
 from aggregator.config import load_text
 from aggregator.documents.document import QuarantineStatus
 from aggregator.model import SourcePartition
-from aggregator.quarantine.ledger import Entry
-from aggregator.quarantine.records import Origin, Quarantined, State
+from aggregator.quarantine.ledger import LedgerEntry
+from aggregator.quarantine.records import Origin, Quarantined, RecordState
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -36,12 +36,14 @@ def call(*words: str) -> Result:
     return CliRunner().invoke(app, ["quarantine", *words, *sets])
 
 
-def entry(offset: int, state: State = State.OPEN, timestamp: int = 1_769_860_800_000) -> Entry:
+def entry(
+    offset: int, state: RecordState = RecordState.OPEN, timestamp: int = 1_769_860_800_000
+) -> LedgerEntry:
     origin = Origin(SourcePartition("eu", "orders", 3), offset)
     record = Quarantined(
         origin, timestamp, "too_large", "orders", 2_000_000, "key", 1, 1_769_860_801_000
     )
-    return Entry(record, state, "still too large" if state is State.REFUSED else "")
+    return LedgerEntry(record, state, "still too large" if state is RecordState.REFUSED else "")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,11 @@ def test_a_hub_that_is_away_ends_with_3(words: tuple[str, ...]) -> None:
 
 
 def test_the_list_is_for_eyes_and_for_programs() -> None:
-    entries = [entry(5), entry(6, State.REFUSED), entry(7, timestamp=9_000_000_000_000_000_000)]
+    entries = [
+        entry(5),
+        entry(6, RecordState.REFUSED),
+        entry(7, timestamp=9_000_000_000_000_000_000),
+    ]
     report = report_of_entries(entries, CONFIG, 2)
     text = to_text(report, tty=False)
     assert "eu/orders-3@5" not in text

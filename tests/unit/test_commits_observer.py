@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.commits import committer, observer
 from aggregator.commits.identity import Identity
@@ -106,7 +106,7 @@ class World:
         )
 
     @property
-    def state(self) -> State:
+    def state(self) -> CheckpointState:
         return self.observer.state
 
     def begun(
@@ -133,7 +133,7 @@ class World:
         """Where a recovery of these partitions (of EU0 alone) would begin to read."""
         return self.state.hub_ends_for(partitions or [EU0])[HUB0]
 
-    def read_again(self) -> State:
+    def read_again(self) -> CheckpointState:
         """The state as another process finds it."""
         table = CheckpointTable.open(str(self.folder), {})
         assert table is not None

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from aggregator.cli.demo import report_of
-from aggregator.cli.demo_view import Rates, line
+from aggregator.cli.demo_view import DemoRates, line
 from aggregator.cli.render import to_text
-from aggregator.embedded.demo import Outcome, Progress
+from aggregator.embedded.demo import DemoOutcome, Progress
 from aggregator.embedded.demo_reader import Example
-from aggregator.embedded.generator import ORDERS, PAYMENTS, REGIONS, Event, EventMaker
+from aggregator.embedded.generator import ORDERS, PAYMENTS, REGIONS, EventMaker, ShopRecord
 from aggregator.embedded.oracle import Flow, Tally
 
 NOW = 1_700_000_000_000
 
 
-def events(region: str, seed: int = 1, count: int = 500) -> list[Event]:
+def events(region: str, seed: int = 1, count: int = 500) -> list[ShopRecord]:
     maker = EventMaker(REGIONS[region], seed)
     return [maker.make(NOW + n) for n in range(count)]
 
 
-def values(made: list[Event], topic: str) -> list[dict[str, Any]]:
+def values(made: list[ShopRecord], topic: str) -> list[dict[str, Any]]:
     return [json.loads(event.value) for event in made if event.topic == topic]
 
 
@@ -65,7 +65,7 @@ def test_each_payment_follows_its_order_with_amount_and_trace() -> None:
 
 
 EU, US = Flow("eu", "orders"), Flow("us", "orders")
-GOOD = Outcome(
+GOOD = DemoOutcome(
     {EU: Tally(sent=10, found=10), US: Tally(sent=5, found=5)},
     {"p50": 31.0, "p95": 52.4, "p99": 160.0},
     12,
@@ -112,7 +112,7 @@ def test_progress_as_a_line() -> None:
 
 
 def test_rates_are_those_of_the_last_seconds() -> None:
-    rates = Rates()
+    rates = DemoRates()
     assert rates.of(0.0, {EU: 100}) == {EU: 0.0}
     assert rates.of(1.0, {EU: 200}) == {EU: 100.0}
     assert rates.of(4.0, {EU: 500}) == {EU: 100.0}

@@ -202,9 +202,9 @@ def test_a_hub_that_refuses_a_record_separates_nobody_and_is_checked_from_then_o
     world.refused = "org.apache.kafka.common.errors.RecordTooLargeException: too large"
     world.lanes["union"].active = False
     world.until_all(Stage.LOST)
-    assert world.state.careful == {("eu", "orders"), ("us", "orders")}
-    assert world.state.apart == frozenset()
-    assert "from now on each one is checked" in world.told("careful")[0]
+    assert world.state.refused == {("eu", "orders"), ("us", "orders")}
+    assert world.state.alone == frozenset()
+    assert "from now on each one is checked" in world.told("records_checked")[0]
     world.until_all(Stage.READING)
     assert set(world.lanes) == {"union"}
 

@@ -29,8 +29,8 @@ from aggregator.documents.rates import (
     NOT_MOVING,
     NOT_RUNNING,
     UNKNOWN,
+    LagSample,
     Rates,
-    Reading,
     eta,
     rates,
 )
@@ -96,26 +96,26 @@ def test_eta_never_fails_and_is_never_negative(
 
 
 def test_rates_between_two_readings() -> None:
-    found = rates(Reading(10, 100, 1000), Reading(20, 150, 1200))
+    found = rates(LagSample(10, 100, 1000), LagSample(20, 150, 1200))
     assert found == Rates(5.0, 20.0)
 
 
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
-        (Reading(10, 150, 1200), Rates()),
-        (Reading(5, 150, 1200), Rates()),
-        (Reading(20, 50, 1000), Rates(None, 0.0)),
-        (Reading(20, None, 1000), Rates(None, 0.0)),
-        (Reading(20, 100, None), Rates(0.0, None)),
+        (LagSample(10, 150, 1200), Rates()),
+        (LagSample(5, 150, 1200), Rates()),
+        (LagSample(20, 50, 1000), Rates(None, 0.0)),
+        (LagSample(20, None, 1000), Rates(None, 0.0)),
+        (LagSample(20, 100, None), Rates(0.0, None)),
     ],
 )
-def test_rates_that_cannot_be_told(second: Reading, expected: Rates) -> None:
-    assert rates(Reading(10, 100, 1000), second) == expected
+def test_rates_that_cannot_be_told(second: LagSample, expected: Rates) -> None:
+    assert rates(LagSample(10, 100, 1000), second) == expected
 
 
 def test_readings_too_close_tell_no_rate() -> None:
-    assert rates(Reading(10, 100), Reading(20, 150), shortest=15) == Rates()
+    assert rates(LagSample(10, 100), LagSample(20, 150), shortest=15) == Rates()
 
 
 def test_totals_per_source_and_over_all() -> None:

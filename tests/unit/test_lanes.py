@@ -80,18 +80,18 @@ def test_a_source_that_comes_back_stops_nobody() -> None:
 def test_a_source_apart_leaves_the_lane_that_it_shares_and_gets_its_own() -> None:
     everything = [*BOTH, *parts("asia", 2)]
     before = plan_lanes(everything)
-    apart = plan_lanes(everything, current=before, apart={"us"})
-    assert sizes(apart) == {"union": 8, "us": 3}
-    assert plan_lanes(everything, current=apart, apart={"us"}) == apart
-    assert sizes(plan_lanes(everything, apart={"us"})) == {"union": 8, "us": 3}
-    assert sizes(plan_lanes(everything, apart={"us", "eu"})) == {"asia": 2, "eu": 6, "us": 3}
+    alone = plan_lanes(everything, current=before, alone={"us"})
+    assert sizes(alone) == {"union": 8, "us": 3}
+    assert plan_lanes(everything, current=alone, alone={"us"}) == alone
+    assert sizes(plan_lanes(everything, alone={"us"})) == {"union": 8, "us": 3}
+    assert sizes(plan_lanes(everything, alone={"us", "eu"})) == {"asia": 2, "eu": 6, "us": 3}
 
 
 def test_all_sources_of_a_lane_that_failed_are_alone_afterwards() -> None:
-    apart = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"eu", "us"})
-    assert sizes(apart) == {"eu": 6, "us": 3}
+    alone = plan_lanes(BOTH, current=plan_lanes(BOTH), alone={"eu", "us"})
+    assert sizes(alone) == {"eu": 6, "us": 3}
     # Nobody is put together again while they run.
-    assert plan_lanes(BOTH, current=apart) == apart
+    assert plan_lanes(BOTH, current=alone) == alone
 
 
 def test_without_room_what_is_new_joins_a_lane_of_its_source_or_else_another() -> None:
@@ -107,12 +107,12 @@ def test_without_room_what_is_new_joins_a_lane_of_its_source_or_else_another() -
 
 
 def test_a_source_apart_shares_no_lane_even_without_room() -> None:
-    apart = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"eu", "us"}, room=False)
-    assert sizes(apart) == {"eu": 6, "us": 3}
+    alone = plan_lanes(BOTH, current=plan_lanes(BOTH), alone={"eu", "us"}, room=False)
+    assert sizes(alone) == {"eu": 6, "us": 3}
     # Its slot is free: the lane that it leaves has one task less.
-    one = plan_lanes(BOTH, current=plan_lanes(BOTH), apart={"us"}, room=False)
+    one = plan_lanes(BOTH, current=plan_lanes(BOTH), alone={"us"}, room=False)
     assert sizes(one) == {"union": 6, "us": 3}
-    new = plan_lanes([*BOTH, *parts("asia", 1)], current=apart, apart={"eu", "us"}, room=False)
+    new = plan_lanes([*BOTH, *parts("asia", 1)], current=alone, alone={"eu", "us"}, room=False)
     assert sizes(new) == {"eu": 6, "us": 3, "asia": 1}
 
 
@@ -164,12 +164,12 @@ hows = st.sampled_from(["auto", "source"])
 @given(partition_sets, hows, aparts, st.booleans())
 @settings(max_examples=150)
 def test_every_partition_is_in_exactly_one_lane(
-    partitions: set[SourcePartition], how: How, apart: set[str], room: bool
+    partitions: set[SourcePartition], how: How, alone: set[str], room: bool
 ) -> None:
-    lanes = plan_lanes(partitions, how, apart=apart, room=room)
-    _check(lanes, partitions, apart)
-    assert plan_lanes(set(partitions), how, apart=apart, room=room) == lanes
-    if how == "auto" and not apart:
+    lanes = plan_lanes(partitions, how, alone=alone, room=room)
+    _check(lanes, partitions, alone)
+    assert plan_lanes(set(partitions), how, alone=alone, room=room) == lanes
+    if how == "auto" and not alone:
         assert len(lanes) == min(1, len(partitions))
     if how == "source" and room:
         assert all(len(lane.clusters) == 1 for lane in lanes)
@@ -181,18 +181,18 @@ def test_growth_and_loss_keep_running_lanes(
     before: set[SourcePartition],
     after: set[SourcePartition],
     how: How,
-    apart_before: set[str],
-    apart: set[str],
+    alone_before: set[str],
+    alone: set[str],
     room: bool,
 ) -> None:
-    running = plan_lanes(before, how, apart=apart_before)
-    lanes = plan_lanes(after, how, running, apart, room=room)
-    _check(lanes, after, apart)
+    running = plan_lanes(before, how, alone=alone_before)
+    lanes = plan_lanes(after, how, running, alone, room=room)
+    _check(lanes, after, alone)
     home = {sp: lane.name for lane in running for sp in lane.partitions}
     shared = {lane.name for lane in running if len(lane.clusters) > 1}
     for lane in lanes:
         for sp in lane.partitions:
-            if sp.cluster not in apart or home.get(sp) not in shared:
+            if sp.cluster not in alone or home.get(sp) not in shared:
                 assert home.get(sp, lane.name) == lane.name, "what runs stays where it is"
     current = {lane.name: set(lane.partitions) for lane in running}
     for lane in lanes if room else ():
@@ -200,14 +200,14 @@ def test_growth_and_loss_keep_running_lanes(
         if goes_on and len(lane.clusters) > 1:
             less = current[lane.name]
             assert set(lane.partitions) <= less, "a union need not start anew"
-    assert plan_lanes(after, how, lanes, apart, room=room) == lanes, "what is settled stays"
+    assert plan_lanes(after, how, lanes, alone, room=room) == lanes, "what is settled stays"
 
 
 def _check(
-    lanes: tuple[Lane, ...], partitions: Collection[SourcePartition], apart: set[str]
+    lanes: tuple[Lane, ...], partitions: Collection[SourcePartition], alone: set[str]
 ) -> None:
     placed = [sp for lane in lanes for sp in lane.partitions]
     assert sorted(placed) == sorted(partitions)
     assert len({lane.name for lane in lanes}) == len(lanes)
     assert all(lane.partitions for lane in lanes)
-    assert all(len(lane.clusters) == 1 or apart.isdisjoint(lane.clusters) for lane in lanes)
+    assert all(len(lane.clusters) == 1 or alone.isdisjoint(lane.clusters) for lane in lanes)

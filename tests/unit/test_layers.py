@@ -109,6 +109,16 @@ def test_the_order_of_layers_has_no_circle() -> None:
         assert all(part not in MAY_IMPORT[below] for below in allowed)
 
 
+def test_no_two_classes_have_the_same_name() -> None:
+    """So that a name stands for one thing; what only a module sees begins with an underscore."""
+    where: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where.setdefault(node.name, []).append(name_of(path))
+    assert {name: found for name, found in where.items() if len(found) > 1} == {}
+
+
 @pytest.mark.parametrize("path", [it for it in MODULES if part_of(it) in PURE], ids=name_of)
 def test_pure_parts_know_no_client(path: Path) -> None:
     wrong = {name.split(".")[0] for name in imported(parse(path))} & CLIENTS

@@ -15,8 +15,8 @@ from aggregator.plan.gaps import (
     Decision,
     GapPlan,
     GapRecord,
+    GapSight,
     Policy,
-    Sight,
     decide,
     gap_id,
     plan_gaps,
@@ -68,7 +68,7 @@ def settle(
     routes = [Route("eu", "orders", "orders", partitions, 4)] if KEY in now.topic_ids else []
     start = plan_positions(routes, before, now, {"eu": "earliest"})
     selected = {sp for route in routes for sp in route.source_partitions()}
-    sight = Sight(before, now, {"eu": policy}, selected, busy, NOW, 7)
+    sight = GapSight(before, now, {"eu": policy}, selected, busy, NOW, 7)
     return plan_gaps(start, (records or {}).values(), sight)
 
 
@@ -308,6 +308,6 @@ def test_any_gap_is_recorded_once_and_settled_once(
 
 def test_without_gaps_nothing_is_changed() -> None:
     empty = plan_gaps(
-        StartPlan(Positions({SP: 5})), [], Sight(known(5), observed(), {}, {SP}, (), NOW, 1)
+        StartPlan(Positions({SP: 5})), [], GapSight(known(5), observed(), {}, {SP}, (), NOW, 1)
     )
     assert empty == GapPlan(Positions({SP: 5}))

@@ -8,12 +8,12 @@ import pytest
 
 from aggregator.plan.lease import (
     FIRST_PROCESS_TABLE,
+    ClaimMove,
     Earlier,
     Kin,
     Life,
     Moment,
-    Move,
-    Place,
+    ProcessPlace,
     Tried,
     Verdict,
     kin_of,
@@ -22,7 +22,7 @@ from aggregator.plan.lease import (
     renewal_due,
 )
 
-HERE = Place("here", "boot-1", "pid:[7]")
+HERE = ProcessPlace("here", "boot-1", "pid:[7]")
 
 
 def test_a_moment_counts_what_either_clock_has_seen() -> None:
@@ -38,61 +38,61 @@ def test_a_moment_counts_what_either_clock_has_seen() -> None:
     ("earlier", "own", "kin"),
     [
         (HERE, HERE, Kin.PROCESSES),
-        (Place("renamed", "boot-1", "pid:[7]"), HERE, Kin.PROCESSES),
-        (Place("here", "boot-1", "pid:[8]"), HERE, Kin.KERNEL),
-        (Place("here", "boot-0", "pid:[7]"), HERE, Kin.ELSEWHERE),
+        (ProcessPlace("renamed", "boot-1", "pid:[7]"), HERE, Kin.PROCESSES),
+        (ProcessPlace("here", "boot-1", "pid:[8]"), HERE, Kin.KERNEL),
+        (ProcessPlace("here", "boot-0", "pid:[7]"), HERE, Kin.ELSEWHERE),
         (
-            Place("here", "boot-0", FIRST_PROCESS_TABLE),
-            Place("here", "boot-1", FIRST_PROCESS_TABLE),
+            ProcessPlace("here", "boot-0", FIRST_PROCESS_TABLE),
+            ProcessPlace("here", "boot-1", FIRST_PROCESS_TABLE),
             Kin.RESTARTED,
         ),
         (
-            Place("there", "boot-0", FIRST_PROCESS_TABLE),
-            Place("here", "boot-1", FIRST_PROCESS_TABLE),
+            ProcessPlace("there", "boot-0", FIRST_PROCESS_TABLE),
+            ProcessPlace("here", "boot-1", FIRST_PROCESS_TABLE),
             Kin.ELSEWHERE,
         ),
         # No Linux, on one side or on both.
-        (Place("here"), HERE, Kin.KERNEL),
-        (Place("there"), HERE, Kin.ELSEWHERE),
-        (Place("here"), Place("here"), Kin.PROCESSES),
-        (Place("there"), Place("here"), Kin.ELSEWHERE),
+        (ProcessPlace("here"), HERE, Kin.KERNEL),
+        (ProcessPlace("there"), HERE, Kin.ELSEWHERE),
+        (ProcessPlace("here"), ProcessPlace("here"), Kin.PROCESSES),
+        (ProcessPlace("there"), ProcessPlace("here"), Kin.ELSEWHERE),
     ],
 )
-def test_how_near_an_earlier_writer_is(earlier: Place, own: Place, kin: Kin) -> None:
+def test_how_near_an_earlier_writer_is(earlier: ProcessPlace, own: ProcessPlace, kin: Kin) -> None:
     assert kin_of(earlier, own) is kin
 
 
 def test_without_an_earlier_writer_it_goes_on() -> None:
-    assert plan_start(None, take_over=False) is Move.TAKE
-    assert plan_start(None, take_over=True) is Move.TAKE
+    assert plan_start(None, take_over=False) is ClaimMove.TAKE
+    assert plan_start(None, take_over=True) is ClaimMove.TAKE
 
 
 @pytest.mark.parametrize(
     ("kin", "life", "locked", "plain", "take_over"),
     [
         # The lock is another's.
-        (Kin.PROCESSES, Life.RUNS, True, Move.REFUSE, Move.END),
-        (Kin.PROCESSES, Life.FROZEN, True, Move.REFUSE, Move.END),
-        (Kin.KERNEL, Life.UNKNOWN, True, Move.REFUSE, Move.OVERRULE),
-        (Kin.ELSEWHERE, Life.UNKNOWN, True, Move.REFUSE, Move.OVERRULE),
+        (Kin.PROCESSES, Life.RUNS, True, ClaimMove.REFUSE, ClaimMove.END),
+        (Kin.PROCESSES, Life.FROZEN, True, ClaimMove.REFUSE, ClaimMove.END),
+        (Kin.KERNEL, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
+        (Kin.ELSEWHERE, Life.UNKNOWN, True, ClaimMove.REFUSE, ClaimMove.OVERRULE),
         # The lock is ours by now: the kernel that freed it knows that the holder is gone.
-        (Kin.PROCESSES, Life.GONE, False, Move.TAKE, Move.TAKE),
-        (Kin.PROCESSES, Life.RUNS, False, Move.TAKE, Move.TAKE),
-        (Kin.KERNEL, Life.UNKNOWN, False, Move.TAKE, Move.TAKE),
-        (Kin.RESTARTED, Life.UNKNOWN, False, Move.TAKE, Move.TAKE),
+        (Kin.PROCESSES, Life.GONE, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Kin.PROCESSES, Life.RUNS, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Kin.KERNEL, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Kin.RESTARTED, Life.UNKNOWN, False, ClaimMove.TAKE, ClaimMove.TAKE),
         # Another kernel had it: not every shared file system hands locks on.
-        (Kin.ELSEWHERE, Life.UNKNOWN, False, Move.WATCH, Move.OVERRULE),
+        (Kin.ELSEWHERE, Life.UNKNOWN, False, ClaimMove.WATCH, ClaimMove.OVERRULE),
         # An object store.
-        (Kin.PROCESSES, Life.RUNS, None, Move.REFUSE, Move.END),
-        (Kin.PROCESSES, Life.FROZEN, None, Move.REFUSE, Move.END),
-        (Kin.PROCESSES, Life.GONE, None, Move.TAKE, Move.TAKE),
-        (Kin.RESTARTED, Life.UNKNOWN, None, Move.TAKE, Move.TAKE),
-        (Kin.KERNEL, Life.UNKNOWN, None, Move.WATCH, Move.OVERRULE),
-        (Kin.ELSEWHERE, Life.UNKNOWN, None, Move.WATCH, Move.OVERRULE),
+        (Kin.PROCESSES, Life.RUNS, None, ClaimMove.REFUSE, ClaimMove.END),
+        (Kin.PROCESSES, Life.FROZEN, None, ClaimMove.REFUSE, ClaimMove.END),
+        (Kin.PROCESSES, Life.GONE, None, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Kin.RESTARTED, Life.UNKNOWN, None, ClaimMove.TAKE, ClaimMove.TAKE),
+        (Kin.KERNEL, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
+        (Kin.ELSEWHERE, Life.UNKNOWN, None, ClaimMove.WATCH, ClaimMove.OVERRULE),
     ],
 )
 def test_what_a_start_does(
-    kin: Kin, life: Life, locked: bool | None, plain: Move, take_over: Move
+    kin: Kin, life: Life, locked: bool | None, plain: ClaimMove, take_over: ClaimMove
 ) -> None:
     earlier = Earlier(kin, life, locked)
     assert plan_start(earlier, take_over=False) is plain
@@ -104,13 +104,13 @@ def test_nobody_who_may_live_is_passed_over_without_a_word() -> None:
     for kin, life, locked in itertools.product(Kin, Life, (True, False, None)):
         earlier = Earlier(kin, life, locked)
         move = plan_start(earlier, take_over=False)
-        assert move in (Move.TAKE, Move.REFUSE, Move.WATCH)
+        assert move in (ClaimMove.TAKE, ClaimMove.REFUSE, ClaimMove.WATCH)
         if locked:
-            assert move is Move.REFUSE
-        if move is Move.TAKE:
+            assert move is ClaimMove.REFUSE
+        if move is ClaimMove.TAKE:
             assert locked is False or kin is Kin.RESTARTED or life is Life.GONE
         # Only a process of this table can be ended by its id.
-        if plan_start(earlier, take_over=True) is Move.END:
+        if plan_start(earlier, take_over=True) is ClaimMove.END:
             assert kin is Kin.PROCESSES
 
 

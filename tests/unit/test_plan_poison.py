@@ -18,7 +18,7 @@ from aggregator.model import (
 )
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
-from aggregator.plan.poison import carefully, is_refusal
+from aggregator.plan.poison import after_refusal, is_refusal
 from aggregator.stream.settings import lane_settings
 
 HOUR = 3_600_000
@@ -76,8 +76,8 @@ def test_with_compression_nobody_knows_the_size_until_something_is_refused() -> 
     found = rule(config(sync_configs=False), {"max_message_bytes": 100_000})
     assert found.limits == Limits()
     # What does not compress grows a little.
-    assert found.careful.max_bytes is not None
-    assert 98_000 < found.careful.max_bytes < 99_900
+    assert found.once_refused.max_bytes is not None
+    assert 98_000 < found.once_refused.max_bytes < 99_900
 
 
 def test_the_limits_are_those_after_the_plans_actions() -> None:
@@ -109,7 +109,7 @@ def test_a_bound_behind_counts_always_because_records_age() -> None:
     hub = {**ROOM, "timestamp_before_max_ms": HOUR}
     found = rule(config(sync_configs=False), hub, timestamp_before_max_ms=HOUR)
     assert found.limits == Limits(behind_ms=HOUR - 5_000)
-    assert found.careful.behind_ms == HOUR - 605_000
+    assert found.once_refused.behind_ms == HOUR - 605_000
     tiny = rule(config(sync_configs=False), {**ROOM, "timestamp_before_max_ms": 1_000})
     assert tiny.limits == Limits(behind_ms=500)
 
@@ -118,7 +118,7 @@ def test_a_key_is_required_where_only_the_hub_compacts() -> None:
     hub = {**ROOM, "cleanup_policy": "compact,delete"}
     assert rule(config(), hub).limits == Limits(key_required=True)
     both = rule(config(), hub, cleanup_policy="compact")
-    assert (both.limits, both.careful.key_required) == (Limits(), True)
+    assert (both.limits, both.once_refused.key_required) == (Limits(), True)
     changed = rule(config(transform="a:b"), hub, cleanup_policy="compact")
     assert changed.limits == Limits(key_required=True)
 
@@ -253,6 +253,6 @@ def test_a_refusal_is_known_by_its_words(failure: str, refused: bool) -> None:
 
 def test_of_topics_with_a_refused_record_all_limits_are_checked() -> None:
     routes = plan(config(sync_configs=False), {"max_message_bytes": 100_000}).routes
-    assert carefully(routes, frozenset()) == routes
-    (changed,) = carefully(routes, frozenset({("eu", "orders")}))
-    assert changed.poison.limits == routes[0].poison.careful
+    assert after_refusal(routes, frozenset()) == routes
+    (changed,) = after_refusal(routes, frozenset({("eu", "orders")}))
+    assert changed.poison.limits == routes[0].poison.once_refused

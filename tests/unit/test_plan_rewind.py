@@ -10,25 +10,32 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aggregator.model import OffsetRange, SourcePartition
-from aggregator.plan.rewind import Move, MoveKind, MovePlan, Place, Request, plan_moves
+from aggregator.plan.rewind import (
+    BeforeMove,
+    MoveKind,
+    MovePlan,
+    MoveRequest,
+    PositionMove,
+    plan_moves,
+)
 
 SP = SourcePartition("eu", "orders", 0)
 LOG = OffsetRange(10, 100)
 
 
-def place(position: int | None = 50, **more: Any) -> Place:
+def place(position: int | None = 50, **more: Any) -> BeforeMove:
     known = {"log": LOG, "furthest": position, **more}
-    return Place(SP, position=position, **known)
+    return BeforeMove(SP, position=position, **known)
 
 
-def one(request: Request, where: Place) -> Move:
+def one(request: MoveRequest, where: BeforeMove) -> PositionMove:
     plan = plan_moves(request, [where])
     assert not plan.problems, plan.problems
     (move,) = plan.moves
     return move
 
 
-def problem(request: Request, where: Place) -> str:
+def problem(request: MoveRequest, where: BeforeMove) -> str:
     plan = plan_moves(request, [where])
     assert not plan.moves
     (text,) = plan.problems
@@ -49,14 +56,14 @@ def problem(request: Request, where: Place) -> str:
 )
 def test_a_request_has_one_target(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why):
-        Request(**fields)
+        MoveRequest(**fields)
 
 
 def test_a_request_names_partitions() -> None:
-    everything = Request(to="earliest")
+    everything = MoveRequest(to="earliest")
     assert everything.names(SP)
     assert str(everything) == "*/*/*"
-    some = Request(to="earliest", source="eu", partition=0)
+    some = MoveRequest(to="earliest", source="eu", partition=0)
     assert some.names(SP)
     assert not some.names(SP._replace(partition=1))
     assert not some.names(SP._replace(cluster="us"))
@@ -64,40 +71,40 @@ def test_a_request_names_partitions() -> None:
 
 
 def test_a_request_by_time() -> None:
-    assert Request(to="latest").time_ms(1_000) is None
-    assert Request(to_time_ms=7).time_ms(1_000) == 7
-    assert Request(by_seconds=0.5, rewind=True).time_ms(1_000) == 500
-    assert Request(by_seconds=5, rewind=True).time_ms(1_000) == 0
+    assert MoveRequest(to="latest").time_ms(1_000) is None
+    assert MoveRequest(to_time_ms=7).time_ms(1_000) == 7
+    assert MoveRequest(by_seconds=0.5, rewind=True).time_ms(1_000) == 500
+    assert MoveRequest(by_seconds=5, rewind=True).time_ms(1_000) == 0
 
 
 def test_back_writes_what_the_hub_lacks() -> None:
-    move = one(Request(to_offset=20), place())
+    move = one(MoveRequest(to_offset=20), place())
     assert (move.kind, move.new, move.difference, move.clean) == (MoveKind.REPLAY, 20, -30, False)
     assert str(move) == "what the hub lacks from 20 on is written"
 
 
 def test_back_again_writes_everything() -> None:
-    move = one(Request(to="earliest", again=True), place())
+    move = one(MoveRequest(to="earliest", again=True), place())
     assert (move.kind, move.new, move.clean, move.skipped) == (MoveKind.AGAIN, 10, True, None)
     assert "AGAIN" in str(move)
 
 
 def test_forward_skips_and_says_which() -> None:
-    move = one(Request(to="latest"), place())
+    move = one(MoveRequest(to="latest"), place())
     assert (move.kind, move.new, move.clean) == (MoveKind.SKIP, 100, True)
     assert move.skipped == OffsetRange(50, 100)
     assert str(move) == "50 to 99 are SKIPPED, never copied"
 
 
 def test_forward_of_an_unclean_partition_is_looked_at_in_the_hub() -> None:
-    assert not one(Request(to="latest"), place(clean=False)).clean
+    assert not one(MoveRequest(to="latest"), place(clean=False)).clean
 
 
 def test_forward_to_where_it_was_before_skips_nothing() -> None:
     back = place(20, furthest=50, clean=False)
-    move = one(Request(to_offset=50), back)
+    move = one(MoveRequest(to_offset=50), back)
     assert (move.kind, move.skipped, move.clean) == (MoveKind.REPLAY, None, False)
-    beyond = one(Request(to_offset=60), back)
+    beyond = one(MoveRequest(to_offset=60), back)
     assert (beyond.kind, beyond.skipped, beyond.clean) == (
         MoveKind.SKIP,
         OffsetRange(50, 60),
@@ -106,90 +113,92 @@ def test_forward_to_where_it_was_before_skips_nothing() -> None:
 
 
 def test_forward_out_of_what_the_source_has_deleted() -> None:
-    move = one(Request(to="earliest"), place(5))
+    move = one(MoveRequest(to="earliest"), place(5))
     assert (move.kind, move.new, move.skipped) == (MoveKind.SKIP, 10, None)
     assert "gone at the source" in str(move)
-    assert one(Request(to_offset=15), place(5)).skipped == OffsetRange(10, 15)
+    assert one(MoveRequest(to_offset=15), place(5)).skipped == OffsetRange(10, 15)
 
 
 def test_where_it_is_already_nothing_changes() -> None:
-    plan = plan_moves(Request(to_offset=50), [place()])
+    plan = plan_moves(MoveRequest(to_offset=50), [place()])
     assert plan.moves[0].kind is MoveKind.STAY
     assert plan.changes == ()
-    assert one(Request(to_offset=50, again=True), place()).kind is MoveKind.STAY
+    assert one(MoveRequest(to_offset=50, again=True), place()).kind is MoveKind.STAY
     # Rewound before, and now to be written again after all.
-    assert one(Request(to_offset=50, again=True), place(furthest=60)).kind is MoveKind.AGAIN
+    assert one(MoveRequest(to_offset=50, again=True), place(furthest=60)).kind is MoveKind.AGAIN
 
 
 def test_a_rewind_never_goes_forward() -> None:
-    assert one(Request(to="latest", rewind=True), place()).kind is MoveKind.STAY
-    assert one(Request(to_offset=1_000, rewind=True), place()).kind is MoveKind.STAY
-    move = one(Request(by_offsets=15, rewind=True), place())
+    assert one(MoveRequest(to="latest", rewind=True), place()).kind is MoveKind.STAY
+    assert one(MoveRequest(to_offset=1_000, rewind=True), place()).kind is MoveKind.STAY
+    move = one(MoveRequest(by_offsets=15, rewind=True), place())
     assert (move.kind, move.new) == (MoveKind.REPLAY, 35)
 
 
 def test_without_a_position_it_begins_where_it_is_told_to() -> None:
-    move = one(Request(to_offset=30), place(None))
+    move = one(MoveRequest(to_offset=30), place(None))
     assert (move.kind, move.difference, move.clean) == (MoveKind.REPLAY, None, False)
-    assert one(Request(to_offset=30, again=True), place(None)).clean
-    plan = plan_moves(Request(to_offset=30, rewind=True), [place(None)])
+    assert one(MoveRequest(to_offset=30, again=True), place(None)).clean
+    plan = plan_moves(MoveRequest(to_offset=30, rewind=True), [place(None)])
     assert plan == MovePlan(notes=("eu/orders-0 has no position yet: left alone",))
 
 
 @pytest.mark.parametrize("new", [0, 9, 101])
 def test_outside_the_log_is_a_problem_that_names_the_range(new: int) -> None:
-    text = problem(Request(to_offset=new), place())
+    text = problem(MoveRequest(to_offset=new), place())
     assert text == f"eu/orders-0: {new} is outside its log, which goes from 10 to 100"
 
 
 def test_by_time_and_version() -> None:
-    assert one(Request(to_time_ms=1), place(aimed=30)).new == 30
+    assert one(MoveRequest(to_time_ms=1), place(aimed=30)).new == 30
     # The log has moved on since the time was looked up.
-    assert one(Request(to_time_ms=1), place(aimed=3)).new == 10
-    assert "no offset is known" in problem(Request(to_time_ms=1), place())
-    assert one(Request(to_version=4), place(aimed=30)).new == 30
-    assert "outside its log" in problem(Request(to_version=4), place(aimed=3))
-    assert "left alone" in plan_moves(Request(to_version=4), [place()]).notes[0]
+    assert one(MoveRequest(to_time_ms=1), place(aimed=3)).new == 10
+    assert "no offset is known" in problem(MoveRequest(to_time_ms=1), place())
+    assert one(MoveRequest(to_version=4), place(aimed=30)).new == 30
+    assert "outside its log" in problem(MoveRequest(to_version=4), place(aimed=3))
+    assert "left alone" in plan_moves(MoveRequest(to_version=4), [place()]).notes[0]
 
 
 def test_all_problems_at_once() -> None:
     places = [
         place(),
-        Place(SP._replace(partition=1), log=None),
-        Place(SP._replace(partition=2), OffsetRange(0, 5), 3),
-        Place(SP._replace(partition=3), OffsetRange(0, 60), 3),
+        BeforeMove(SP._replace(partition=1), log=None),
+        BeforeMove(SP._replace(partition=2), OffsetRange(0, 5), 3),
+        BeforeMove(SP._replace(partition=3), OffsetRange(0, 60), 3),
     ]
-    plan = plan_moves(Request(to_offset=55), places)
+    plan = plan_moves(MoveRequest(to_offset=55), places)
     assert [text.split(":")[0] for text in plan.problems] == ["eu/orders-1", "eu/orders-2"]
 
 
 def test_another_log_is_copied_anew_and_never_compared() -> None:
     recreated = place(80, furthest=None, other_log="it was created again")
-    move = one(Request(to_offset=30), recreated)
+    move = one(MoveRequest(to_offset=30), recreated)
     assert (move.kind, move.clean, move.skipped) == (MoveKind.ANEW, True, OffsetRange(10, 30))
-    assert one(Request(to="earliest"), recreated).skipped is None
-    truncated = one(Request(to="latest"), place(120))
+    assert one(MoveRequest(to="earliest"), recreated).skipped is None
+    truncated = one(MoveRequest(to="latest"), place(120))
     assert (truncated.kind, truncated.new, truncated.skipped) == (MoveKind.ANEW, 100, None)
     for other in (recreated, place(120)):
-        plan = plan_moves(Request(to="earliest", rewind=True), [other])
+        plan = plan_moves(MoveRequest(to="earliest", rewind=True), [other])
         assert (len(plan.moves), len(plan.problems)) == (0, 0)
         assert "left alone" in plan.notes[0]
 
 
 def test_below_a_cut_only_again_is_possible() -> None:
     cut = place(95, furthest=100, cut=98)
-    assert "use --again" in problem(Request(to_offset=20), cut)
-    assert one(Request(to_offset=20, again=True), cut).kind is MoveKind.AGAIN
+    assert "use --again" in problem(MoveRequest(to_offset=20), cut)
+    assert one(MoveRequest(to_offset=20, again=True), cut).kind is MoveKind.AGAIN
     # Its offsets of before the cut say nothing about how far this log was copied.
-    assert one(Request(to_offset=97), cut).skipped == OffsetRange(95, 97)
-    assert one(Request(to_offset=105), place(110, cut=98, log=OffsetRange(0, 120))).new == 105
+    assert one(MoveRequest(to_offset=97), cut).skipped == OffsetRange(95, 97)
+    assert one(MoveRequest(to_offset=105), place(110, cut=98, log=OffsetRange(0, 120))).new == 105
 
 
 def test_what_is_to_be_known_is_said() -> None:
-    assert "old records come after newer" in plan_moves(Request(to_offset=20), [place()]).notes[0]
-    again = plan_moves(Request(to_offset=20, again=True), [place()])
+    assert (
+        "old records come after newer" in plan_moves(MoveRequest(to_offset=20), [place()]).notes[0]
+    )
+    again = plan_moves(MoveRequest(to_offset=20, again=True), [place()])
     assert "a second time, on purpose" in again.notes[0]
-    anew = plan_moves(Request(to_offset=20), [place(other_log="it was created again")])
+    anew = plan_moves(MoveRequest(to_offset=20), [place(other_log="it was created again")])
     assert "not compared" in anew.notes[0]
 
 
@@ -223,7 +232,7 @@ def test_nothing_is_skipped_unsaid_and_nothing_is_doubled_unasked(
         clean=clean,
         other_log="it is another" if other and position is not None else "",
     )
-    plan = plan_moves(Request(to_offset=new, again=again, rewind=rewind), [where])
+    plan = plan_moves(MoveRequest(to_offset=new, again=again, rewind=rewind), [where])
     for move in plan.changes:
         assert low <= move.new <= low + size
         if rewind:

@@ -81,7 +81,7 @@ class World:
 
     def __init__(self, *, room: bool) -> None:
         self.room = room
-        self.apart: set[str] = set()
+        self.alone: set[str] = set()
         self.running: dict[str, Lane] = {}
         self.ending: set[str] = set()
         self.holding: dict[str, set[SourcePartition]] = {}
@@ -90,7 +90,7 @@ class World:
         self.starts = 0
 
     def arrange(self, wanted: Collection[SourcePartition]) -> None:
-        planned = plan_lanes(wanted, "auto", self.planned, self.apart, room=self.room)
+        planned = plan_lanes(wanted, "auto", self.planned, self.alone, room=self.room)
         self.planned = planned
         changed = {lane.name for lane in planned if self.is_changed(lane)}
         steps = plan_steps(planned, changed, self.running, self.ending)
@@ -155,7 +155,7 @@ def test_whatever_is_wanted_in_whatever_order_lanes_end(
             wanted = event
             world.arrange(wanted)
         elif isinstance(event, str):
-            world.apart.add(event)
+            world.alone.add(event)
             world.arrange(wanted)
         elif world.awaited:
             world.go_on(event)
@@ -165,7 +165,7 @@ def test_whatever_is_wanted_in_whatever_order_lanes_end(
     assert world.later == ()
     assert {sp for lane in world.running.values() for sp in lane.partitions} == wanted
     for lane in world.running.values():
-        assert len(lane.clusters) == 1 or world.apart.isdisjoint(lane.clusters)
+        assert len(lane.clusters) == 1 or world.alone.isdisjoint(lane.clusters)
     starts = world.starts
     world.arrange(wanted)
     assert (world.starts, world.awaited) == (starts, []), "what is settled is left alone"

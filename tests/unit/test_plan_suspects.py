@@ -7,7 +7,7 @@ import pytest
 from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.positions import Observed
 from aggregator.plan.suspects import (
-    Reading,
+    ReadPosition,
     Seen,
     Stand,
     cut,
@@ -28,39 +28,39 @@ def probe(at: float, latest: int) -> dict[str, Seen]:
 @pytest.mark.parametrize(
     ("reading", "seen", "words"),
     [
-        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": "U"}), "created again"),
-        (Reading(5, "C", "T"), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
-        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": "T"}), ""),
-        (Reading(5, "C", "T"), Seen(1.0, "C", {"orders": ""}), ""),
-        (Reading(5, "C", "T"), Seen(1.0, "", {}), ""),
-        (Reading(5, "C", ""), Seen(1.0, "C", {"orders": "U"}), ""),
-        (Reading(5, "", "T"), Seen(1.0, "D", {"orders": "T"}), ""),
-        (Reading(5, "C", "T"), Seen(), ""),
+        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": "U"}), "created again"),
+        (ReadPosition(5, "C", "T"), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
+        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": "T"}), ""),
+        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": ""}), ""),
+        (ReadPosition(5, "C", "T"), Seen(1.0, "", {}), ""),
+        (ReadPosition(5, "C", ""), Seen(1.0, "C", {"orders": "U"}), ""),
+        (ReadPosition(5, "", "T"), Seen(1.0, "D", {"orders": "T"}), ""),
+        (ReadPosition(5, "C", "T"), Seen(), ""),
     ],
 )
 def test_only_ids_that_are_known_and_differ_prove_another_topic(
-    reading: Reading, seen: Seen, words: str
+    reading: ReadPosition, seen: Seen, words: str
 ) -> None:
     found = foreign({SP: reading}, {"eu": seen})
     assert (words in found[SP]) if words else (found == {})
 
 
 def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
-    stands = follow_stands({}, {SP: Reading(5)}, 1.0)
+    stands = follow_stands({}, {SP: ReadPosition(5)}, 1.0)
     assert stands == {SP: Stand(5, 1.0)}
-    stands = follow_stands(stands, {SP: Reading(5)}, 2.0)
+    stands = follow_stands(stands, {SP: ReadPosition(5)}, 2.0)
     assert stands == {SP: Stand(5, 1.0)}
-    stands = follow_stands(stands, {SP: Reading(7)}, 3.0)
+    stands = follow_stands(stands, {SP: ReadPosition(7)}, 3.0)
     assert stands == {SP: Stand(7, 3.0)}
     # Also where it was set back to.
-    stands = follow_stands(stands, {SP: Reading(5)}, 4.0)
+    stands = follow_stands(stands, {SP: ReadPosition(5)}, 4.0)
     assert stands == {SP: Stand(5, 4.0)}
     assert follow_stands(stands, {}, 5.0) == {}
 
 
 def test_a_reader_below_its_log_says_so_itself() -> None:
     """It may have records buffered that the log holds no longer: nothing is proven from outside."""
-    stands = follow_stands({}, {SP: Reading(0)}, 1.0)
+    stands = follow_stands({}, {SP: ReadPosition(0)}, 1.0)
     assert cut(stands, probe(9.0, 50)) == {}
 
 
@@ -68,14 +68,14 @@ def test_a_reader_below_its_log_says_so_itself() -> None:
 def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_was_told(
     asked_at: float, proven: bool
 ) -> None:
-    stands = follow_stands({}, {SP: Reading(50)}, 5.0)
+    stands = follow_stands({}, {SP: ReadPosition(50)}, 5.0)
     found = cut(stands, probe(asked_at, 20))
     assert found == ({SP: "its log ends at 20, and was read up to 50 before"} if proven else {})
     assert cut(stands, probe(asked_at, 50)) == {}
 
 
 def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
-    stands = follow_stands({}, {SP: Reading(50)}, 5.0)
+    stands = follow_stands({}, {SP: ReadPosition(50)}, 5.0)
     assert cut(stands, {}) == {}
     assert cut(stands, {"eu": Seen(9.0, "C", {"orders": "T"})}) == {}
 

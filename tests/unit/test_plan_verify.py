@@ -18,7 +18,15 @@ from aggregator.model import (
 )
 from aggregator.plan.gaps import GapRecord
 from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
-from aggregator.plan.verify import NO_END, Begun, Scope, Sight, Standing, Window, plan_windows
+from aggregator.plan.verify import (
+    NO_END,
+    AuditSight,
+    CopyBegin,
+    Scope,
+    Standing,
+    Window,
+    plan_windows,
+)
 from aggregator.plan.verify_hub import (
     Accounted,
     accounted_gaps,
@@ -34,9 +42,9 @@ ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
 LOG = OffsetRange(100, 500)
 
 
-def sight(**parts: Any) -> Sight:
+def sight(**parts: Any) -> AuditSight:
     """One partition, with a log of [100, 500) and a position of 400."""
-    plain = Sight(
+    plain = AuditSight(
         routes=[ROUTE],
         observed=Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG}),
         known=Remembered(Positions({SP: 400}), {SP: "now"}, {SP: "eu-id"}),
@@ -76,15 +84,15 @@ def test_a_position_beyond_a_truncated_log_claims_what_it_had() -> None:
     [
         (None, "earliest", OffsetRange(100, 400), 100),
         (None, "latest", OffsetRange(100, 400), 400),
-        (Begun(250, exact=True), "latest", OffsetRange(250, 400), 250),
-        (Begun(50, exact=True), "latest", OffsetRange(100, 400), 100),
-        (Begun(250, exact=False), "latest", OffsetRange(100, 400), 250),
-        (Begun(250, exact=False), "1769860800000", OffsetRange(100, 400), 250),
-        (Begun(250, exact=False), "earliest", OffsetRange(100, 400), 100),
+        (CopyBegin(250, exact=True), "latest", OffsetRange(250, 400), 250),
+        (CopyBegin(50, exact=True), "latest", OffsetRange(100, 400), 100),
+        (CopyBegin(250, exact=False), "latest", OffsetRange(100, 400), 250),
+        (CopyBegin(250, exact=False), "1769860800000", OffsetRange(100, 400), 250),
+        (CopyBegin(250, exact=False), "earliest", OffsetRange(100, 400), 100),
     ],
 )
 def test_nothing_is_expected_from_before_the_copy_began(
-    begun: Begun | None, start: str, read: OffsetRange, sure: int
+    begun: CopyBegin | None, start: str, read: OffsetRange, sure: int
 ) -> None:
     known = {SP: begun} if begun is not None else {}
     found = window(begun=known, starts={"eu": start})

@@ -15,7 +15,7 @@ from aggregator.quarantine.records import (
     Origin,
     Quarantined,
     Raw,
-    State,
+    RecordState,
     origin_headers,
     origin_of,
     own_headers,
@@ -50,7 +50,7 @@ def raw_in_one(text: str = "eu/or-ders/3/5", own: tuple[Header, ...] = ()) -> Ra
     return replace(five, headers=told)
 
 
-def note(state: State, by: str, at: int, at_ms: int = 1_000) -> Note:
+def note(state: RecordState, by: str, at: int, at_ms: int = 1_000) -> Note:
     return Note(ORIGIN, state, by, 1, 77, "why", at, at_ms)
 
 
@@ -101,7 +101,7 @@ def test_what_is_retried_is_looked_for_in_the_hub_by_either_form() -> None:
 
 
 def test_a_note_is_read_as_it_was_written_and_is_no_record_of_ours() -> None:
-    written = note(State.TRYING, "me", 7)
+    written = note(RecordState.TRYING, "me", 7)
     record = Raw(7, 1_000, str(ORIGIN).encode(), None, written.headers())
     assert parse(record) == written
     assert origin_of(record) is None
@@ -136,30 +136,30 @@ def test_an_origin_as_text() -> None:
 
 
 def test_the_state_is_what_the_last_one_said() -> None:
-    trying, mine = note(State.TRYING, "a", 1), note(State.TRYING, "b", 2)
-    refused = note(State.REFUSED, "b", 3)
-    assert ledger()[ORIGIN].state is State.OPEN
-    assert ledger(trying)[ORIGIN].state is State.TRYING
+    trying, mine = note(RecordState.TRYING, "a", 1), note(RecordState.TRYING, "b", 2)
+    refused = note(RecordState.REFUSED, "b", 3)
+    assert ledger()[ORIGIN].state is RecordState.OPEN
+    assert ledger(trying)[ORIGIN].state is RecordState.TRYING
     both = ledger(trying, mine, refused)[ORIGIN]
     # Nobody knows how the first attempt ended.
-    assert (both.state, [it.by for it in both.attempts]) == (State.TRYING, ["a"])
-    assert ledger(mine, refused)[ORIGIN].state is State.REFUSED
-    done = ledger(trying, mine, note(State.RETRIED, "b", 4))[ORIGIN]
-    assert (done.state, done.attempts) == (State.RETRIED, [])
+    assert (both.state, [it.by for it in both.attempts]) == (RecordState.TRYING, ["a"])
+    assert ledger(mine, refused)[ORIGIN].state is RecordState.REFUSED
+    done = ledger(trying, mine, note(RecordState.RETRIED, "b", 4))[ORIGIN]
+    assert (done.state, done.attempts) == (RecordState.RETRIED, [])
 
 
 def test_a_record_that_is_quarantined_again_is_open_again() -> None:
-    found = ledger(note(State.RETRIED, "a", 1))
+    found = ledger(note(RecordState.RETRIED, "a", 1))
     found.add(parse(raw(offset=2)), 2, 1_000)
-    assert (found[ORIGIN].state, found[ORIGIN].record.at, len(found)) == (State.OPEN, 2, 1)
+    assert (found[ORIGIN].state, found[ORIGIN].record.at, len(found)) == (RecordState.OPEN, 2, 1)
 
 
 def test_the_one_who_came_first_is_not_disturbed() -> None:
-    first, second = note(State.TRYING, "a", 1), note(State.TRYING, "b", 2)
+    first, second = note(RecordState.TRYING, "a", 1), note(RecordState.TRYING, "b", 2)
     found = ledger(first, second)
     assert found.busy(ORIGIN, "a") is None
     assert found.busy(ORIGIN, "b") == first
-    later = ledger(first, note(State.TRYING, "b", 2, 1_001 + BUSY_MS))
+    later = ledger(first, note(RecordState.TRYING, "b", 2, 1_001 + BUSY_MS))
     assert later.busy(ORIGIN, "b") is None
 
 
@@ -176,7 +176,7 @@ def test_what_is_meant() -> None:
     assert chosen(Filter(topic="or-ders")) == [ORIGIN]
     assert chosen(Filter(reason="no_key")) == []
     assert chosen(Filter(origins=frozenset({other}))) == [other]
-    found.add(note(State.RETRIED, "a", 2), 2, 1_000)
+    found.add(note(RecordState.RETRIED, "a", 2), 2, 1_000)
     assert chosen(Filter()) == [other]
     assert chosen(Filter(), retried=True) == [ORIGIN, other]
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import State
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.commits.identity import Identity
-from aggregator.commits.points import Begun, LanePoints, Part, parts_of
+from aggregator.commits.points import Begun, Bounded, LanePoints, bounded
 from aggregator.commits.tail import Ends, HubSnapshot, HubTail
 from aggregator.connector.reports import HELD, LaneReport, TaskReport, join
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
@@ -181,10 +181,10 @@ class Aggregation:
         self.ends = dict.fromkeys(SOURCES, 0)
         self.lives = dict.fromkeys(SOURCES, 0)
         self.hub: list[list[Origin | None]] = [[], []]
-        self.state = State()
+        self.state = CheckpointState()
         self.lanes: dict[str, Running] = {}
         self.skips: dict[SourcePartition, tuple[Skip, Ends]] = {}
-        self.pending: list[tuple[Running, LaneReport, list[Part]]] = []
+        self.pending: list[tuple[Running, LaneReport, list[Bounded]]] = []
         self.asked: HubSnapshot | None = None
         self.tail = HubTail()
         self.told_snapshot = 0
@@ -401,7 +401,7 @@ class Aggregation:
             for at, hand in enumerate(deal_tasks(partitions, TASKS))
         ]
         query = Query(name, self.generation, tasks)
-        self.append(*((query, part) for part in parts_of(-1, positions, now, older)))
+        self.append(*((query, part) for part in bounded(-1, positions, now, older)))
         if crash:
             self.crash(0)
             return
@@ -429,14 +429,14 @@ class Aggregation:
         ready = Query("recovery", 0, [])
         whole = positions.only(set(positions) - set(skips))
         if whole:
-            self.append((ready, Part(-1, whole, self.snapshot(), clean=True)))
+            self.append((ready, Bounded(-1, whole, self.snapshot(), clean=True)))
         if crash:
             self.crash(0)
             return
         ends = {tp: log.earliest for tp, log in tail.ranges.items()} | bound
         older = {sp: {**ends, **tail.above.get(sp, {})} for sp in skips}
         rest, now = positions.only(set(skips)), HubSnapshot(self.moment(), {})
-        self.append(*((ready, part) for part in parts_of(-1, rest, now, older)))
+        self.append(*((ready, part) for part in bounded(-1, rest, now, older)))
         self.skips |= {sp: (skip, older[sp]) for sp, skip in skips.items()}
 
     def tail_of(self, positions: Positions, bound: Mapping[TopicPartition, int]) -> TailPlan:
@@ -460,7 +460,7 @@ class Aggregation:
         """As a gap with `on_gap: restart`; what was to be left out was of the old topic."""
         self.skips.pop(sp, None)
         self.others.discard(sp)
-        part = Part(-1, Positions({sp: 0}), self.snapshot(), clean=True)
+        part = Bounded(-1, Positions({sp: 0}), self.snapshot(), clean=True)
         self.append((Query("gaps", 0, []), part))
 
     def hub_now(self) -> HubSnapshot:
@@ -474,10 +474,10 @@ class Aggregation:
         self.moments += 1
         return self.moments
 
-    def append_end(self, lane: Running, parts: Iterable[Part]) -> None:
+    def append_end(self, lane: Running, parts: Iterable[Bounded]) -> None:
         self.append(*((lane.query, part) for part in parts))
 
-    def append(self, *parts: tuple[Query, Part]) -> None:
+    def append(self, *parts: tuple[Query, Bounded]) -> None:
         """As `CheckpointTable.append`: all at once. Whatever was about to be committed is not."""
         self.pending = []
         if not parts:
@@ -503,7 +503,7 @@ class Aggregation:
         if full:
             changed = {sp for checkpoint in own for sp in checkpoint.positions}
             carried = self.state.carried(seq, 1, changed)
-            self.state = replace(State(), seq=seq, epoch=1)
+            self.state = replace(CheckpointState(), seq=seq, epoch=1)
         self.state = self.state.apply(*carried, *own)
         self.positions = self.positions.merged(
             {sp: at for checkpoint in own for sp, at in checkpoint.positions.items()}

@@ -13,18 +13,18 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.past import AGAIN, Ids, Past, fitting, least
+from aggregator.checkpoint.past import AGAIN, LogId, Past, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.moves.propose import SET, places_of
 from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
-from aggregator.plan.rewind import MoveKind, Place, Request, plan_moves
+from aggregator.plan.rewind import BeforeMove, MoveKind, MoveRequest, plan_moves
 from support.offsets import offsets_in, ranges_of
 
 SP = SourcePartition("eu", "orders", 0)
 HUB = TopicPartition("orders", 0)
-IDS = {SP: Ids("cluster", "topic")}
+IDS = {SP: LogId("cluster", "topic")}
 END = 12
 LOG = OffsetRange(0, END)
 MARKERS = {4, 9}
@@ -93,8 +93,8 @@ class World:
         """As `positions set --to-offset`."""
         past = Past(self.folder, {}, IDS)
         (known,) = places_of(IDS, self.table.load(), past.furthest(), {})
-        place = Place(SP, LOG, known.position, known.clean, known.furthest)
-        plan = plan_moves(Request(to_offset=offset, again=again), [place])
+        place = BeforeMove(SP, LOG, known.position, known.clean, known.furthest)
+        plan = plan_moves(MoveRequest(to_offset=offset, again=again), [place])
         assert not plan.problems
         for move in plan.changes:
             if move.skipped is not None:
