@@ -24,14 +24,15 @@ BEHIND_SLACK_MS = 5_000
 CLOCK_SLACK_MS = 600_000
 """So much the hub's clock may differ from ours, once it has refused a timestamp."""
 
-REFUSALS = (
-    "RecordTooLargeException",
-    "InvalidTimestampException",
-    "InvalidRecordException",
-    # What a good record of the same batch gets (Sender.failBatch, kafka-clients 3.9.2).
-    "part of a batch which had one more more invalid records",
-)
-"""How Kafka says that it does not take a record, and will not take it the next time either."""
+REFUSALS = {
+    "org.apache.kafka.common.errors.RecordTooLargeException",
+    "org.apache.kafka.common.errors.InvalidTimestampException",
+    "org.apache.kafka.common.InvalidRecordException",
+}
+"""What Kafka throws for a record that it does not take, and will not take the next time either."""
+REFUSED_WITH = "part of a batch which had one more more invalid records"
+"""What a good record of the same batch gets has no class of its own, only these words
+(Sender.failBatch, kafka-clients 3.9.2)."""
 
 
 Topic = tuple[str, str]
@@ -95,8 +96,12 @@ def plan_poison(
 
 
 def is_refusal(failure: str) -> bool:
-    """Whether a write failed because of a record, by the words of its failure."""
-    return any(words in failure for words in REFUSALS)
+    """Whether a write failed because of a record: by the class that its failure begins with.
+
+    Spark hands on what a task threw as text, so its class is there by its name alone.
+    """
+    kind, _, words = failure.partition(": ")
+    return kind in REFUSALS or REFUSED_WITH in words
 
 
 def after_refusal(routes: Iterable[Route], topics: frozenset[Topic]) -> tuple[Route, ...]:

@@ -239,15 +239,16 @@ def test_requests_have_room_for_what_a_source_takes() -> None:
         ("org.apache.kafka.common.errors.InvalidTimestampException: Timestamp 1", True),
         ("org.apache.kafka.common.InvalidRecordException: Compacted topic cannot accept", True),
         (
-            "Failed to append record because it was part of a batch which had one more more "
-            "invalid records",
+            "org.apache.kafka.common.KafkaException: Failed to append record because it was part "
+            "of a batch which had one more more invalid records",
             True,
         ),
+        ("x.OtherException: org.apache.kafka.common.InvalidRecordException: quoted", False),
         ("org.apache.kafka.common.errors.TimeoutException: Expiring 3 record(s)", False),
         ("its last batch did not end cleanly", False),
     ],
 )
-def test_a_refusal_is_known_by_its_words(failure: str, refused: bool) -> None:
+def test_a_refusal_is_known_by_its_class(failure: str, refused: bool) -> None:
     assert is_refusal(failure) is refused
 
 
