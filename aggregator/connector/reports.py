@@ -8,7 +8,7 @@ whose number the report names, whichever is higher.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,11 +121,6 @@ class LaneReport:
     def replayed(self) -> int:
         """Those of them that a recovery had found missing."""
         return sum(task.replayed for task in self.tasks)
-
-    def are(self, partitions: Collection[SourcePartition], *states: str) -> bool:
-        """Whether each of these partitions is in one of these states."""
-        own = self.states
-        return all(own.get(sp, READING) in states for sp in partitions)
 
 
 def parse_reports(text: str) -> tuple[int, list[TaskReport]]:

@@ -71,11 +71,6 @@ class Recovery:
         )
         self._thread.start()
 
-    @property
-    def under_way(self) -> bool:
-        """Whether one goes on, or has ended and nobody has asked since."""
-        return self._thread is not None
-
     def ended(self) -> Outcome | None:
         """What came of the recovery that has ended since the last call."""
         if self._thread is None or self._thread.is_alive():

@@ -13,7 +13,6 @@ from aggregator.connector.reports import (
     HELD,
     OUT_OF_RANGE,
     POISONED,
-    READING,
     REFUSED,
     Counted,
     LaneReport,
@@ -152,16 +151,10 @@ def test_a_lane_is_skipping_until_all_of_its_tasks_have_told_that_they_are_not()
     assert of(told(), expected=2).skipping
 
 
-def test_a_partition_of_which_nothing_is_told_is_being_read() -> None:
+def test_states_are_those_of_what_is_not_being_read() -> None:
     report = of(told(states={"orders/1": "held", "orders/2": "done"}))
-    assert report.are([EU[1]], HELD)
-    assert report.are([EU[1], EU[2]], DONE, HELD)
-    assert not report.are([EU[1], EU[2]], HELD)
-    assert report.are([EU[0]], READING)
-    assert not report.are([EU[0], EU[1]], HELD)
     # The same number of another cluster is another partition.
-    assert not report.are([US[1]], HELD)
-    assert report.are([], HELD)
+    assert report.states == {EU[1]: HELD, EU[2]: DONE}
 
 
 def test_errors_are_those_of_the_sources_that_give_nothing() -> None:

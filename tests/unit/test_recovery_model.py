@@ -293,7 +293,7 @@ class Aggregation:
     def notice_what_was_left(self, number: int) -> None:
         for lane in self.lanes.values():
             report, own = self.see(lane), lane.query.holding
-            if own and report is not None and report.are(own, HELD):
+            if own and report is not None and all(report.states.get(it) == HELD for it in own):
                 exact = lane.watched.told.only(own)
                 self.append_end(lane, lane.watched.end(report, exact, self.snapshot()))
                 lane.watched.leave(own)
