@@ -22,6 +22,9 @@ PYTEST_ARGS ?=
 # Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
 # take 25 minutes on two cores and 0, one after the other, 43; more than two need more cores.
 PYTEST_JOBS ?= 2
+# What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
+FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
+	tests/integration/test_hub_tail.py
 
 UV := $(shell test -x $(BIN)/uv && echo $(BIN)/uv || echo uv)
 COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal --no-header \
@@ -29,7 +32,8 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup connector demo bench faults test test-unit test-spark test-integration
+.PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
+.PHONY: test-integration
 .PHONY: check format docs lock clean
 
 help: ## List these targets
@@ -50,8 +54,12 @@ test: check ## Everything: check, then the tests of all layers against real brok
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
 		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
-test-unit: connector ## Tests without Spark and without a broker, in seconds
-	$(BIN)/pytest $(PYTEST_ARGS) tests/unit
+test-fast: connector ## All unit tests, and runs, restarts and crashes on real brokers
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) \
+		$(FAST_TESTS) tests/unit
+
+test-unit: connector ## Tests without Spark and without a broker
+	$(BIN)/pytest -n $(PYTEST_JOBS) $(PYTEST_ARGS) tests/unit
 
 test-spark: connector ## Tests of column functions and frames in a Spark session
 	$(BIN)/pytest $(PYTEST_ARGS) tests/spark

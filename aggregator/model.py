@@ -85,6 +85,28 @@ def parse_origin_text(text: str) -> tuple[SourcePartition, int] | None:
     return SourcePartition(cluster, topic, int(partition)), int(offset)
 
 
+class LogId(NamedTuple):
+    """What an offset counts in: a cluster's id and that of a topic in it; "" is not known."""
+
+    cluster: str = ""
+    topic: str = ""
+
+    def is_other_cluster(self, now: LogId) -> bool:
+        """Whether `now` is certainly in another cluster: what is not known proves nothing."""
+        return bool(self.cluster and now.cluster) and self.cluster != now.cluster
+
+    def is_other_topic(self, now: LogId) -> bool:
+        """Whether `now` is certainly of another topic, such as one that was created again."""
+        return bool(self.topic and now.topic) and self.topic != now.topic
+
+    def is_other(self, now: LogId) -> bool:
+        """Whether `now` is certainly another log."""
+        return self.is_other_cluster(now) or self.is_other_topic(now)
+
+
+UNKNOWN_LOG = LogId()
+
+
 class Positions(Mapping[SourcePartition, int]):
     """Immutable map of source partition -> position (the NEXT offset to read, never the last).
 

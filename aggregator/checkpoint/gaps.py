@@ -25,7 +25,7 @@ from aggregator.checkpoint.delta import (
 )
 from aggregator.errors import CheckpointError
 from aggregator.failpoint import failpoint
-from aggregator.model import SourcePartition
+from aggregator.model import LogId, SourcePartition
 from aggregator.plan.gaps import Decision, GapRecord
 from aggregator.plan.positions import Gap, GapKind
 
@@ -170,10 +170,10 @@ def _row(record: GapRecord, seq: int, now: datetime) -> dict[str, Any]:
         "from_offset": gap.start,
         "to_offset": gap.end,
         "lost": gap.lost,
-        "cluster_id_then": gap.cluster_ids[0],
-        "cluster_id_now": gap.cluster_ids[1],
-        "topic_id_then": gap.topic_ids[0],
-        "topic_id_now": gap.topic_ids[1],
+        "cluster_id_then": gap.then.cluster,
+        "cluster_id_now": gap.now.cluster,
+        "topic_id_then": gap.then.topic,
+        "topic_id_now": gap.now.topic,
         "decision": str(record.decision),
         "decided_at": record.decided_at,
         "resolved": record.resolved,
@@ -193,8 +193,8 @@ def _record(row: Mapping[str, Any]) -> GapRecord:
         row["reason"],
         row["position"],
         row["lost"],
-        (row["cluster_id_then"], row["cluster_id_now"]),
-        (row["topic_id_then"], row["topic_id_now"]),
+        LogId(row["cluster_id_then"], row["topic_id_then"]),
+        LogId(row["cluster_id_now"], row["topic_id_now"]),
     )
     return GapRecord(
         row["gap"],

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
-from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.model import LogId, OffsetRange, SourcePartition, TopicPartition
 
 AGAIN = "positions --again"
 """The lane of a commit that sets positions back to write records a second time. No lane of a run
@@ -28,13 +28,6 @@ PARTITION = ["cluster", "topic", "partition"]
 MANY = 2**62
 """More than a seq will ever be."""
 FOLDS = {"min": min, "max": max}
-
-
-class LogId(NamedTuple):
-    """The cluster id and the topic id of a partition as it is now; "" when not told."""
-
-    cluster: str
-    topic: str
 
 
 @dataclass(frozen=True, slots=True)

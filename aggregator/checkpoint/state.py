@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
 from aggregator.plan.positions import Remembered
 
 
@@ -38,6 +38,11 @@ class Entry:
     cluster_id: str = ""
     topic_id: str = ""
     log_end: int | None = None
+
+    @property
+    def log(self) -> LogId:
+        """What the position counts in."""
+        return LogId(self.cluster_id, self.topic_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +118,7 @@ class CheckpointState:
         entries = self.entries
         return Remembered(
             self.positions,
-            {sp: entry.topic_id for sp, entry in entries.items()},
-            {sp: entry.cluster_id for sp, entry in entries.items()},
+            {sp: entry.log for sp, entry in entries.items()},
             {sp: entry.log_end for sp, entry in entries.items() if entry.log_end is not None},
             {sp: entry.snapshot.snapshot_at_ms for sp, entry in entries.items()},
             unsure,

@@ -61,7 +61,7 @@ def own_ends(
     certain.
     """
     known = {
-        sp: ReadPosition(entry.position, entry.cluster_id, entry.topic_id)
+        sp: ReadPosition(entry.position, entry.log)
         for sp, entry in state.entries.items()
         if sp in log_ends
     }

@@ -92,14 +92,7 @@ def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
         after = replace(
             before,
             positions=before.positions.merged(positions),
-            topic_ids={
-                **before.topic_ids,
-                **{sp: now.topic_ids.get((sp.cluster, sp.topic), "") for sp in positions},
-            },
-            cluster_ids={
-                **before.cluster_ids,
-                **{sp: now.cluster_ids.get(sp.cluster, "") for sp in positions},
-            },
+            logs={**before.logs, **{sp: now.log(sp) for sp in positions}},
             snapshots={**before.snapshots, **dict.fromkeys(positions, -1)},
         )
         known = replace(known, remembered=after, unclean=known.unclean - positions.keys())

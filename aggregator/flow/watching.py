@@ -71,13 +71,11 @@ def notice_logs(d: Draft) -> None:
     if not fresh and all(d.at(sp).suspect for sp in out_of_range):
         # Nobody was asked since the last step.
         return
-    reading, ids = d.state.in_lanes, known.remembered
+    reading, logs = d.state.in_lanes, known.remembered.logs
     readings = {
-        sp: ReadPosition(at, ids.cluster_ids.get(sp, ""), ids.topic_ids.get(sp, ""))
+        sp: ReadPosition(at, logs[sp])
         for sp in reading
-        if sp.cluster in fresh
-        and (at := known.positions.get(sp)) is not None
-        and sp in ids.topic_ids
+        if sp.cluster in fresh and (at := known.positions.get(sp)) is not None and sp in logs
     }
     stands = follow_stands(d.state.stands, readings, d.now)
     found = {**out_of_range, **cut(stands, seen), **foreign(readings, seen)}

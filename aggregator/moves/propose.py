@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.history import state_at
-from aggregator.checkpoint.past import AGAIN, LogId, Past, ProvenBound, fitting, least
+from aggregator.checkpoint.past import AGAIN, Past, ProvenBound, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
@@ -25,7 +25,14 @@ from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import ClusterError, RefusedError
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.model import (
+    UNKNOWN_LOG,
+    LogId,
+    OffsetRange,
+    Positions,
+    SourcePartition,
+    TopicPartition,
+)
 from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Gap, GapKind
@@ -136,9 +143,9 @@ def places_of(
             places.append(BeforeMove(sp, None))
             continue
         other = ""
-        if entry.cluster_id and now.cluster and entry.cluster_id != now.cluster:
+        if entry.log.is_other_cluster(now):
             other = f"{sp.cluster} is now cluster {now.cluster}, its position is of another one"
-        elif entry.topic_id and now.topic and entry.topic_id != now.topic:
+        elif entry.log.is_other_topic(now):
             other = "the topic was created again since its position was committed"
         places.append(
             BeforeMove(
@@ -226,7 +233,7 @@ def _cuts(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePa
     for record in GapTable(place.path, place.storage_options).load().values():
         gap = record.gap
         now = ids.get(gap.partition)
-        if gap.kind is GapKind.BEYOND_END and now and gap.topic_ids[0] in ("", now.topic):
+        if gap.kind is GapKind.BEYOND_END and now and gap.then.topic in ("", now.topic):
             cuts[gap.partition] = max(gap.position, cuts.get(gap.partition, 0))
     return cuts
 
@@ -289,8 +296,8 @@ def _gap(move: PositionMove, state: CheckpointState, now: LogId) -> GapRecord:
         f"positions were set by hand: offsets {lost.earliest} to {lost.latest - 1} are not copied",
         lost.earliest if move.position is None else move.position,
         lost.latest - lost.earliest,
-        (entry.cluster_id if entry else "", now.cluster),
-        (entry.topic_id if entry else "", now.topic),
+        entry.log if entry else UNKNOWN_LOG,
+        now,
     )
     return GapRecord(
         gap_id(gap),

@@ -82,8 +82,8 @@ def gap_id(gap: Gap) -> str:
 
     Not of its end: retention goes on deleting, and it is the same gap still.
     """
-    now = (gap.cluster_ids[1], gap.topic_ids[1]) if gap.kind in OF_IDENTITY else ()
-    parts = (*gap.partition, gap.kind, gap.position, gap.cluster_ids[0], gap.topic_ids[0], *now)
+    now = gap.now if gap.kind in OF_IDENTITY else ()
+    parts = (*gap.partition, gap.kind, gap.position, *gap.then, *now)
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:16]
 
 
@@ -266,15 +266,14 @@ class _Planning:
     def _is_back(self, gap: Gap) -> bool:
         """Whether the cluster and the topic are certainly those of the position again."""
         sp, known, observed = gap.partition, self.sight.known, self.sight.observed
-        key = (sp.cluster, sp.topic)
+        then, now = known.log(sp), observed.log(sp)
         match gap.kind:
             case GapKind.TOPIC_GONE:
-                return key in observed.topic_ids
+                return (sp.cluster, sp.topic) in observed.topic_ids
             case GapKind.CLUSTER_CHANGED:
-                return known.cluster_ids.get(sp) == observed.cluster_ids[sp.cluster]
+                return bool(then.cluster) and then.cluster == now.cluster
             case GapKind.TOPIC_RECREATED:
-                topic_id = observed.topic_ids.get(key)
-                return bool(topic_id) and gap.topic_ids[0] == topic_id != gap.topic_ids[1]
+                return bool(now.topic) and gap.then.topic == now.topic != gap.now.topic
             case _:
                 return False
 

@@ -11,7 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from aggregator.model import OffsetRange, Positions, Ranges, Route, SourcePartition
+from aggregator.model import (
+    UNKNOWN_LOG,
+    LogId,
+    OffsetRange,
+    Positions,
+    Ranges,
+    Route,
+    SourcePartition,
+)
 
 TopicKey = tuple[str, str]
 """(cluster alias, topic)"""
@@ -35,8 +43,8 @@ class Gap:
 
     `end` is None when nothing tells where the loss ends. `position` is where the partition stands.
     `lost` is how many of the offsets the hub does not hold, None when that is unknown; compaction
-    and transactions use up offsets, so it may exceed the records. Ids are (then, now), "" = not
-    known.
+    and transactions use up offsets, so it may exceed the records. `then` is the log that the
+    position belongs to, `now` the one that is there.
     """
 
     partition: SourcePartition
@@ -46,8 +54,8 @@ class Gap:
     reason: str
     position: int
     lost: int | None = None
-    cluster_ids: tuple[str, str] = ("", "")
-    topic_ids: tuple[str, str] = ("", "")
+    then: LogId = UNKNOWN_LOG
+    now: LogId = UNKNOWN_LOG
 
     def __str__(self) -> str:
         end = "?" if self.end is None else self.end
@@ -79,24 +87,32 @@ class Observed:
     topic_ids: Mapping[TopicKey, str]
     offsets: Mapping[SourcePartition, OffsetRange]
 
+    def log(self, sp: SourcePartition) -> LogId:
+        """The log that is there now."""
+        topic = self.topic_ids.get((sp.cluster, sp.topic), "")
+        return LogId(self.cluster_ids.get(sp.cluster, ""), topic)
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """What the checkpoint knows of each partition: its position, and what that belongs to.
 
-    The ids are each partition's own: of one topic some partitions may have been decided about
+    The `logs` are each partition's own: of one topic some partitions may have been decided about
     after it was created again, and others not yet. `snapshots` tell one commit of a position from
     the next. Of a partition in `unsure` the hub may hold more than the position says; its log is
     not compared until that is known. `copied` are offsets beyond a position that the hub holds.
     """
 
     positions: Positions = field(default_factory=Positions)
-    topic_ids: Mapping[SourcePartition, str] = field(default_factory=dict)
-    cluster_ids: Mapping[SourcePartition, str] = field(default_factory=dict)
+    logs: Mapping[SourcePartition, LogId] = field(default_factory=dict)
     log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
     snapshots: Mapping[SourcePartition, int] = field(default_factory=dict)
     unsure: frozenset[SourcePartition] = frozenset()
     copied: Mapping[SourcePartition, Ranges] = field(default_factory=dict)
+
+    def log(self, sp: SourcePartition) -> LogId:
+        """The log that a position belongs to."""
+        return self.logs.get(sp, UNKNOWN_LOG)
 
 
 def plan_positions(
@@ -172,15 +188,17 @@ def _identity_gap(sp: SourcePartition, known: Remembered, observed: Observed) ->
     """The cluster or the topic behind the name is another one than the position belongs to."""
     if sp not in known.positions:
         return None
-    clusters, topics = _ids(sp, known, observed)
-    if all(clusters) and clusters[0] != clusters[1]:
+    then, now = known.log(sp), observed.log(sp)
+    if then.is_other_cluster(now):
         reason = (
-            f"source {sp.cluster} is now cluster {clusters[1]}, the checkpoint belongs to "
-            f"{clusters[0]}"
+            f"source {sp.cluster} is now cluster {now.cluster}, the checkpoint belongs to "
+            f"{then.cluster}"
         )
         return _of_the_old(sp, GapKind.CLUSTER_CHANGED, reason, known, observed)
-    if all(topics) and topics[0] != topics[1]:
-        reason = f"topic {sp.topic} was deleted and created again (id {topics[0]}, now {topics[1]})"
+    if then.is_other_topic(now):
+        reason = (
+            f"topic {sp.topic} was deleted and created again (id {then.topic}, now {now.topic})"
+        )
         return _of_the_old(sp, GapKind.TOPIC_RECREATED, reason, known, observed)
     return None
 
@@ -190,7 +208,7 @@ def _of_the_old(
 ) -> Gap:
     """A gap of a log that is no longer there: from the position to the last end that was seen."""
     position = known.positions[sp]
-    clusters, topics = _ids(sp, known, observed)
+    then, now = known.log(sp), observed.log(sp)
     end, copied = known.log_ends.get(sp), known.copied.get(sp, ())
     if end is None:
         lost = None
@@ -200,14 +218,14 @@ def _of_the_old(
     if end is not None and lost:
         some = f"{lost} of the " if copied else ""
         reason += f"; at least {some}offsets {position} to {end - 1} were not copied"
-    return Gap(sp, kind, position, end, reason, position, lost, clusters, topics)
+    return Gap(sp, kind, position, end, reason, position, lost, then, now)
 
 
 def _range_gap(
     sp: SourcePartition, known: Remembered, observed: Observed, log: OffsetRange
 ) -> Gap | None:
     position = known.positions[sp]
-    clusters, topics = _ids(sp, known, observed)
+    then, now = known.log(sp), observed.log(sp)
     if position < log.earliest:
         return Gap(
             sp,
@@ -217,8 +235,8 @@ def _range_gap(
             f"offsets {position} to {log.earliest - 1} were deleted before they were copied",
             position,
             log.earliest - position,
-            clusters,
-            topics,
+            then,
+            now,
         )
     if position > log.latest:
         return Gap(
@@ -230,8 +248,8 @@ def _range_gap(
             "the topic is another one",
             position,
             None,
-            clusters,
-            topics,
+            then,
+            now,
         )
     return None
 
@@ -260,14 +278,3 @@ def _vanished(
         elif key in routed:
             reason = f"topic {sp.topic} has no partition {sp.partition} any more"
             yield _of_the_old(sp, GapKind.TOPIC_RECREATED, reason, known, observed)
-
-
-def _ids(
-    sp: SourcePartition, known: Remembered, observed: Observed
-) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Cluster ids and topic ids of a partition, each (then, now)."""
-    key = (sp.cluster, sp.topic)
-    return (
-        (known.cluster_ids.get(sp, ""), observed.cluster_ids.get(sp.cluster, "")),
-        (known.topic_ids.get(sp, ""), observed.topic_ids.get(key, "")),
-    )

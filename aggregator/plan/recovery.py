@@ -162,8 +162,8 @@ def plan_losses(
                     reason,
                     after[sp],
                     lost,
-                    (before.cluster_ids.get(sp, ""), before.cluster_ids.get(sp, "")),
-                    (before.topic_ids.get(sp, ""), before.topic_ids.get(sp, "")),
+                    before.log(sp),
+                    before.log(sp),
                 )
             )
     return tuple(gaps)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.model import SourcePartition
+from aggregator.model import UNKNOWN_LOG, LogId, SourcePartition
 from aggregator.plan.positions import Observed
 
 
@@ -41,11 +41,10 @@ def seen_of(observed: Observed) -> dict[str, Seen]:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Where a reader stands, and the ids of what it reads."""
+    """Where a reader stands, and what it reads."""
 
     position: int
-    cluster_id: str = ""
-    topic_id: str = ""
+    log: LogId = UNKNOWN_LOG
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,11 @@ def foreign(
     found = {}
     for sp, reading in readings.items():
         probe = seen.get(sp.cluster, Seen())
-        cluster, topic = probe.cluster_id, probe.topic_ids.get(sp.topic, "")
-        if reading.cluster_id and cluster and cluster != reading.cluster_id:
-            found[sp] = f"source {sp.cluster} is another cluster now (id {cluster})"
-        elif reading.topic_id and topic and topic != reading.topic_id:
-            found[sp] = f"topic {sp.topic} was deleted and created again (id {topic})"
+        now = LogId(probe.cluster_id, probe.topic_ids.get(sp.topic, ""))
+        if reading.log.is_other_cluster(now):
+            found[sp] = f"source {sp.cluster} is another cluster now (id {now.cluster})"
+        elif reading.log.is_other_topic(now):
+            found[sp] = f"topic {sp.topic} was deleted and created again (id {now.topic})"
     return found
 
 

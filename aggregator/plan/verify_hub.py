@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.gaps import OF_IDENTITY, GapRecord
-from aggregator.plan.positions import Gap, GapKind, Observed
+from aggregator.plan.positions import GapKind, Observed
 from aggregator.plan.verify import NO_END, Window
 
 
@@ -138,20 +138,10 @@ def accounted_gaps(records: Iterable[GapRecord], observed: Observed) -> list[Acc
     """
     found = []
     for gap in (record.gap for record in records):
-        if gap.kind in OF_IDENTITY and not _is_another(gap, observed):
+        if gap.kind in OF_IDENTITY and not gap.then.is_other(observed.log(gap.partition)):
             continue
         start = 0 if gap.kind in OF_IDENTITY else gap.start
         end = max(gap.position, gap.end or 0)
         reused = gap.kind not in (GapKind.BELOW_EARLIEST, GapKind.SKIPPED_BY_OPERATOR)
         found.append(Accounted(gap.partition, OffsetRange(start, end), gap.reason, reused))
     return found
-
-
-def _is_another(gap: Gap, observed: Observed) -> bool:
-    """Whether the log that is there now is not the one that the gap's position belonged to."""
-    sp = gap.partition
-    ids = (
-        (gap.cluster_ids[0], observed.cluster_ids.get(sp.cluster)),
-        (gap.topic_ids[0], observed.topic_ids.get((sp.cluster, sp.topic))),
-    )
-    return any(then and now and then != now for then, now in ids)

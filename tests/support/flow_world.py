@@ -18,6 +18,7 @@ from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.model import (
     ClusterFacts,
+    LogId,
     OffsetRange,
     Positions,
     ReaderState,
@@ -255,7 +256,7 @@ class World:
         old = self.logs[sp].topic_id != life
         return any(
             it.gap.partition == sp
-            and it.gap.topic_ids[0] == life
+            and it.gap.then.topic == life
             and it.gap.start <= offset
             and (old or it.gap.end is None or offset < it.gap.end)
             for it in self.table.values()
@@ -321,8 +322,7 @@ class World:
         return Known(
             Remembered(
                 Positions({**{sp: it.position for sp, it in entries.items()}, **running}),
-                {sp: it.topic_id for sp, it in entries.items()},
-                {sp: sp.cluster for sp in entries},
+                {sp: LogId(sp.cluster, it.topic_id) for sp, it in entries.items()},
                 {sp: it.position for sp, it in entries.items()},
                 {sp: it.number for sp, it in entries.items()},
             ),
@@ -500,7 +500,7 @@ class World:
         begin = Positions({sp: entries[sp].position for sp in command.partitions if sp in entries})
         begin = begin if command.bound is None else command.bound.positions
         ids = {sp: entries[sp].topic_id for sp in begin if sp in entries}
-        known = Remembered(begin, ids, {sp: sp.cluster for sp in begin})
+        known = Remembered(begin, {sp: LogId(sp.cluster, it) for sp, it in ids.items()})
         logs = {
             sp: log
             for sp, log in look.observed.offsets.items()

@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 from aggregator.checkpoint import gaps
 from aggregator.checkpoint.gaps import GapTable
 from aggregator.errors import CheckpointError
-from aggregator.model import SourcePartition
+from aggregator.model import LogId, SourcePartition
 from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions import Gap, GapKind
 
@@ -33,8 +33,8 @@ def record(partition: int = 0, position: int = 20, kind: str = "BELOW_EARLIEST")
         "ten offsets were deleted",
         position,
         None if kind == "TOPIC_GONE" else 10,
-        ("C", "D"),
-        ("T", "U"),
+        LogId("C", "T"),
+        LogId("D", "U"),
     )
     return GapRecord(gap_id(gap), gap, NOW, 3)
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.past import AGAIN, LogId, Past, ProvenBound
+from aggregator.checkpoint.past import AGAIN, Past, ProvenBound
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)

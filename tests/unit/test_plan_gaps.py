@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import OffsetRange, Positions, Route, SourcePartition
+from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.gaps import (
     Decision,
     GapPlan,
@@ -46,7 +46,7 @@ BELOW, BEYOND, RECREATED, GONE, CHANGED = (
 
 
 def known(at: int, topic: str = "T", cluster: str = "C", snapshot: int = 1) -> Remembered:
-    return Remembered(Positions({SP: at}), {SP: topic}, {SP: cluster}, {}, {SP: snapshot})
+    return Remembered(Positions({SP: at}), {SP: LogId(cluster, topic)}, {}, {SP: snapshot})
 
 
 def observed(
@@ -142,7 +142,7 @@ def test_a_gap_keeps_its_name_while_retention_goes_on_and_its_end_when_it_is_set
 
 def test_what_a_recovery_could_not_replay_stays_in_the_record() -> None:
     """It reached 4, and of 0 to 3 the hub lacks two."""
-    lost = Gap(SP, BELOW, 0, 10, "up to 8 of the offsets", 4, 8, ("C", "C"), ("T", "T"))
+    lost = Gap(SP, BELOW, 0, 10, "up to 8 of the offsets", 4, 8, LogId("C", "T"), LogId("C", "T"))
     record = GapRecord(gap_id(lost), lost, NOW, 6)
     found = {record.id: record}
     assert settle(known(4), observed(), records=found).records == ()

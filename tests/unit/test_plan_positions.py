@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.model import OffsetRange, Positions, Route, SourcePartition
+from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.positions import (
     Gap,
     GapKind,
@@ -38,8 +38,7 @@ def start(
         [Route("eu", "orders", "orders", partitions, 4)],
         Remembered(
             Positions(positions),
-            dict.fromkeys(positions, ids[0]),
-            dict.fromkeys(positions, clusters[0]),
+            dict.fromkeys(positions, LogId(clusters[0], ids[0])),
             {SP: log_end} if log_end is not None else {},
             unsure=frozenset({SP}) if unsure else frozenset(),
         ),
@@ -104,7 +103,7 @@ def test_a_recreated_topic() -> None:
 def test_a_recreated_topic_of_which_the_hub_holds_more_than_the_position_says() -> None:
     known = Remembered(
         Positions({SP: 15}),
-        {SP: "T"},
+        {SP: LogId("", "T")},
         log_ends={SP: 18},
         copied={SP: [(16, 17), (18, 20)]},
     )
@@ -160,7 +159,8 @@ def test_a_log_is_not_compared_with_a_position_that_may_be_behind_the_truth(know
 def test_partitions_of_one_topic_may_belong_to_different_lives_of_it() -> None:
     """One was decided about after the topic was created again, the other not yet."""
     other = SP._replace(partition=1)
-    known = Remembered(Positions({SP: 12, other: 12}), {SP: "U", other: "T"}, {SP: "C", other: "C"})
+    logs = {SP: LogId("C", "U"), other: LogId("C", "T")}
+    known = Remembered(Positions({SP: 12, other: 12}), logs)
     plan = plan_positions(
         [Route("eu", "orders", "orders", 2, 4)],
         known,
@@ -184,7 +184,7 @@ def test_unknown_offsets_hold_the_partition_without_a_gap() -> None:
 def vanished(observed: Observed, selected: bool = True) -> StartPlan:
     return plan_positions(
         [],
-        Remembered(Positions({SP: 5}), {SP: "T"}),
+        Remembered(Positions({SP: 5}), {SP: LogId("", "T")}),
         observed,
         {},
         is_selected=lambda key: selected and key == KEY,
@@ -194,7 +194,7 @@ def vanished(observed: Observed, selected: bool = True) -> StartPlan:
 def test_a_topic_that_is_gone() -> None:
     plan = vanished(Observed({"eu": "C"}, {}, {}))
     reason = "topic orders does not exist any more"
-    gap = Gap(SP, GapKind.TOPIC_GONE, 5, None, reason, 5, None, ("", "C"), ("T", ""))
+    gap = Gap(SP, GapKind.TOPIC_GONE, 5, None, reason, 5, None, LogId("", "T"), LogId("C"))
     assert plan.gaps == (gap,)
     assert SP in plan.held
 

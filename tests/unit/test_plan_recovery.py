@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.model import (
+    LogId,
     OffsetRange,
     PoisonRule,
     Positions,
@@ -164,14 +165,14 @@ def test_records_that_the_source_has_deleted_are_counted_in_the_hub() -> None:
 def test_what_was_deleted_before_it_could_be_replayed_is_a_loss(
     log: OffsetRange | None, found: Ranges, expected: tuple[int, int, int] | None
 ) -> None:
-    known = Remembered(Positions({EU0: 5}), {EU0: "T"}, {EU0: "C"})
+    known = Remembered(Positions({EU0: 5}), {EU0: LogId("C", "T")})
     logs = {EU0: log} if log else {}
     after = recovered_positions(known.positions, {EU0: found}, logs)
     tops, below = highest({EU0: found}), counts_below({EU0: found}, logs)
     gaps = plan_losses(known, after, tops, logs, below)
     told = [(gap.start, gap.end, gap.lost) for gap in gaps]
     assert told == ([expected] if expected else [])
-    assert all(gap.position == 9 and gap.topic_ids[0] == "T" for gap in gaps)
+    assert all(gap.position == 9 and gap.then.topic == "T" for gap in gaps)
 
 
 def test_a_partition_of_which_nothing_was_found_has_no_loss_to_tell() -> None:

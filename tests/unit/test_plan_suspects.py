@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.model import OffsetRange, SourcePartition
+from aggregator.model import LogId, OffsetRange, SourcePartition
 from aggregator.plan.positions import Observed
 from aggregator.plan.suspects import (
     ReadPosition,
@@ -28,14 +28,14 @@ def probe(at: float, latest: int) -> dict[str, Seen]:
 @pytest.mark.parametrize(
     ("reading", "seen", "words"),
     [
-        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": "U"}), "created again"),
-        (ReadPosition(5, "C", "T"), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
-        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": "T"}), ""),
-        (ReadPosition(5, "C", "T"), Seen(1.0, "C", {"orders": ""}), ""),
-        (ReadPosition(5, "C", "T"), Seen(1.0, "", {}), ""),
-        (ReadPosition(5, "C", ""), Seen(1.0, "C", {"orders": "U"}), ""),
-        (ReadPosition(5, "", "T"), Seen(1.0, "D", {"orders": "T"}), ""),
-        (ReadPosition(5, "C", "T"), Seen(), ""),
+        (ReadPosition(5, LogId("C", "T")), Seen(1.0, "C", {"orders": "U"}), "created again"),
+        (ReadPosition(5, LogId("C", "T")), Seen(1.0, "D", {"orders": "T"}), "another cluster"),
+        (ReadPosition(5, LogId("C", "T")), Seen(1.0, "C", {"orders": "T"}), ""),
+        (ReadPosition(5, LogId("C", "T")), Seen(1.0, "C", {"orders": ""}), ""),
+        (ReadPosition(5, LogId("C", "T")), Seen(1.0, "", {}), ""),
+        (ReadPosition(5, LogId("C", "")), Seen(1.0, "C", {"orders": "U"}), ""),
+        (ReadPosition(5, LogId("", "T")), Seen(1.0, "D", {"orders": "T"}), ""),
+        (ReadPosition(5, LogId("C", "T")), Seen(), ""),
     ],
 )
 def test_only_ids_that_are_known_and_differ_prove_another_topic(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from aggregator.model import (
+    LogId,
     OffsetRange,
     Positions,
     Route,
@@ -47,7 +48,7 @@ def sight(**parts: Any) -> AuditSight:
     plain = AuditSight(
         routes=[ROUTE],
         observed=Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG}),
-        known=Remembered(Positions({SP: 400}), {SP: "now"}, {SP: "eu-id"}),
+        known=Remembered(Positions({SP: 400}), {SP: LogId("eu-id", "now")}),
     )
     return replace(plain, **parts)
 
@@ -138,11 +139,11 @@ def test_a_source_that_is_away_is_judged_by_the_hub_alone_up_to_the_position() -
 
 
 def test_a_topic_that_was_made_anew_cannot_be_compared() -> None:
-    old = Remembered(Positions({SP: 400}), {SP: "then"}, {SP: "eu-id"})
+    old = Remembered(Positions({SP: 400}), {SP: LogId("eu-id", "then")})
     found = window(known=old)
     assert found.standing is Standing.CONFLICT
     assert "created again" in found.reason
-    other = Remembered(Positions({SP: 400}), {}, {SP: "another"})
+    other = Remembered(Positions({SP: 400}), {SP: LogId("another")})
     assert window(known=other).standing is Standing.CONFLICT
 
 
@@ -234,18 +235,41 @@ OBSERVED = Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG})
         (Gap(SP, GapKind.BEYOND_END, 300, 400, "", 400), (300, 400, True)),
         # Another topic: it begins at 0 again, and the old one was copied to 400, and held to 450.
         (
-            Gap(SP, GapKind.TOPIC_RECREATED, 400, 450, "", 400, topic_ids=("then", "now")),
+            Gap(
+                SP,
+                GapKind.TOPIC_RECREATED,
+                400,
+                450,
+                "",
+                400,
+                then=LogId("", "then"),
+                now=LogId("", "now"),
+            ),
             (0, 450, True),
         ),
-        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, topic_ids=("then", "")), (0, 400, True)),
+        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, then=LogId("", "then")), (0, 400, True)),
         (
-            Gap(SP, GapKind.CLUSTER_CHANGED, 4, None, "", 4, cluster_ids=("other", "eu-id")),
+            Gap(
+                SP, GapKind.CLUSTER_CHANGED, 4, None, "", 4, then=LogId("other"), now=LogId("eu-id")
+            ),
             (0, 4, True),
         ),
         (Gap(SP, GapKind.SKIPPED_BY_OPERATOR, 300, 400, "", 250), (300, 400, False)),
         # The old one is back.
-        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, topic_ids=("now", "")), None),
-        (Gap(SP, GapKind.TOPIC_RECREATED, 9, None, "", 9, topic_ids=("now", "other")), None),
+        (Gap(SP, GapKind.TOPIC_GONE, 400, None, "", 400, then=LogId("", "now")), None),
+        (
+            Gap(
+                SP,
+                GapKind.TOPIC_RECREATED,
+                9,
+                None,
+                "",
+                9,
+                then=LogId("", "now"),
+                now=LogId("", "other"),
+            ),
+            None,
+        ),
     ],
 )
 def test_recorded_gaps_account_for_what_they_explain(
