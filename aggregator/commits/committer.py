@@ -52,7 +52,7 @@ class Commits:
         self._lock = threading.RLock()
         self._tail = HubTail(time.time_ns() // 1_000_000)
         self._log_ends: Mapping[SourcePartition, int] = {}
-        self._told: tuple[Mapping[SourcePartition, int], Mapping[str, Seen]] = ({}, {})
+        self._told: tuple[CheckpointState, Mapping[SourcePartition, int], object] | None = None
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
@@ -69,9 +69,16 @@ class Commits:
     def saw(self, ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]) -> None:
         """Note log ends for the next commits, and the ids of the logs that they are of.
 
-        Those of logs that the positions are not of are left out; what was noted before stays.
+        Those of logs that the positions are not of are left out; what was noted before stays: of a
+        log that is gone it is the last that anybody knows.
         """
-        self._told = (ends, seen)
+        state, ids = (
+            self.state,
+            [(alias, it.cluster_id, it.topic_ids) for alias, it in seen.items()],
+        )
+        if self._told is None or self._told[0] is not state or self._told[1:] != (ends, ids):
+            self._told = (state, ends, ids)
+            self._log_ends = {**self._log_ends, **own_ends(state, ends, seen)}
 
     def recovered(self, positions: Positions) -> None:
         """Commit positions that the hub was found to hold exactly.
@@ -104,9 +111,7 @@ class Commits:
         """
         with self._lock:
             # Until they are told anew nobody knows the ends of the logs that these are of.
-            known = self._ends()
-            self._log_ends = {sp: at for sp, at in known.items() if sp not in positions}
-            self._told = ({}, {})
+            self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
             self._commit_clean(why, [(positions, self._identity)])
 
     def put(self, checkpoints: Sequence[Checkpoint]) -> None:
@@ -136,7 +141,7 @@ class Commits:
     def _checkpoints(
         self, name: str, generation: int, identity: Identity, parts: Sequence[Bounded]
     ) -> list[Checkpoint]:
-        found, ends = [], self._ends()
+        found, ends = [], self._log_ends
         for part in parts:
             cluster_ids, topic_ids = identity.of(part.positions)
             checkpoint = Checkpoint(
@@ -153,10 +158,6 @@ class Commits:
             )
             found.append(checkpoint)
         return found
-
-    def _ends(self) -> Mapping[SourcePartition, int]:
-        self._log_ends = {**self._log_ends, **own_ends(self.state, *self._told)}
-        return self._log_ends
 
     def _maintain(self) -> None:
         if not self._table.maintenance_due or time.monotonic() < self._maintain_after:

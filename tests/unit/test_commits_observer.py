@@ -22,6 +22,7 @@ from aggregator.connector.reports import Counted, LaneReport, TaskReport
 from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
 from aggregator.events import Event
 from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
+from aggregator.plan.suspects import Seen
 from aggregator.stream.lane import LaneQuery
 from support.flow_world import config_of
 from support.reports import lane_report, task
@@ -334,6 +335,17 @@ def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World)
     entry = world.state.entries[EU0]
     assert (entry.position, entry.topic_id, entry.log_end) == (9, "T", 9)
     assert world.state.clean
+
+
+def test_the_end_of_a_log_that_is_gone_is_the_last_that_was_told_of_it(world: World) -> None:
+    """Also where nothing was committed between: nobody can ask for it any more."""
+    query, number = world.begun(end=0)
+    world.observer.saw({EU0: 9}, {"eu": Seen(1.0, "E", {"orders": "T"})})
+    world.observer.saw({EU0: 3}, {"eu": Seen(2.0, "E", {"orders": "U"})})
+    query.tells(task({EU0: 7}, snapshot=number))
+    world.later()
+    entry = world.state.entries[EU0]
+    assert (entry.position, entry.topic_id, entry.log_end) == (7, "T", 9)
 
 
 def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the_hub_of_now(
