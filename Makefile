@@ -20,7 +20,7 @@ BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
 # Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
-# take 25 minutes on two cores and 0, one after the other, 43; more than two need more cores.
+# take some 40 minutes on two cores, one after the other much longer; more than two need more cores.
 PYTEST_JOBS ?= 2
 # What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \

@@ -29,7 +29,8 @@ from aggregator.quarantine.records import Quarantined, parse
 from aggregator.status.view import Refused
 
 POLL_RECORDS = 1_000
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.25
+"""Also how long a clean stop waits for it at most."""
 RETRY_SECONDS = 1.0
 STOP_SECONDS = 3.0
 STOP_POLL_SECONDS = 0.02

@@ -32,10 +32,10 @@ import os, signal, sys, time
 from dataclasses import replace
 import aggregator.checkpoint.owner as owner
 from aggregator.writing.lock import WriterLock
-from aggregator.plan.lease import Place
+from aggregator.plan.lease import ProcessPlace
 path, mode, jvm, started = sys.argv[1:]
 if mode == "elsewhere":
-    owner.here = lambda: Place("there", "another boot", "pid:[1]")
+    owner.here = lambda: ProcessPlace("there", "another boot", "pid:[1]")
 if mode == "deaf":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 lock = WriterLock.acquire(path, owner.Owner(quiet=77.0))
