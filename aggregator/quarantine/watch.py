@@ -77,7 +77,8 @@ class QuarantineWatch:
         except AggregatorError as error:
             self._note(str(error))
         else:
-            while log is not None and self._from < log.latest:
+            # Where the topic was not there at the start it is read from its beginning, wherever.
+            while log is not None and max(self._from, log.earliest) < log.latest:
                 if time.monotonic() > deadline:
                     self._note(f"not all of {self._topic} could be read at the end")
                     break
