@@ -10,7 +10,7 @@ from aggregator.clusters.watch import SourceWatch, Watched
 from aggregator.config.schema import Config
 from aggregator.flow.news import Measured
 from aggregator.model import Positions, SourcePartition
-from aggregator.plan.behind import Delays
+from aggregator.plan.behind import Delays, lags
 from aggregator.plan.outages import Probe, sick_sources
 from aggregator.plan.reload import same_connection
 from aggregator.plan.stuck import Movement, follow, stuck
@@ -71,14 +71,10 @@ class SourcesWatch:
         probes = {alias: Probe(it.answered_at, it.failure) for alias, it in latest.items()}
         silent = sick_sources(probes, self._config.supervision.deadline, now)
         told_at = {alias: it.answered_at for alias, it in latest.items()}
-        lags: dict[str, int] = {}
-        for sp, end in ends.items():
-            if (position := positions.get(sp)) is not None:
-                lags[sp.cluster] = lags.get(sp.cluster, 0) + max(0, end - position)
         return Measured(
             ends,
             self._delays.follow(own, ends, told_at, silent.keys(), now),
-            lags,
+            lags(positions, ends),
             stuck(self._movements, now, self._config.supervision.stuck_after),
             silent,
             frozenset(alias for alias, it in latest.items() if it.has_answered),

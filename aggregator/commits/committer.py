@@ -52,10 +52,10 @@ class Commits:
         self._lock = threading.RLock()
         self._tail = HubTail(time.time_ns() // 1_000_000)
         self._log_ends: Mapping[SourcePartition, int] = {}
-        self._told: tuple[CheckpointState, Mapping[SourcePartition, int], object] | None = None
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
+        self._told: tuple[CheckpointState, object] = (self.state, [])
         self.positions: Positions = self.state.positions
         self.committed_ms: int | None = None
         self.error = ""
@@ -66,19 +66,17 @@ class Commits:
         with self._lock:
             self._identity = identity
 
-    def saw(self, ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]) -> None:
-        """Note log ends for the next commits, and the ids of the logs that they are of.
+    def saw(self, seen: Mapping[str, Seen]) -> None:
+        """Note the log ends that looks or probes told, for the next commits.
 
         Those of logs that the positions are not of are left out; what was noted before stays: of a
         log that is gone it is the last that anybody knows.
         """
-        state, ids = (
-            self.state,
-            [(alias, it.cluster_id, it.topic_ids) for alias, it in seen.items()],
-        )
-        if self._told is None or self._told[0] is not state or self._told[1:] != (ends, ids):
-            self._told = (state, ends, ids)
-            self._log_ends = {**self._log_ends, **own_ends(state, ends, seen)}
+        state = self.state
+        told = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
+        if self._told[0] is not state or self._told[1] != told:
+            self._told = (state, told)
+            self._log_ends = {**self._log_ends, **own_ends(state, seen)}
 
     def recovered(self, positions: Positions) -> None:
         """Commit positions that the hub was found to hold exactly.

@@ -52,14 +52,12 @@ def identity_of(plan: Plan) -> Identity:
     )
 
 
-def own_ends(
-    state: CheckpointState, log_ends: Mapping[SourcePartition, int], seen: Mapping[str, Seen]
-) -> dict[SourcePartition, int]:
+def own_ends(state: CheckpointState, seen: Mapping[str, Seen]) -> dict[SourcePartition, int]:
     """The log ends without those of logs that are not what the checkpoint's positions are of.
 
-    By the ids in `seen`. Ids never come back, so what was told before they were asked for is
-    certain.
+    Ids never come back, and are asked for after the ends: so an id that is the same is certain.
     """
+    log_ends = {sp: end for it in seen.values() for sp, end in it.ends.items()}
     known = {
         sp: ReadPosition(entry.position, entry.log)
         for sp, entry in state.entries.items()

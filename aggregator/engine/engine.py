@@ -210,9 +210,9 @@ class Engine:
         """Hand out a view of now; `phase` changes it from now on."""
         observer, before = self._observer, self.view
         measured = self._measured or before.measured
-        found_before = before.replayed_before
+        replayed_before = before.replayed_before
         if before.state.recovered != self.state.recovered:
-            found_before = before.replayed
+            replayed_before = before.replayed
         self.view = replace(
             before,
             config=self._in_force.config,
@@ -228,7 +228,7 @@ class Engine:
                 observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
             ),
             quarantine=self._quarantine.latest,
-            replayed_before=found_before,
+            replayed_before=replayed_before,
         )
         self._on_view(self.view)
 
@@ -236,8 +236,7 @@ class Engine:
         """Ask what the probes of the sources have told by now."""
         self._sources.follow(self._in_force.config, self.state.in_lanes)
         self._measured = self._news = self._sources.measure(self._observer.positions)
-        if self._measured is not None and self._measured.ends:
-            self._observer.saw(self._measured.ends, self._sources.seen())
+        self._observer.saw(self._sources.seen())
 
     @property
     def _catching_up(self) -> frozenset[str]:
@@ -310,7 +309,7 @@ class Engine:
         if isinstance(outcome.command, Prepare) and outcome.error is None:
             look = outcome.command.look
             if self._measured is None or not self._measured.ends:
-                self._observer.saw(look.ends, seen_of(look.observed))
+                self._observer.saw(seen_of(look.observed))
 
     def _tell_ended(self, ended: Mapping[str, str]) -> None:
         if ended != self.view.ended or time.monotonic() >= self._next_measure:

@@ -74,6 +74,20 @@ class Delays:
         return found
 
 
+def lags(
+    positions: Mapping[SourcePartition, int], ends: Mapping[SourcePartition, int]
+) -> dict[str, int]:
+    """How many offsets each source (alias) is behind, over its partitions of which both are known.
+
+    A source of which none is known is absent.
+    """
+    found: dict[str, int] = {}
+    for sp, end in ends.items():
+        if (position := positions.get(sp)) is not None:
+            found[sp.cluster] = found.get(sp.cluster, 0) + max(0, end - position)
+    return found
+
+
 def longest(delays: Iterable[Delay | None]) -> Delay | None:
     """The longest of some delays, None of which is unknown; None when no one is known.
 

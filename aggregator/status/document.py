@@ -10,7 +10,7 @@ from aggregator.documents.document import CheckpointStatus, RecoveryStatus, Sour
 from aggregator.documents.gaps import gaps_status, lost_offsets
 from aggregator.flow.state import SourceLife
 from aggregator.model import Route
-from aggregator.plan.behind import Delay, longest_by_source
+from aggregator.plan.behind import Delay, lags, longest_by_source
 from aggregator.status.figures import SourceFigures
 from aggregator.status.lanes import lanes_of, moment
 from aggregator.status.partitions import behind_fields, partitions_of
@@ -21,7 +21,7 @@ def status(view: View) -> Status:
     """The document of a view; pure but for the name of this machine and process."""
     config, plan = view.config, view.state.plan
     lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
-    lags = _lags(view)
+    behind_by = lags(view.positions, view.measured.ends)
     routes = plan.routes if plan is not None else ()
     return Status(
         name=config.name,
@@ -39,7 +39,7 @@ def status(view: View) -> Status:
                 alias,
                 life,
                 [it for it in routes if it.cluster == alias],
-                lags.get(alias),
+                behind_by.get(alias),
                 behind.get(alias),
             )
             for alias, life in view.state.sources.items()
@@ -93,15 +93,6 @@ def _source(
         gaps=len(gaps),
         lost=lost_offsets(gaps),
     )
-
-
-def _lags(view: View) -> dict[str, int]:
-    """How far each source is behind, over its partitions of known lag; none where none is."""
-    lags: dict[str, int] = {}
-    for sp, end in view.measured.ends.items():
-        if (position := view.positions.get(sp)) is not None:
-            lags[sp.cluster] = lags.get(sp.cluster, 0) + max(0, end - position)
-    return lags
 
 
 def _recovery(view: View) -> RecoveryStatus | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from aggregator.documents.document import LaneState, LaneStatus, Phase
+from aggregator.flow.state import LaneLife, LaneOver
 from aggregator.model import SourcePartition
 from aggregator.status.view import LaneProgress, View
 
@@ -15,24 +16,15 @@ def lanes_of(view: View) -> dict[str, LaneStatus]:
     found = {}
     for name, over in view.state.over.items():
         state = LaneState.FAILED if over.reason else LaneState.DONE
-        found[name] = _lane(
-            view, name, state, over.generation, over.lane.partitions, over.restarts, over.reason
-        )
+        found[name] = _lane(view, over, state, over.reason)
     for name, life in view.state.lanes.items():
         draining = life.ends_by is not None or view.phase is Phase.STOPPING
         state = LaneState.DRAINING if draining else LaneState.RUNNING
         if name in view.ended:
             state = LaneState.FAILED if view.ended[name] else LaneState.DONE
-        found[name] = _lane(
-            view,
-            name,
-            state if life.key else LaneState.STARTING,
-            life.generation,
-            life.lane.partitions,
-            life.restarts,
-            view.ended.get(name, ""),
-            life.leaving,
-        )
+        elif not life.key:
+            state = LaneState.STARTING
+        found[name] = _lane(view, life, state, view.ended.get(name, ""), life.leaving)
     return {
         name: lane
         for name, lane in sorted(found.items())
@@ -42,25 +34,22 @@ def lanes_of(view: View) -> dict[str, LaneStatus]:
 
 def _lane(
     view: View,
-    name: str,
+    own: LaneLife | LaneOver,
     state: LaneState,
-    generation: int,
-    partitions: Iterable[SourcePartition],
-    restarts: int,
     reason: str,
     leaving: Iterable[SourcePartition] = (),
 ) -> LaneStatus:
-    own, progress = tuple(partitions), view.progress.get(name, LaneProgress())
+    progress = view.progress.get(own.lane.name, LaneProgress())
     return LaneStatus(
-        name=name,
+        name=own.lane.name,
         state=state,
-        generation=generation,
-        clusters=tuple(sorted({sp.cluster for sp in own})),
-        partitions=len(own),
+        generation=own.generation,
+        clusters=own.lane.clusters,
+        partitions=len(own.lane.partitions),
         records=progress.records,
         reported_at=moment(progress.at_ms),
         leaving=tuple(sorted({sp.cluster for sp in leaving})),
-        restarts=restarts,
+        restarts=own.restarts,
         reason=reason,
     )
 

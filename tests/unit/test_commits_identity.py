@@ -85,7 +85,7 @@ def test_a_step_goes_by_the_checkpoint_and_by_what_is_further_than_it(world: Wor
 
 def test_log_ends_of_a_log_that_is_not_the_one_that_is_read_are_left_out(world: World) -> None:
     ends, state = {SP: 12, OTHER: 25}, world.observer.state
-    assert own_ends(state, ends, {"eu": Seen(1.0, "E", {"orders": "T"})}) == ends
-    assert own_ends(state, ends, {"eu": Seen(1.0, "E", {"orders": "another"})}) == {}
+    assert own_ends(state, {"eu": Seen(1.0, "E", {"orders": "T"}, ends)}) == ends
+    assert own_ends(state, {"eu": Seen(1.0, "E", {"orders": "another"}, ends)}) == {}
     # What is not known proves nothing.
-    assert own_ends(state, ends, {"eu": Seen()}) == ends
+    assert own_ends(state, {"eu": Seen(ends=ends)}) == ends

@@ -320,7 +320,7 @@ def recreated(world: World) -> None:
 
 
 def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World) -> None:
-    world.observer.saw({EU0: 9}, {})
+    world.observer.saw({"eu": Seen(ends={EU0: 9})})
     query, number = world.begun(end=0)
     recreated(world)
     query.tells(task({EU0: 7}, snapshot=number))
@@ -340,8 +340,8 @@ def test_a_lane_commits_with_the_ids_that_were_known_when_it_began(world: World)
 def test_the_end_of_a_log_that_is_gone_is_the_last_that_was_told_of_it(world: World) -> None:
     """Also where nothing was committed between: nobody can ask for it any more."""
     query, number = world.begun(end=0)
-    world.observer.saw({EU0: 9}, {"eu": Seen(1.0, "E", {"orders": "T"})})
-    world.observer.saw({EU0: 3}, {"eu": Seen(2.0, "E", {"orders": "U"})})
+    world.observer.saw({"eu": Seen(1.0, "E", {"orders": "T"}, {EU0: 9})})
+    world.observer.saw({"eu": Seen(2.0, "E", {"orders": "U"}, {EU0: 3})})
     query.tells(task({EU0: 7}, snapshot=number))
     world.later()
     entry = world.state.entries[EU0]
@@ -351,7 +351,7 @@ def test_the_end_of_a_log_that_is_gone_is_the_last_that_was_told_of_it(world: Wo
 def test_a_position_that_is_moved_belongs_to_the_new_topic_and_is_bounded_by_the_hub_of_now(
     world: World,
 ) -> None:
-    world.observer.saw({EU0: 9}, {})
+    world.observer.saw({"eu": Seen(ends={EU0: 9})})
     query, number = world.begun(end=0)
     query.tells(task({EU0: 7}, snapshot=number))
     world.observer.finish(query, clean=True)
