@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from aggregator.commits.tail import HubSnapshot
 from aggregator.discover import ClusterAdmin
@@ -19,21 +20,28 @@ SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
 
+@dataclass(frozen=True, slots=True)
+class StoodAt:
+    """Where the hub's ends stood at a moment, by the monotonic clock when they had been told."""
+
+    ends: Mapping[TopicPartition, int]
+    at: float
+
+
+def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> StoodAt:
+    """The ends of hub topics now, of those that are told; ClusterError when it does not answer."""
+    return StoodAt(_told_ends(hub, topics, timeout), time.monotonic())
+
+
 def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> HubSnapshot:
     """End offsets of hub topics, given as topic -> partition count.
 
     A partition that does not tell is left out: unknown, so a tail there begins at its earliest.
     Raises ClusterError when the hub does not answer.
     """
-    partitions = [
-        TopicPartition(topic, partition)
-        for topic, count in sorted(topics.items())
-        for partition in range(count)
-    ]
-    ranges = hub.offsets(partitions, timeout).ranges if partitions else {}
+    ends = _told_ends(hub, topics, timeout)
     failpoint("after-snapshot")
-    taken_ms = time.time_ns() // 1_000_000
-    return HubSnapshot(taken_ms, _ends(ranges))
+    return HubSnapshot(time.time_ns() // 1_000_000, ends)
 
 
 def read_logs(
@@ -56,13 +64,19 @@ def settled_logs(
     timeout: float,
     stop: threading.Event,
     emit: EventSink,
+    stood: StoodAt | None = None,
 ) -> dict[TopicPartition, OffsetRange]:
     """As `read_logs`, once the ends have stood still: a request may still be under way.
 
-    Not waited for any longer when `stop` is set.
+    Not waited for at all where they still stand as they `stood` long enough ago, and no longer when
+    `stop` is set.
     """
     deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
+    asked = time.monotonic()
     before = read_logs(hub, topics, timeout)
+    long_ago = stood is not None and asked - stood.at >= SETTLE_SECONDS
+    if stood is not None and long_ago and _ends(before).items() <= stood.ends.items():
+        return before
     while not stop.wait(SETTLE_SECONDS):
         now = read_logs(hub, topics, timeout)
         if _ends(now) == _ends(before):
@@ -92,6 +106,17 @@ def told_logs(
     if found.failed:
         raise ClusterError(f"hub: its end offsets are not all known: {dict(found.failed)}")
     return dict(found.ranges)
+
+
+def _told_ends(
+    hub: ClusterAdmin, topics: Mapping[str, int], timeout: float
+) -> dict[TopicPartition, int]:
+    partitions = [
+        TopicPartition(topic, partition)
+        for topic, count in sorted(topics.items())
+        for partition in range(count)
+    ]
+    return _ends(hub.offsets(partitions, timeout).ranges) if partitions else {}
 
 
 def _ends(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:

@@ -24,6 +24,12 @@ PLUGIN = "aggregator.connector.ReportPlugin"
 SOURCE = "aggregator.connector.ClustersSource"
 SINK = "aggregator.connector.HubSink"
 TAIL_THREADS = 2
+TAIL_SETTINGS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "none",
+    # A tail ends at its log's end: a fetch that waits there holds up those of the other partitions.
+    "fetch.max.wait.ms": "20",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class Connector:
         ClusterError when it cannot be read, or when it was cancelled.
         """
         spec = {
-            "consumer": {**consumer, "enable.auto.commit": "false", "auto.offset.reset": "none"},
+            "consumer": {**consumer, **TAIL_SETTINGS},
             "origin": origin_names(),
             "threads": TAIL_THREADS,
             "compacted": sorted(compacted),

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.gaps import GapTable
+from aggregator.clusters.hub import StoodAt
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.sources import SourcesWatch
 from aggregator.commits.observer import Observer
@@ -55,7 +56,8 @@ STEPS_IN_A_TURN = 20
 class Threads:
     """What an engine works with: the session, clients, and threads that hand it values.
 
-    All of it is started and ended by the caller.
+    All of it is started and ended by the caller. `stood` is where the hub's ends stood before the
+    session was there.
     """
 
     spark: SparkSession
@@ -65,6 +67,7 @@ class Threads:
     sources: SourcesWatch
     quarantine: QuarantineWatch
     hub: ClusterAdmin
+    stood: StoodAt
 
 
 class Engine:
@@ -99,7 +102,9 @@ class Engine:
         self._stop = stop
         self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
         self._lanes = Lanes(threads.spark, threads.connector, observer)
-        self._recovery = Recovery(threads.connector, observer, threads.hub, self._gaps, emit, stop)
+        self._recovery = Recovery(
+            *(threads.connector, observer, threads.hub, self._gaps, emit, stop, threads.stood)
+        )
         self._hands = Hands(
             *(threads.spark, self._lanes, self._recovery, observer, threads.lookout),
             *(threads.hub, self._gaps, emit, stop),
@@ -136,12 +141,14 @@ class Engine:
         change that the plan needs, CheckpointError when a start cannot be committed.
         """
         first: Look | None = look
-        while not self.state.begun and (first is not None or not self._stop.wait(LOOP_SECONDS)):
+        while not self.state.begun and not self._stop.is_set():
             self._raise_what_ends_all()
             self._take_turn(first)
             first = None
             # The sources are not asked yet.
             self.tell()
+            if not self.state.begun and not self._recovery.wait(LOOP_SECONDS):
+                self._stop.wait(LOOP_SECONDS)
 
     def supervise(self) -> None:
         """Keep the lanes running until told to stop; or until all have ended, if they are to."""

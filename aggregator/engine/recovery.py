@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from aggregator.checkpoint.gaps import GapTable
-from aggregator.clusters.hub import read_logs, settled_logs
+from aggregator.clusters.hub import StoodAt, read_logs, settled_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
@@ -43,7 +43,10 @@ CANCEL_SECONDS = 10.0
 
 
 class Recovery:
-    """One recovery at a time; begun and asked by the engine's thread, while lanes may run."""
+    """One recovery at a time; begun and asked by the engine's thread, while lanes may run.
+
+    `stood` is where the hub's ends were seen to stand while the session started.
+    """
 
     def __init__(
         self,
@@ -53,6 +56,7 @@ class Recovery:
         gaps: GapTable,
         emit: EventSink,
         stop: threading.Event,
+        stood: StoodAt | None = None,
     ) -> None:
         self._connector = connector
         self._observer = observer
@@ -60,6 +64,7 @@ class Recovery:
         self._gaps = gaps
         self._emit = emit
         self._stop = stop
+        self._stood = stood
         self._thread: threading.Thread | None = None
         self._outcome: Outcome | None = None
 
@@ -77,6 +82,16 @@ class Recovery:
             return None
         self._thread = None
         return self._outcome
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the recovery that goes on has ended, but no longer than so many seconds.
+
+        Returns whether there is one.
+        """
+        if self._thread is None:
+            return False
+        self._thread.join(seconds)
+        return True
 
     def cancel(self) -> None:
         """End one that goes on; the next start does it again."""
@@ -137,7 +152,7 @@ class Recovery:
         failpoint("before-settle")
         timeout = config.supervision.connect_timeout
         hub_logs: Mapping[TopicPartition, OffsetRange] = (
-            settled_logs(self._hub, topics, timeout, self._stop, self._emit)
+            settled_logs(self._hub, topics, timeout, self._stop, self._emit, self._stood)
             if alone
             else read_logs(self._hub, topics, timeout)
         )

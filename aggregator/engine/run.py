@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.clusters.hub import read_snapshot
+from aggregator.clusters.hub import StoodAt, read_snapshot, stood_at
 from aggregator.clusters.look import Lookout, first_look
 from aggregator.clusters.prepare import Prepared, prepare
 from aggregator.clusters.sources import SourcesWatch
@@ -104,12 +104,14 @@ def run(
         look = first_look(config, prepared)
         table = writer.claim()
         failpoint("after-epoch")
+        topics = identity_of(plan).hub_topics
+        stood = stood_at(hub, topics, config.supervision.connect_timeout)
         writer.ready(session.result())
         if not writer.was_alone:
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        with _threads(look, session, hub, table, control, emit) as threads:
+        with _threads(look, session, hub, table, stood, control, emit) as threads:
             engine = Engine(
                 *(view, threads, writer, control, emit, tell, stop),
                 until_done=until_caught_up,
@@ -222,6 +224,7 @@ def _threads(
     session: Future[SparkSession],
     hub: ClusterAdmin,
     table: CheckpointTable,
+    stood: StoodAt,
     control: Control,
     emit: EventSink,
 ) -> Iterator[Threads]:
@@ -239,7 +242,10 @@ def _threads(
                 connector = Connector(spark)
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
                 try:
-                    yield Threads(spark, connector, observer, lookout, sources, quarantine, admin)
+                    yield Threads(
+                        *(spark, connector, observer, lookout, sources, quarantine, admin),
+                        stood=stood,
+                    )
                 finally:
                     observer.stop()
             finally:

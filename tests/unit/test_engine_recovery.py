@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters import hub as hub_module
-from aggregator.clusters.hub import settled_logs
+from aggregator.clusters.hub import StoodAt, settled_logs
 from aggregator.commits.identity import Identity
 from aggregator.commits.observer import Observer
 from aggregator.commits.tail import HubSnapshot
@@ -72,6 +73,7 @@ class World:
         self.asked: list[tuple[TailPlan, Mapping[str, str], list[str]]] = []
         self.cancelled = threading.Event()
         self.events: list[Event] = []
+        self.asked_ends = 0
         self.gaps = GapTable(str(folder), {})
         self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
@@ -359,18 +361,25 @@ def test_one_that_goes_on_when_all_is_to_stop_is_ended(
 
 
 def settled(
-    world: World, monkeypatch: pytest.MonkeyPatch, grow: Callable[[int], int]
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    grow: Callable[[int], int],
+    stood: StoodAt | None = None,
 ) -> dict[TopicPartition, OffsetRange]:
     """The hub's logs, as a recovery takes them while its end moves as `grow` says."""
-    ends = iter(map(grow, range(1_000)))
+    world.asked_ends = 0
+
+    def ends_of() -> int:
+        world.asked_ends += 1
+        return grow(world.asked_ends - 1)
 
     def offsets(wanted: Iterable[TopicPartition], _timeout: float) -> PartitionOffsets:
-        end = next(ends)
+        end = ends_of()
         return PartitionOffsets({tp: OffsetRange(0, end) for tp in wanted})
 
     monkeypatch.setattr(world, "offsets", offsets)
     hub: Any = world
-    return settled_logs(hub, ["orders"], 1.0, threading.Event(), world.events.append)
+    return settled_logs(hub, ["orders"], 1.0, threading.Event(), world.events.append, stood)
 
 
 def test_the_hub_is_read_when_its_ends_stand_still(
@@ -379,6 +388,27 @@ def test_the_hub_is_read_when_its_ends_stand_still(
     found = settled(world, monkeypatch, lambda asked: min(asked, 4))
     assert found == {HUB0: OffsetRange(0, 4)}
     assert world.events == []
+
+
+def test_it_is_read_at_once_where_its_ends_stand_as_they_did_while_the_session_started(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stood = StoodAt({HUB0: 4}, time.monotonic() - hub_module.SETTLE_SECONDS)
+    assert settled(world, monkeypatch, lambda _: 4, stood) == {HUB0: OffsetRange(0, 4)}
+    assert world.asked_ends == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "ago"),
+    [({HUB0: 3}, 60.0), ({}, 60.0), ({HUB0: 4}, -1.0)],
+    ids=["it has grown since", "it did not tell then", "that is a moment ago only"],
+)
+def test_else_it_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, ends: dict[TopicPartition, int], ago: float
+) -> None:
+    stood = StoodAt(ends, time.monotonic() - ago)
+    assert settled(world, monkeypatch, lambda _: 4, stood) == {HUB0: OffsetRange(0, 4)}
+    assert world.asked_ends == 2
 
 
 def test_where_others_keep_writing_it_is_read_all_the_same(
