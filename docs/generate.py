@@ -19,8 +19,8 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
-    *("jars", "connector", "discover", "stream", "checkpoint", "recover", "embedded"),
-    *("documents", "status", "commits", "clusters", "writing", "moves", "quarantine"),
+    *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
+    *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""

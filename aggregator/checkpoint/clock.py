@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from aggregator.plan.lease import Moment
+from aggregator.writing.core import Moment
 
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Linux's monotonic clock stands still while the machine sleeps; this one does not."""

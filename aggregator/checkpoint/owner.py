@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from aggregator.checkpoint.process import started_of
-from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Kin, ProcessPlace, kin_of
+from aggregator.writing.core import EXECUTORS_QUIET_SECONDS, Kin, ProcessPlace, kin_of
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 PROCESS_TABLE = Path("/proc/self/ns/pid")

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aggregator.plan.lease import Life
+from aggregator.writing.core import Life
 
 POLL_SECONDS = 0.05
 KILL_SECONDS = 30.0

@@ -33,7 +33,7 @@ from aggregator.checkpoint.rows import SCHEMA, Checkpoint, epoch_row, to_table
 from aggregator.checkpoint.state import CheckpointState, state_from
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.failpoint import failpoint
-from aggregator.plan.lease import Moment
+from aggregator.writing.core import Moment
 
 FULL_EVERY = 500
 """After so many commits one repeats all partitions: a load reads at most so many."""

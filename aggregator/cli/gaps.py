@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.cli.options import (
     ConfigFile,
     OutputOption,
@@ -19,8 +18,9 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
-from aggregator.documents.gaps import gap_status, newest_first
-from aggregator.plan.gaps import GapRecord
+from aggregator.gaps.core import GapRecord
+from aggregator.gaps.document import gap_status, newest_first
+from aggregator.gaps.table import GapTable
 
 EXAMPLES = (
     "aggregator gaps --open",

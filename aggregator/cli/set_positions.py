@@ -22,8 +22,8 @@ from aggregator.cli.running import Absent, command_running
 from aggregator.cli.verify import parse_moment
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
-from aggregator.documents.moves import MovesReport
-from aggregator.plan.rewind import TARGETS, MoveRequest
+from aggregator.moves.core import TARGETS, MoveRequest
+from aggregator.moves.document import MovesReport
 from aggregator.writing.lock import refuse_if_held
 
 Partition = Annotated[int | None, typer.Option(min=0, help="Only of this partition.")]

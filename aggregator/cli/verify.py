@@ -26,7 +26,7 @@ from aggregator.cli.submit import as_submitted
 from aggregator.config.node import timestamp_to_millis
 from aggregator.config.values import parse_duration
 from aggregator.errors import EXIT_DATA, EXIT_OTHER, CheckpointError
-from aggregator.plan.verify import Scope, Standing
+from aggregator.verify.core import Scope, Standing
 from aggregator.verify.report import VerifyReport
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from aggregator.connector.reports import LaneReport, TaskReport, join, parse_rep
 from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
 from aggregator.model import Skip, SourcePartition
-from aggregator.plan.lease import EXECUTOR_SECONDS
 from aggregator.plan.recovery import TailPlan
+from aggregator.writing.core import EXECUTOR_SECONDS
 
 PLUGIN = "aggregator.connector.ReportPlugin"
 SOURCE = "aggregator.connector.ClustersSource"

@@ -19,7 +19,6 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.documents.moves import MovesReport
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -29,10 +28,11 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
+from aggregator.moves.core import MoveRequest
+from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import Proposal, propose
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
-from aggregator.plan.rewind import MoveRequest
 
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.clusters.hub import StoodAt
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.sources import SourcesWatch
@@ -37,6 +36,7 @@ from aggregator.flow.news import Measured, News
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
+from aggregator.gaps.table import GapTable
 from aggregator.model import SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan

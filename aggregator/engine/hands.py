@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.clusters.hub import read_logs
 from aggregator.clusters.look import Lookout
 from aggregator.commits.identity import identity_of
@@ -45,6 +44,7 @@ from aggregator.flow.commands import (
     Tell,
 )
 from aggregator.flow.news import FoundGaps, HubLogs
+from aggregator.gaps.table import GapTable
 from aggregator.plan.look import Look
 from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan

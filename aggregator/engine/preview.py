@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from aggregator.checkpoint.controls import Controls
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import read_logs
@@ -17,6 +16,7 @@ from aggregator.engine.control import out_of
 from aggregator.engine.known import known_of
 from aggregator.flow.news import FoundGaps
 from aggregator.flow.preview import Preview, preview
+from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, TopicPartition
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.clusters.hub import StoodAt, read_logs, settled_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
@@ -22,8 +21,9 @@ from aggregator.discover import ClusterAdmin
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
 from aggregator.flow.commands import Bound, Ends, Hole, Outcome, Recover, Recovered
+from aggregator.gaps.core import GapRecord, gap_id
+from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
-from aggregator.plan.gaps import GapRecord, gap_id
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Gap, is_same_log
 from aggregator.plan.recovery import (

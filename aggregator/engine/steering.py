@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.commits.observer import Observer
 from aggregator.engine.control import Control
 from aggregator.errors import RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.stage import IN_A_LANE, Stage
 from aggregator.flow.state import State
+from aggregator.gaps.table import GapTable
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
 

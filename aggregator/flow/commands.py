@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from aggregator.errors import AggregatorError
 from aggregator.events import Event
+from aggregator.gaps.core import GapRecord
 from aggregator.model import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
-from aggregator.plan.gaps import GapRecord
 from aggregator.plan.look import Look
 from aggregator.plan.pace import Pace
 

@@ -9,8 +9,8 @@ from aggregator.flow.commands import Hole, Move, RecordGaps
 from aggregator.flow.draft import Draft
 from aggregator.flow.stage import STANDING, Stage, Way
 from aggregator.flow.state import Partition
+from aggregator.gaps.core import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
 from aggregator.model import Positions, SourcePartition
-from aggregator.plan.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
 from aggregator.plan.look import Look, is_selected
 from aggregator.plan.positions import StartPlan, is_same_log, plan_positions
 

@@ -8,9 +8,9 @@ from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Outcome
+from aggregator.gaps.core import GapRecord
 from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
 from aggregator.plan.behind import Delay
-from aggregator.plan.gaps import GapRecord
 from aggregator.plan.look import Look
 from aggregator.plan.positions import Remembered
 from aggregator.plan.suspects import Seen

@@ -9,6 +9,7 @@ from datetime import datetime
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Ends, Hole, Recovered
 from aggregator.flow.stage import IN_A_LANE, Stage
+from aggregator.gaps.core import GapRecord
 from aggregator.model import (
     Lane,
     OffsetRange,
@@ -17,7 +18,6 @@ from aggregator.model import (
     SourceState,
     TopicPartition,
 )
-from aggregator.plan.gaps import GapRecord
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan

@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.history import state_at
-from aggregator.checkpoint.past import AGAIN, Past, ProvenBound, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
@@ -23,8 +21,9 @@ from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
-from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import ClusterError, RefusedError
+from aggregator.gaps.core import Decision, GapRecord, gap_id
+from aggregator.gaps.table import GapTable
 from aggregator.model import (
     UNKNOWN_LOG,
     LogId,
@@ -33,11 +32,7 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
-from aggregator.plan.gaps import Decision, GapRecord, gap_id
-from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Gap, GapKind
-from aggregator.plan.recovery import hub_topics_of, plan_tail
-from aggregator.plan.rewind import (
+from aggregator.moves.core import (
     BeforeMove,
     MoveKind,
     MovePlan,
@@ -45,6 +40,11 @@ from aggregator.plan.rewind import (
     PositionMove,
     plan_moves,
 )
+from aggregator.moves.document import MovesReport, row_of
+from aggregator.moves.past import AGAIN, Past, ProvenBound, fitting, least
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions import Gap, GapKind
+from aggregator.plan.recovery import hub_topics_of, plan_tail
 
 SET = "positions set"
 LANES = {MoveKind.AGAIN: AGAIN, MoveKind.ANEW: "positions anew"}

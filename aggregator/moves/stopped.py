@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.config.schema import Config
-from aggregator.documents.moves import MovesReport
 from aggregator.events import EventSink
+from aggregator.gaps.table import GapTable
+from aggregator.moves.core import MoveRequest
+from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
-from aggregator.plan.rewind import MoveRequest
 from aggregator.writing.writer import Writer
 
 

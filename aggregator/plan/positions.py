@@ -2,7 +2,7 @@
 
 Real-time mode started outside the log stays silent or fails, so every start position lies in
 [earliest, latest]. A partition that does not fit is named as a gap and not started;
-`aggregator.plan.gaps` decides about it. The others start.
+`aggregator.gaps.core` decides about it. The others start.
 """
 
 from __future__ import annotations

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from aggregator.config.values import parse_listen
 from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.documents.moves import MovesReport
 from aggregator.engine.control import Control, NotReadyError
 from aggregator.errors import EXIT_CONFIG, AggregatorError, ClusterError, ConfigError, RefusedError
-from aggregator.plan import rewind
+from aggregator.moves import core as rewind
+from aggregator.moves.document import MovesReport
 
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""

@@ -7,8 +7,8 @@ import socket
 
 from aggregator import __version__
 from aggregator.documents.document import CheckpointStatus, RecoveryStatus, SourceStatus, Status
-from aggregator.documents.gaps import gaps_status, lost_offsets
 from aggregator.flow.state import SourceLife
+from aggregator.gaps.document import gaps_status, lost_offsets
 from aggregator.model import Route
 from aggregator.plan.behind import Delay, lags, longest_by_source
 from aggregator.status.figures import SourceFigures

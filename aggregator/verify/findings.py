@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from aggregator.plan.verify_hub import Accounted
+from aggregator.verify.core_hub import Accounted
 from aggregator.verify.frames import (
     BEFORE,
     BEYOND,

@@ -14,8 +14,6 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.verify import Standing
-from aggregator.plan.verify import Window as SourceWindow
 from aggregator.stream.headers import (
     filter_not_from_hub,
     headers_before_origin,
@@ -24,6 +22,8 @@ from aggregator.stream.headers import (
     origin_texts,
 )
 from aggregator.stream.ranges import ORIGIN
+from aggregator.verify.core import Standing
+from aggregator.verify.core import Window as SourceWindow
 from aggregator.verify.small import Value, small_frame
 
 ROW = (

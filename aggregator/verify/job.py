@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.verify import NO_END
-from aggregator.plan.verify_hub import Accounted, Job, disjoint, expired_below
 from aggregator.stream.ranges import ORIGIN, read_ranges, to_origins
+from aggregator.verify.core import NO_END
+from aggregator.verify.core_hub import Accounted, Job, disjoint, expired_below
 from aggregator.verify.findings import (
     ABSENT,
     ACCOUNTED,

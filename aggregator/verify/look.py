@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from aggregator.checkpoint.bounds import Bounds
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import told_logs
 from aggregator.clusters.prepare import observe, plan_with
@@ -19,12 +17,14 @@ from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
+from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import hub_topic_name
 from aggregator.plan.plan import Plan
 from aggregator.plan.quarantine import quarantine_topic
-from aggregator.plan.verify import AuditSight, Scope, Standing, Window, plan_windows
-from aggregator.plan.verify_hub import Accounted, accounted_gaps, hub_ranges, trimmed
+from aggregator.verify.bounds import Bounds
+from aggregator.verify.core import AuditSight, Scope, Standing, Window, plan_windows
+from aggregator.verify.core_hub import Accounted, accounted_gaps, hub_ranges, trimmed
 
 APPEND_TIME = "LogAppendTime"
 

@@ -9,7 +9,7 @@ from pydantic import computed_field
 
 from aggregator.documents.document import Document
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
-from aggregator.plan.verify import Standing
+from aggregator.verify.core import Standing
 
 
 class PartitionResult(Document):

@@ -19,11 +19,11 @@ from pyspark.sql import SparkSession
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
-from aggregator.plan.verify import Scope
-from aggregator.plan.verify_hub import Accounted, Job, plan_jobs
 from aggregator.stream.lane import innermost
 from aggregator.stream.reader import open_reader
 from aggregator.stream.settings import hub_names
+from aggregator.verify.core import Scope
+from aggregator.verify.core_hub import Accounted, Job, plan_jobs
 from aggregator.verify.frames import Others
 from aggregator.verify.job import JobResult, JobSettings, run_job
 from aggregator.verify.look import AuditLook, look

@@ -13,7 +13,7 @@ from aggregator.checkpoint.clock import now
 from aggregator.checkpoint.conflict import FENCED
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import AggregatorError, CheckpointConflictError, CheckpointError
-from aggregator.plan.lease import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
+from aggregator.writing.core import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
 from aggregator.writing.lock import WriterLock
 
 TICK_SECONDS = 0.25

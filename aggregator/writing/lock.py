@@ -18,7 +18,7 @@ from typing import Self
 from aggregator.checkpoint.delta import local_path, translated
 from aggregator.checkpoint.owner import Owner
 from aggregator.errors import CheckpointConflictError
-from aggregator.plan.lease import Tried
+from aggregator.writing.core import Tried
 
 LOCK = "lock"
 JVM_LOCK = "jvm.lock"

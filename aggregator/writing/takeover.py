@@ -13,7 +13,7 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError
 from aggregator.events import Event, EventSink
-from aggregator.plan.lease import ClaimMove, Earlier, Kin, Life, kin_of, plan_start
+from aggregator.writing.core import ClaimMove, Earlier, Kin, Life, kin_of, plan_start
 from aggregator.writing.lock import WriterLock, alone, held_by, holder_of, lift, record_of
 
 ASK_MARGIN_SECONDS = 10.0

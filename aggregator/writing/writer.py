@@ -22,9 +22,9 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError, CheckpointConflictError
 from aggregator.events import Event, EventSink
-from aggregator.plan.lease import EXECUTOR_SECONDS, Life
 from aggregator.plan.producer import is_local
 from aggregator.stream.guard import Guard
+from aggregator.writing.core import EXECUTOR_SECONDS, Life
 from aggregator.writing.lease import Lease, LockTitle, TableTitle
 from aggregator.writing.lock import WriterLock, has_lock, held_by, jvm_lock_file
 from aggregator.writing.takeover import StoppedEarlyError, TakeOver

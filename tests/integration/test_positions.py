@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_DATA
+from aggregator.gaps.table import GapTable
 from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source

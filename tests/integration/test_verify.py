@@ -22,7 +22,7 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
-from aggregator.plan.verify import Scope
+from aggregator.verify.core import Scope
 from aggregator.verify.record import record as record_audit
 from aggregator.verify.report import VerifyReport
 from aggregator.verify.run import StoppedError, VerifyRequest, verify

@@ -14,8 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.process import life_of, started_of
-from aggregator.plan.lease import Life
 from aggregator.stream.guard import Guard
+from aggregator.writing.core import Life
 
 REFUSED = r"IllegalStateException: refused: another instance writes in place of this one"
 

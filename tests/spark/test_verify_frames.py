@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.verify import Standing, Window
-from aggregator.plan.verify_hub import Accounted
+from aggregator.verify.core import Standing, Window
+from aggregator.verify.core_hub import Accounted
 from aggregator.verify.findings import FLAGS, compare, settle
 from aggregator.verify.frames import Numbers, Others, hub_rows, source_rows
 

@@ -9,7 +9,7 @@ PROGRAM = (
 import os
 import aggregator.writing.lock as lock
 import aggregator.checkpoint.owner as owner
-from aggregator.plan.lease import ProcessPlace
+from aggregator.writing.core import ProcessPlace
 lock.local_path = lambda path: None
 owner.here = lambda: ProcessPlace(f"machine-{os.getpid()}", f"boot-{os.getpid()}", "pid:[1]")
 from aggregator.cli.main import main

@@ -16,6 +16,7 @@ from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, Measured, 
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
+from aggregator.gaps.core import Decision, GapRecord, gap_id
 from aggregator.model import (
     ClusterFacts,
     LogId,
@@ -28,7 +29,6 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Observed, Remembered

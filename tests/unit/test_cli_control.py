@@ -16,10 +16,10 @@ from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.set_positions import report_of_moves
 from aggregator.documents.controls import ReloadReport
-from aggregator.documents.moves import MovesReport, row_of
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
 from aggregator.model import OffsetRange, Positions, SourcePartition
-from aggregator.plan.rewind import MoveKind, PositionMove
+from aggregator.moves.core import MoveKind, PositionMove
+from aggregator.moves.document import MovesReport, row_of
 from aggregator.writing.lock import WriterLock
 
 SETS = (

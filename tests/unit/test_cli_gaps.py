@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.cli.main import app
+from aggregator.gaps.core import Decision, GapRecord, gap_id
+from aggregator.gaps.table import GapTable
 from aggregator.model import SourcePartition
-from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions import Gap, GapKind
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters import hub as hub_module
@@ -27,6 +26,7 @@ from aggregator.engine.recovery import Recovery
 from aggregator.errors import CheckpointError, ClusterError
 from aggregator.events import Event
 from aggregator.flow.commands import Bound, Hole, Outcome, Recover, Recovered
+from aggregator.gaps.table import GapTable
 from aggregator.model import (
     ClusterFacts,
     OffsetRange,

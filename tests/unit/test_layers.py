@@ -18,10 +18,12 @@ MAX_LINES = 400
 
 WORDS = {"errors", "events", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
-BELOW_EDGES = WORDS | {"config", "plan", "failpoint"}
+BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
-ROOMS = {"flow", "status", "commits", "clusters", "writing", "moves", "quarantine"}
+ROOMS = {"flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"}
 """What an engine works with."""
+CORE = "core"
+"""So begins the name of the module of a room in which is decided: a pure part by itself."""
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
@@ -30,8 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "failpoint": {"errors"},
     "config": WORDS,
     "plan": WORDS | {"config"},
+    # What the rooms of side stories decide: pure, whatever else is in the room.
+    "cores": WORDS | {"config", "plan"},
     # What becomes of each partition: pure, and it knows no edge.
-    "flow": WORDS | {"config", "plan"},
+    "flow": WORDS | {"config", "plan", "cores"},
     "jars": BELOW_EDGES,
     # The Java by which Spark reads and writes, and its build, which is pinned as the jars are.
     "connector": BELOW_EDGES | {"jars"},
@@ -41,8 +45,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "checkpoint": BELOW_EDGES,
     "embedded": WORDS | {"config", "jars"},
     "documents": BELOW_DOCUMENTS,
+    # What is lost of a source, and what people decide about it.
+    "gaps": BELOW_EDGES | {"checkpoint", "documents"},
     # What is shown of a run: a view of one moment, and the document made from it.
-    "status": BELOW_EDGES | {"connector", "documents", "flow"},
+    "status": BELOW_EDGES | {"connector", "documents", "flow", "gaps"},
     # From what the lanes report to the checkpoint.
     "commits": BELOW_EDGES | {"connector", "stream", "checkpoint", "flow", "status"},
     # Whoever asks a cluster while it is planned and run.
@@ -50,13 +56,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # One writer at a time.
     "writing": BELOW_EDGES | {"checkpoint", "stream"},
     # Positions that people set.
-    "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "writing"},
+    "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "writing"},
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
-    "serve": BELOW_DOCUMENTS | {"documents", "engine"},
+    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps"},
+    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
     "cli": BELOW_DOCUMENTS | ROOMS | {"documents", "engine", "serve", "verify"},
@@ -64,7 +70,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""
 
-PURE = {"errors", "events", "model", "config", "plan", "flow"}
+PURE = {"errors", "events", "model", "config", "plan", "cores", "flow"}
 CLIENTS = {"pyspark", "delta", "deltalake", "confluent_kafka", "kafka", "socket", "subprocess"}
 MODULES = sorted(path for path in ROOT.rglob("*.py"))
 
@@ -74,8 +80,13 @@ def name_of(path: Path) -> str:
 
 
 def part_of(path: Path) -> str:
-    first = path.relative_to(ROOT).parts[0]
-    return "version" if first == "__init__.py" else first.removesuffix(".py")
+    return _part(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def _part(names: tuple[str, ...]) -> str:
+    if names[1:] and names[1].startswith(CORE):
+        return "cores"
+    return "version" if names[0].startswith("__") and names[0] != "__main__" else names[0]
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -88,8 +99,8 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def parts_imported(tree: ast.AST) -> set[str]:
-    parts = {name.split(".")[1] for name in imported(tree) if name.startswith("aggregator.")}
-    return {"version" if part.startswith("__version") else part for part in parts}
+    names = (name.split(".") for name in imported(tree))
+    return {_part(tuple(name[1:])) for name in names if name[0] == "aggregator" and name[1:]}
 
 
 def parse(path: Path) -> ast.Module:

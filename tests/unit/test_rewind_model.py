@@ -13,13 +13,13 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.past import AGAIN, Past, fitting, least
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import LogId, OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.moves.core import BeforeMove, MoveKind, MoveRequest, plan_moves
+from aggregator.moves.past import AGAIN, Past, fitting, least
 from aggregator.moves.propose import SET, places_of
 from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
-from aggregator.plan.rewind import BeforeMove, MoveKind, MoveRequest, plan_moves
 from support.offsets import offsets_in, ranges_of
 
 SP = SourcePartition("eu", "orders", 0)

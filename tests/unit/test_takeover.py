@@ -32,7 +32,7 @@ import os, signal, sys, time
 from dataclasses import replace
 import aggregator.checkpoint.owner as owner
 from aggregator.writing.lock import WriterLock
-from aggregator.plan.lease import ProcessPlace
+from aggregator.writing.core import ProcessPlace
 path, mode, jvm, started = sys.argv[1:]
 if mode == "elsewhere":
     owner.here = lambda: ProcessPlace("there", "another boot", "pid:[1]")

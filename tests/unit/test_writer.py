@@ -17,7 +17,7 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointConflictError, RefusedError
 from aggregator.events import Event
-from aggregator.plan.lease import EXECUTOR_SECONDS
+from aggregator.writing.core import EXECUTOR_SECONDS
 from aggregator.writing.lock import WriterLock, holder_of
 from aggregator.writing.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 

@@ -18,7 +18,7 @@ from aggregator.checkpoint.clock import now
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError
-from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
+from aggregator.writing.core import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
 from aggregator.writing.lease import NEVER_AGAIN, Lease, LockTitle, TableTitle
 from aggregator.writing.lock import WriterLock, alone, holder_of, lift, record_of, refuse_if_held
 

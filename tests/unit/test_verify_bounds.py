@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.audits import append_audit
-from aggregator.checkpoint.bounds import Bounds
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
-from aggregator.plan.verify import CopyBegin
+from aggregator.verify.audits import append_audit
+from aggregator.verify.bounds import Bounds
+from aggregator.verify.core import CopyBegin
 
 MINUTE = 60_000
 SP0, SP1 = (SourcePartition("eu", "orders", partition) for partition in (0, 1))

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from aggregator.plan.lease import (
+from aggregator.writing.core import (
     FIRST_PROCESS_TABLE,
     ClaimMove,
     Earlier,

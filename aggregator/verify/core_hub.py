@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+from aggregator.gaps.core import OF_IDENTITY, GapRecord
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.gaps import OF_IDENTITY, GapRecord
 from aggregator.plan.positions import GapKind, Observed
-from aggregator.plan.verify import NO_END, Window
+from aggregator.verify.core import NO_END, Window
 
 
 @dataclass(frozen=True, slots=True)

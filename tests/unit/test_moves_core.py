@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from aggregator.model import OffsetRange, SourcePartition
-from aggregator.plan.rewind import (
+from aggregator.moves.core import (
     BeforeMove,
     MoveKind,
     MovePlan,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from aggregator.documents.document import Document
-from aggregator.plan.rewind import MoveKind, PositionMove
+from aggregator.moves.core import MoveKind, PositionMove
 
 
 class MoveRow(Document):

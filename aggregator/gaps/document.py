@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from aggregator.documents.document import GapsStatus, GapStatus
-from aggregator.plan.gaps import GapRecord
+from aggregator.gaps.core import GapRecord
 
 SHOWN = 20
 """So many gaps stand in the status document; `aggregator gaps` lists all."""

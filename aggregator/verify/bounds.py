@@ -18,7 +18,7 @@ from pyarrow.dataset import Dataset
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.checkpoint.rows import HUB_END, POSITION, SCHEMA
 from aggregator.model import SourcePartition, TopicPartition
-from aggregator.plan.verify import CopyBegin
+from aggregator.verify.core import CopyBegin
 
 PARTITION = ["cluster", "topic", "partition"]
 MARGIN = timedelta(minutes=10)

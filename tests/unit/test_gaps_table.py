@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from aggregator.checkpoint import gaps
-from aggregator.checkpoint.gaps import GapTable
 from aggregator.errors import CheckpointError
+from aggregator.gaps import table as gaps
+from aggregator.gaps.core import Decision, GapRecord, gap_id
+from aggregator.gaps.table import GapTable
 from aggregator.model import LogId, SourcePartition
-from aggregator.plan.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions import Gap, GapKind
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)

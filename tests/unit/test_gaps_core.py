@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
-from aggregator.plan.gaps import (
+from aggregator.gaps.core import (
     Decision,
     GapPlan,
     GapRecord,
@@ -22,6 +21,7 @@ from aggregator.plan.gaps import (
     plan_gaps,
     resume_at,
 )
+from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.positions import (
     Gap,
     GapKind,

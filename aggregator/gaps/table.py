@@ -25,8 +25,8 @@ from aggregator.checkpoint.delta import (
 )
 from aggregator.errors import CheckpointError
 from aggregator.failpoint import failpoint
+from aggregator.gaps.core import Decision, GapRecord
 from aggregator.model import LogId, SourcePartition
-from aggregator.plan.gaps import Decision, GapRecord
 from aggregator.plan.positions import Gap, GapKind
 
 TABLE = "gaps"

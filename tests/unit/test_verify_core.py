@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.gaps.core import GapRecord
 from aggregator.model import (
     LogId,
     OffsetRange,
@@ -17,9 +18,8 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.gaps import GapRecord
 from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
-from aggregator.plan.verify import (
+from aggregator.verify.core import (
     NO_END,
     AuditSight,
     CopyBegin,
@@ -28,7 +28,7 @@ from aggregator.plan.verify import (
     Window,
     plan_windows,
 )
-from aggregator.plan.verify_hub import (
+from aggregator.verify.core_hub import (
     Accounted,
     accounted_gaps,
     disjoint,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.past import AGAIN, Past, ProvenBound
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
+from aggregator.moves.past import AGAIN, Past, ProvenBound
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)
