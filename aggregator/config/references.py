@@ -9,10 +9,10 @@ from typing import Any
 
 from aggregator.errors import Problem
 
-PLACEHOLDERS = {
-    "topics.rename": frozenset({"topic", "cluster"}),
-    "topics.quarantine": frozenset({"name"}),
-}
+PLACEHOLDERS = (
+    (re.compile(r"topics\.rename|sources\.[^.]+\.rename"), frozenset({"topic", "cluster"})),
+    (re.compile(r"topics\.quarantine"), frozenset({"name"})),
+)
 """Names in `${...}` that are no references, by the path where they stand."""
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
@@ -49,9 +49,14 @@ def resolve(
     return walk(tree, ".".join(path)), problems, failed
 
 
+def placeholders(path: str) -> frozenset[str]:
+    """Names in `${...}` that are filled in later, in the text at this path."""
+    return next((kept for where, kept in PLACEHOLDERS if where.fullmatch(path)), frozenset())
+
+
 def escape(text: str, path: str = "") -> str:
     """The text as it must stand in YAML, so that `resolve` gives it back as it is."""
-    kept = PLACEHOLDERS.get(path, frozenset())
+    kept = placeholders(path)
     return re.sub(
         r"\$\{(?!(?:" + "|".join(sorted(kept)) + r")\})" if kept else r"\$\{",
         "$${",
@@ -73,7 +78,7 @@ def _replace(
         if not closed:
             report(Problem(path, "'${' is not closed by '}'", "write $${ for a literal ${"))
             return whole
-        if inner in PLACEHOLDERS.get(path, ()):
+        if inner in placeholders(path):
             return whole
         if inner.startswith("file:"):
             return _file(inner.removeprefix("file:"), path, folder, report)
@@ -95,7 +100,7 @@ def _variable(
         return env[name]
     if default is None:
         hint = f"export {name}=..., or write ${{{name}:-default}}"
-        if kept := sorted(PLACEHOLDERS.get(path, ())):
+        if kept := sorted(placeholders(path)):
             known = " and ".join(f"${{{word}}}" for word in kept)
             hint = f"{known} are filled in here; else export {name}=..."
         report(Problem(path, f"environment variable {name} is not set", hint))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
-from aggregator.config.topics import TopicsConfig, TopicSelection
+from aggregator.config.topics import TopicsConfig, TopicSelection, check_rename
 from aggregator.config.values import parse_listen
 
 
@@ -60,7 +60,13 @@ class HubConfig(ClusterConfig):
 class SourceConfig(ClusterConfig):
     """A cluster that is read."""
 
+    title: str = Field(
+        default="", max_length=100, description="its name for people, where the alias is too short"
+    )
     topics: TopicSelection = Field(description="which topics of this source are taken")
+    rename: str | None = Field(
+        default=None, description="hub topic names of this source, instead of topics.rename"
+    )
     start: str = Field(
         default="earliest",
         description="where a topic without a checkpoint begins: earliest, latest, or a timestamp "
@@ -113,6 +119,11 @@ class SourceConfig(ClusterConfig):
     @classmethod
     def _consumer_to_text(cls, value: Any) -> Any:
         return settings_to_text(value)
+
+    @field_validator("rename")
+    @classmethod
+    def _check_rename(cls, value: str | None) -> str | None:
+        return None if value is None else check_rename(value)
 
     @field_validator("start", mode="before")
     @classmethod
@@ -242,3 +253,7 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
+
+    def rename_of(self, alias: str) -> str:
+        """The template by which the hub topics of a source are named."""
+        return self.sources[alias].rename or self.topics.rename

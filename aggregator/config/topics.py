@@ -75,6 +75,19 @@ class TopicRules(Node):
         return value
 
 
+def check_rename(value: str) -> str:
+    """Return a template for the names of hub topics as it is; ValueError if it is none."""
+    unknown = set(re.findall(r"\$\{([^}]*)\}", value)) - {"topic", "cluster"}
+    if unknown:
+        raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
+    plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
+        raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
+    if "${topic}" not in value and not plain:
+        raise ValueError("must hold ${topic}, or be the name of one hub topic")
+    return value
+
+
 DEFAULT_CONFIG_EXCLUDE = (
     r"follower\.replication\.throttled\.replicas",
     r"leader\.replication\.throttled\.replicas",
@@ -111,15 +124,7 @@ class TopicsConfig(TopicRules):
     @field_validator("rename")
     @classmethod
     def _check_rename(cls, value: str) -> str:
-        unknown = set(re.findall(r"\$\{([^}]*)\}", value)) - {"topic", "cluster"}
-        if unknown:
-            raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
-        plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
-        if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-            raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
-        if "${topic}" not in value and not plain:
-            raise ValueError("must hold ${topic}, or be the name of one hub topic")
-        return value
+        return check_rename(value)
 
     @field_validator("quarantine")
     @classmethod

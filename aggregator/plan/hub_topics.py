@@ -69,7 +69,8 @@ def plan_hub_topics(
     for name, sources in contributions.items():
         if (problem := topic_name_problem(name)) is not None:
             notes.refusals.append(
-                f"hub topic '{name}' (from {sources[0]}): {problem}; change topics.rename"
+                f"hub topic '{name}' (from {sources[0]}): {problem}; change topics.rename, "
+                "or the rename of that source"
             )
             continue
         rules = topics.rules_for(name)

@@ -61,7 +61,7 @@ def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Mat
         if (failure := discovery.failed.get(alias)) is not None:
             found.warnings.append(f"source {failure}; left out until it can be reached")
         elif (facts := discovery.ok.get(alias)) is not None:
-            _match_source(alias, facts, selection, config.topics.rename, found)
+            _match_source(alias, facts, selection, config.rename_of(alias), found)
     _check_identities(config, discovery, hub, found)
     return Matching(
         {name: tuple(sources) for name, sources in found.taken.items()},
@@ -138,7 +138,7 @@ def hub_topic_selected(config: Config, hub_topic: str) -> bool:
     if hub_topic == quarantine_topic(config):
         return True
     for alias, source in config.sources.items():
-        topic = source_topic(config.topics.rename, alias, hub_topic)
+        topic = source_topic(config.rename_of(alias), alias, hub_topic)
         if topic == "" or (topic and Selection.of(source.topics).matches(topic)):
             return True
     return False

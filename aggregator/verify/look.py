@@ -140,7 +140,7 @@ def _remembered(config: Config, plan: Plan, entries: Collection[SourcePartition]
             counts[key] = max(counts.get(key, 0), sp.partition + 1)
     routes = []
     for (alias, topic), partitions in counts.items():
-        hub_topic = hub_topic_name(config.topics.rename, alias, topic)
+        hub_topic = hub_topic_name(config.rename_of(alias), alias, topic)
         facts = plan.hub.topics.get(hub_topic)
         transform = config.topics.rules_for(hub_topic).transform
         hub_partitions = facts.partitions if facts is not None else 0

@@ -392,6 +392,15 @@ topics: {rename: "${PREFIX}.${cluster}.${topic}"}
     assert config.topics.rename == "pre.${cluster}.${topic}"
 
 
+def test_the_rename_of_a_source_is_a_template_as_well() -> None:
+    config = config_of("", "sources.eu.rename=${topic}.replica")
+    assert config.rename_of("eu") == "${topic}.replica"
+    (problem,) = problems_with("", "sources.eu.rename=${topc}")
+    assert problem.startswith("sources.eu.rename: environment variable topc is not set")
+    (problem,) = problems_with("", "sources.eu.rename=a b")
+    assert problem.startswith("sources.eu.rename: only letters")
+
+
 def test_references_give_numbers_and_lists_their_values() -> None:
     config = config_of(
         "topics: {partitions: '${N}', create: '${C}', config_exclude: ['${R}']}",

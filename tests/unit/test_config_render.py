@@ -48,6 +48,7 @@ SOURCES = st.fixed_dictionaries(
         "kafka": SETTINGS,
         "consumer": SETTINGS,
         "start": st.sampled_from(["earliest", "latest", "2026-01-31T00:00:00.5+02:00"]),
+        "rename": st.sampled_from(["${topic}.replica", "${cluster}.${topic}"]),
     },
 )
 OVERRIDE = st.fixed_dictionaries({}, optional=rules())

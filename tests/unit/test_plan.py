@@ -18,6 +18,7 @@ from aggregator.model import (
 )
 from aggregator.plan import Plan, make_plan
 from aggregator.plan.history import duration
+from aggregator.plan.routes import hub_topic_selected
 
 
 def config(includes: dict[str, str] | None = None, **rest: Any) -> Config:
@@ -73,6 +74,19 @@ def test_rename_and_rules_of_the_hub_topic_reach_the_route() -> None:
         Route("eu", "orders", "eu.orders", 6, 6, "source_partition", "a:b", POISON),
         Route("us", "orders", "us.orders", 3, 3, poison=POISON),
     )
+
+
+def test_a_source_may_name_its_hub_topics_in_its_own_way() -> None:
+    cfg = config(topics={"rename": "${cluster}.${topic}"})
+    us = cfg.sources["us"].model_copy(update={"rename": "${topic}.replica"})
+    cfg = cfg.model_copy(update={"sources": {**cfg.sources, "us": us}})
+    assert [route.hub_topic for route in plan(cfg, EU, US).routes] == [
+        "eu.orders",
+        "orders.replica",
+    ]
+    # What is asked of the hub, too.
+    names = ("eu.orders", "us.orders", "orders.replica", "central.quarantine")
+    assert [hub_topic_selected(cfg, it) for it in names] == [True, False, True, True]
 
 
 def test_the_form_of_the_origin_is_that_of_the_hub_topic() -> None:
