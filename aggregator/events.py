@@ -18,3 +18,32 @@ class Event:
 
 
 EventSink = Callable[[Event], None]
+
+LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR")
+WARNINGS = ("warning", "unreachable", "stuck", "held", "refused", "gap")
+ERRORS = ("error", "failed")
+"""A kind of event that holds one of these words is logged as such."""
+
+
+@dataclass(slots=True)
+class LogLevel:
+    """The lowest level that is logged; may be changed by any thread, while others log."""
+
+    level: str = "INFO"
+    changed: datetime | None = None
+
+    def set(self, level: str) -> None:
+        """Log this level, one of LEVELS, and what is above it."""
+        self.level, self.changed = level, datetime.now(UTC)
+
+    def hides(self, kind: str) -> bool:
+        """Whether an event of this kind is not logged."""
+        return LEVELS.index(level_of(kind)) < LEVELS.index(self.level)
+
+
+def level_of(kind: str) -> str:
+    """The level of a kind of event."""
+    for level, words in (("ERROR", ERRORS), ("WARN", WARNINGS)):
+        if any(word in kind for word in words):
+            return level
+    return "INFO"

@@ -43,6 +43,7 @@ POINTS: dict[str, str] = {
     "after-write": "A checkpoint is in the Delta log, but not yet forced to the disk.",
     "after-commit": "A checkpoint is committed and on the disk.",
     "after-gap": "A gap is recorded; the position it leads to is not committed yet.",
+    "after-change": "A source that was changed over REST is kept; it is not in force yet.",
     "before-drain": "Lanes are about to be told to end.",
     "before-final-commit": "A lane has ended; its end is not committed yet.",
     "after-final-commit": "A lane's end is committed.",

@@ -1,4 +1,4 @@
-"""The table of controls, beside the checkpoints: which sources are paused, over restarts.
+"""The table of controls, beside the checkpoints: which sources are paused or stopped, for good.
 
 Append-only: the newest row of a source counts.
 """
@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("at", pa.timestamp("us", "UTC")),
         ("cluster", pa.string()),
         ("paused", pa.bool_()),
+        ("stopped", pa.bool_()),
     ]
 )
 
@@ -44,29 +45,37 @@ class Controls:
     storage_options: Mapping[str, str]
 
     def paused(self) -> dict[str, datetime]:
-        """The sources (alias -> since when) that are paused."""
+        """The sources (alias -> since when) that are paused, or stopped."""
+        return {alias: since for alias, (since, _) in self._standing().items()}
+
+    def stopped(self) -> frozenset[str]:
+        """The sources that are stopped, as users of Connect's REST say: paused, and more so."""
+        return frozenset(alias for alias, (_, stopped) in self._standing().items() if stopped)
+
+    def _standing(self) -> dict[str, tuple[datetime, bool]]:
         delta = open_delta(self.path, self.storage_options, TABLE)
         if delta is None:
             return {}
         with translated(self.path, "read", TABLE):
             rows = dataset(delta, self.path, TABLE).to_table().sort_by("at").to_pylist()
-        found: dict[str, datetime] = {}
+        found: dict[str, tuple[datetime, bool]] = {}
         for row in rows:
-            if not row["paused"]:
-                found.pop(row["cluster"], None)
-            else:
-                found.setdefault(row["cluster"], row["at"])
+            since, _ = found.pop(row["cluster"], (row["at"], False))
+            if row["paused"]:
+                # A table that is older than the column says nothing of it.
+                found[row["cluster"]] = since, bool(row.get("stopped"))
         return found
 
-    def put(self, alias: str, *, paused: bool) -> datetime:
-        """Note that a source is paused, or is no longer; returns since when."""
+    def put(self, alias: str, *, paused: bool, stopped: bool = False) -> datetime:
+        """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)
-        row = {"at": at, "cluster": alias, "paused": paused}
+        row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped}
         with translated(self.path, "written", TABLE):
             write_deltalake(
                 table_uri(self.path, TABLE),
                 pa.Table.from_pylist([row], schema=SCHEMA),
                 mode="append",
+                schema_mode="merge",
                 name="aggregator_controls",
                 storage_options=dict(self.storage_options),
                 post_commithook_properties=NO_HOOKS,

@@ -8,12 +8,15 @@ from typing import TextIO
 
 import structlog
 
-WARNINGS = ("warning", "error", "failed", "unreachable", "stuck", "held", "refused", "gap")
-"""A kind of event that holds one of these words is logged as a warning."""
+from aggregator.events import LogLevel, level_of
 
 
-def event_log(mask: Callable[[str], str], stream: TextIO | None = None) -> Callable[..., None]:
+def event_log(
+    mask: Callable[[str], str], stream: TextIO | None = None, level: LogLevel | None = None
+) -> Callable[..., None]:
     """A function `log(kind, message, **fields)` that writes one line; texts go through `mask`.
+
+    Errors are logged as warnings: the run goes on. What `level` hides is not written.
 
     A line and its end are one write. The JVM writes to the same stderr, and where Python does not
     buffer, as in the image, it would come in between.
@@ -36,10 +39,12 @@ def event_log(mask: Callable[[str], str], stream: TextIO | None = None) -> Calla
     )
 
     def log(kind: str, message: str, **fields: str | int) -> None:
+        if level is not None and level.hides(kind):
+            return
         shown = {
             name: mask(value) if isinstance(value, str) else value for name, value in fields.items()
         }
-        write = logger.warning if any(word in kind for word in WARNINGS) else logger.info
+        write = logger.info if level_of(kind) == "INFO" else logger.warning
         write(kind, message=mask(message), **_renamed(shown))
 
     return log

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -12,8 +13,9 @@ import typer
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
 from aggregator.config.checks import warnings
-from aggregator.config.load import load
+from aggregator.config.load import Added
 from aggregator.config.schema import Config
+from aggregator.connect.effective import load_effective
 from aggregator.errors import ConfigError, Problem
 
 DEFAULT_FILE = Path("aggregator.yaml")
@@ -59,14 +61,20 @@ def config_file(given: Path | None, env: Mapping[str, str] = os.environ) -> Path
     return Path(named) if named else None
 
 
-def load_config(ctx: typer.Context, given: Path | None, sets: Sequence[str] | None) -> Config:
+def load_config(
+    ctx: typer.Context,
+    given: Path | None,
+    sets: Sequence[str] | None,
+    added: Added = MappingProxyType({}),
+) -> Config:
     """The config of this call. ConfigError with every problem, also when there is no file.
 
-    `--set` values alone make a config too, when they hold all that is required.
+    With the sources that were added over REST, and those in `added` on top. `--set` values alone
+    make a config too, when they hold all that is required.
     """
     path = config_file(given)
     try:
-        config = load(path, sets or ())
+        config = load_effective(path, sets or (), added=added)
     except ConfigError as error:
         if path is not None:
             raise

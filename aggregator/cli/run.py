@@ -16,6 +16,7 @@ from aggregator.cli.signals import SIGNAL_SECONDS, reload_on_hangup, stop_on_sig
 from aggregator.cli.submit import as_submitted
 from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
+from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.documents.document import Status
 from aggregator.engine.control import Control
@@ -64,12 +65,12 @@ def run(
     --until-caught-up a table of the sources is printed at the end.
     """
 
-    def read() -> Config:
-        return as_submitted(load_config(ctx, config_file, sets))
+    def read(added: Added) -> Config:
+        return as_submitted(load_config(ctx, config_file, sets, added))
 
-    config = read()
+    config = read({})
     control = Control(config, read)
-    log = event_log(lambda text: masked(ctx, text))
+    log = event_log(lambda text: masked(ctx, text), level=control.log_level)
     for warning in warnings(config):
         log("warning", warning)
     stop = threading.Event()

@@ -70,6 +70,9 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
     hub = _servers(_map(tree, "hub"))
     for alias, source in _map(tree, "sources").items():
         found.extend(_source_problems(f"sources.{alias}", source, hub))
+    if tree.get("sources") == {} and _map(tree, "api").get("listen") == "off":
+        hint = "write one, or let api.listen be host:port, so that one can be added"
+        found.append(Problem("sources", "is empty, and with api.listen: off it stays so", hint))
     topics = _map(tree, "topics")
     excluded = topics.get("config_exclude")
     for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
@@ -85,6 +88,8 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
 def warnings(config: Config) -> list[str]:
     """What is allowed and yet likely to surprise, a sentence each, in a stable order."""
     found = []
+    if not config.sources:
+        found.append("sources: is empty; it waits until one is added over REST")
     seen: dict[str, str] = {}
     for alias, source in config.sources.items():
         for server in sorted(_servers({"bootstrap_servers": source.bootstrap_servers})):

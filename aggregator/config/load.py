@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from aggregator.config import checks
 from aggregator.config.keys import Shape, node_at, options
 from aggregator.config.overlay import overlay
 from aggregator.config.references import resolve
-from aggregator.config.schema import Config
+from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.config.schema_errors import takes_none, translate
 from aggregator.config.topics import TopicRules
 from aggregator.config.yaml_text import parse_yaml
@@ -22,16 +23,24 @@ from aggregator.errors import ConfigError, Problem
 _MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.SETTINGS)
 
 
+Added = Mapping[str, Mapping[str, Any] | None]
+"""Sources that were added at run time, as they would stand in the YAML; None for one removed."""
+
+
 def load(
-    path: Path | None, sets: Sequence[str] = (), env: Mapping[str, str] = os.environ
+    path: Path | None,
+    sets: Sequence[str] = (),
+    env: Mapping[str, str] = os.environ,
+    added: Added = MappingProxyType({}),
 ) -> Config:
     """The config in a YAML file, with `--set` values laid over it and references resolved.
 
-    Without a path the config consists of `sets` alone. A relative `${file:PATH}` starts at the
-    folder of the config file. Raises ConfigError with every problem found, not only the first.
+    What was `added` lies between the two. Without a path the config consists of `sets` alone. A
+    relative `${file:PATH}` starts at the folder of the config file. Raises ConfigError with every
+    problem found, not only the first.
     """
     if path is None:
-        return load_text("", sets, env)
+        return load_text("", sets, env, added=added)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -39,7 +48,26 @@ def load(
         raise ConfigError([problem], str(path)) from error
     except UnicodeDecodeError as error:
         raise ConfigError([Problem("", "is not UTF-8 text")], str(path)) from error
-    return load_text(text, sets, env, folder=path.parent, source=str(path))
+    return load_text(text, sets, env, folder=path.parent, source=str(path), added=added)
+
+
+def checkpoint_of(
+    path: Path | None, sets: Sequence[str] = (), env: Mapping[str, str] = os.environ
+) -> CheckpointConfig | None:
+    """Where the checkpoint of a config is, whatever else is wrong with it; None if nothing tells.
+
+    For what has to be known before the config is whole; never fails.
+    """
+    try:
+        text = "" if path is None else path.read_text(encoding="utf-8-sig")
+        data, _ = parse_yaml(text)
+        tree: dict[str, Any] = data if isinstance(data, dict) else {}
+        overlay(tree, [it for it in sets if it.startswith("checkpoint.")])
+        part = tree.get("checkpoint") or {}
+        found, problems, _ = resolve(part, env, path.parent if path is not None else Path())
+        return None if problems else CheckpointConfig.model_validate(found)
+    except (OSError, UnicodeDecodeError, ValidationError):
+        return None
 
 
 def load_text(
@@ -49,6 +77,7 @@ def load_text(
     *,
     folder: Path = Path(),
     source: str = "",
+    added: Added = MappingProxyType({}),
 ) -> Config:
     """As `load`, for YAML text; `folder` is where relative files are, `source` names the text."""
     data, problems = parse_yaml(text)
@@ -58,6 +87,7 @@ def load_text(
         reason, hint = "is not a map of settings", "begin with hub: and sources:"
         raise ConfigError([Problem("", reason, hint)], source)
     tree: dict[str, Any] = data or {}
+    tree = _with_added(tree, added)
     problems += overlay(tree, sets)
     tree, more, failed = resolve(tree, env, folder)
     problems += more
@@ -71,6 +101,15 @@ def load_text(
         # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
         raise ConfigError(_in_order(problems), source)
     return config
+
+
+def _with_added(tree: dict[str, Any], added: Added) -> dict[str, Any]:
+    sources = tree.get("sources") or {}
+    if not added or not isinstance(sources, dict):
+        return tree
+    kept = {alias: source for alias, source in sources.items() if alias not in added}
+    more = {alias: dict(source) for alias, source in added.items() if source is not None}
+    return {**tree, "sources": {**kept, **more}}
 
 
 def _typed(tree: dict[str, Any]) -> tuple[Config | None, list[Problem]]:

@@ -1,4 +1,7 @@
-"""References in the config: `${NAME}`, `${NAME:-default}`, `${file:PATH}` become their values."""
+"""References in the config become their values: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
+
+`${env:NAME}` and `${file:PATH:KEY}`, a key of a properties file, are as in Kafka's own configs.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,8 @@ def _replace(
             return whole
         if inner.startswith("file:"):
             return _file(inner.removeprefix("file:"), path, folder, report)
-        return _variable(inner, path, env, report)
+        # As Kafka's own provider of variables is written.
+        return _variable(inner.removeprefix("env:"), path, env, report)
 
     return _REFERENCE.sub(value, text)
 
@@ -109,11 +113,29 @@ def _variable(
 
 
 def _file(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
-    where = folder / name
+    where, key = folder / name, ""
+    if not where.exists() and ":" in name:
+        # As Kafka's own provider of files is written.
+        name, _, key = name.rpartition(":")
+        where = folder / name
     try:
         text = where.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"
         report(Problem(path, f"cannot read {where}: {why}", "check the path in ${file:PATH}"))
         return ""
-    return re.sub(r"\r?\n\Z", "", text)
+    if not key:
+        return re.sub(r"\r?\n\Z", "", text)
+    value = _property(text, key)
+    if value is None:
+        report(Problem(path, f"{where} has no key {key}", "check the key in ${file:PATH:KEY}"))
+    return value or ""
+
+
+def _property(text: str, key: str) -> str | None:
+    """The value of a key in the text of a properties file; the last one counts."""
+    found = None
+    for line in text.splitlines():
+        if match := re.fullmatch(r"\s*([^\s#!=:][^=:]*?)\s*[=:]\s*(.*)", line):
+            found = match.group(2) if match.group(1) == key else found
+    return found

@@ -237,7 +237,7 @@ class Config(Node):
     name: Alias = Field(default="central", description="names this aggregation")
     hub: HubConfig = Field(description="the one cluster that is written")
     sources: dict[Alias, SourceConfig] = Field(
-        min_length=1, description="the clusters that are read, by alias"
+        description="the clusters that are read, by alias; {} waits for the first to be added"
     )
     topics: TopicsConfig = Field(
         default_factory=TopicsConfig,

@@ -16,6 +16,7 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
 from aggregator.config.in_force import InForce
+from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
@@ -28,6 +29,7 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
+from aggregator.events import LogLevel
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import Proposal, propose
@@ -75,12 +77,15 @@ class Control:
     """Takes commands for one instance.
 
     `in_force` holds the config. `paused` are the sources (alias -> since when) of which nothing
-    runs; it survives restarts. `reread` reads the config again; it raises ConfigError.
+    runs, and `stopped` those of them that Connect calls so; both survive restarts. `reread` reads
+    the config again, with sources that are added to it or taken out; it raises ConfigError.
     """
 
-    def __init__(self, config: Config, reread: Callable[[], Config] | None = None) -> None:
+    def __init__(self, config: Config, reread: Callable[[Added], Config] | None = None) -> None:
         self.in_force = InForce(config)
         self.paused: Mapping[str, datetime] = {}
+        self.stopped: frozenset[str] = frozenset()
+        self.log_level = LogLevel()
         self._reread = reread
         self._controls = Controls(config.checkpoint.path, config.checkpoint.storage_options)
         self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
@@ -99,16 +104,16 @@ class Control:
         """Paused sources of which nothing is to run: alias -> why, in words."""
         return out_of(self.paused)
 
-    def pause(self, alias: str) -> SourceControl:
+    def pause(self, alias: str, *, stopped: bool = False) -> SourceControl:
         """Let the lanes of a source end cleanly and start none; returns when they have ended.
 
-        Raises RefusedError when there is no such source, CheckpointError when it cannot be noted.
+        With `stopped` it is called so. Raises RefusedError when there is no such source,
+        CheckpointError when it cannot be noted.
         """
         self._check(alias)
 
         def act(engine: Actor) -> None:
-            if alias not in self.paused:
-                self.paused = {**self.paused, alias: self._controls.put(alias, paused=True)}
+            self._note_paused(alias, stopped=stopped)
             engine.leave({alias})
 
         self._ask(act)
@@ -119,13 +124,24 @@ class Control:
         self._check(alias)
 
         def act(engine: Actor) -> None:
-            if alias in self.paused:
-                self._controls.put(alias, paused=False)
-                self.paused = {name: at for name, at in self.paused.items() if name != alias}
+            self._note_resumed(alias)
             engine.look_again()
 
         self._ask(act)
         return self._told(alias)
+
+    def restart(self, alias: str) -> None:
+        """Let the lanes of a source end cleanly, and start anew; returns when they have ended.
+
+        Raises as `pause` does.
+        """
+        self._check(alias)
+
+        def act(engine: Actor) -> None:
+            engine.leave({alias})
+            engine.look_again()
+
+        self._ask(act)
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
         """Set positions of paused sources; a dry run only tells what would be done.
@@ -154,27 +170,60 @@ class Control:
         Raises ConfigError for a bad one and for keys that cannot change, RefusedError when its plan
         is refused, ClusterError when the hub does not answer.
         """
+        return self._change({}, lambda: None)
+
+    def change_source(
+        self,
+        alias: str,
+        source: Mapping[str, Any] | None,
+        keep: Callable[[], object],
+        *,
+        paused: bool | None = None,
+        stopped: bool = False,
+    ) -> ReloadReport:
+        """Add a source, read it in another way, or with None take it out, while all others run.
+
+        `source` is as it would stand in the YAML. `keep` keeps the change for the next start; it is
+        called when everything is known to be right, and before anything changes. With `paused` a
+        source begins so, or is so no longer. Raises as `reload` does, and CheckpointError.
+        """
+
+        def before() -> None:
+            keep()
+            if paused or stopped:
+                self._note_paused(alias, stopped=stopped)
+            elif paused is not None or source is None:
+                self._note_resumed(alias)
+
+        return self._change({alias: source}, before)
+
+    def _change(self, added: Added, before: Callable[[], None]) -> ReloadReport:
         if self._reread is None:
             raise RefusedError(
                 ["this instance was not started from a config that can be read again"]
             )
         with self._reloading:
-            new = self._reread()
+            new = self._reread(added)
             found = plan_reload(self.config, new)
             if found.refused:
                 why, fix = "cannot change while it runs", "restart, or take the change back"
                 raise ConfigError([Problem(key, why, fix) for key in found.refused])
+            plan: Plan | None = None
             if found.keys:
                 seen = discover(new)
                 plan = plan_with(new, seen, hub_facts(seen), ())
                 plan.raise_if_refused()
 
-                def act(engine: Actor) -> None:
+            def act(engine: Actor) -> None:
+                if plan is not None:
                     engine.check(plan)
+                before()
+                if plan is not None:
                     engine.leave(found.leaving(self.config))
                     # The next step goes by it, and looks at the clusters anew.
                     self.in_force.config = new
 
+            if found.keys or added:
                 self._ask(act)
             return ReloadReport(
                 name=new.name,
@@ -187,7 +236,7 @@ class Control:
 
     def open(self) -> None:
         """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
-        self.paused = self._controls.paused()
+        self.paused, self.stopped = self._controls.paused(), self._controls.stopped()
         self._closed = ""
 
     def close(self) -> None:
@@ -234,6 +283,18 @@ class Control:
         except TimeoutError as error:
             future.cancel()
             raise NotReadyError("it is busy and did not answer in time: see its log") from error
+
+    def _note_paused(self, alias: str, *, stopped: bool) -> None:
+        if alias not in self.paused or stopped != (alias in self.stopped):
+            at = self._controls.put(alias, paused=True, stopped=stopped)
+            self.paused = {alias: at, **self.paused}
+            self.stopped = self.stopped | {alias} if stopped else self.stopped - {alias}
+
+    def _note_resumed(self, alias: str) -> None:
+        if alias in self.paused:
+            self._controls.put(alias, paused=False)
+            self.paused = {name: at for name, at in self.paused.items() if name != alias}
+            self.stopped -= {alias}
 
     def _check(self, alias: str) -> None:
         if alias not in self.config.sources:

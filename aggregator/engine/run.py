@@ -174,7 +174,7 @@ def _live(
 def _refuse(prepared: Prepared, config: Config) -> None:
     prepared.plan.raise_if_refused()
     failed = prepared.discovery.failed
-    if not prepared.plan.sources:
+    if config.sources and not prepared.plan.sources:
         reasons = "\n".join(f"  - {failed[alias]}" for alias in config.sources)
         raise ClusterError(f"no source can be reached:\n{reasons}")
 

@@ -16,6 +16,7 @@ from aggregator.config.mask import masked
 from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
+from aggregator.serve.connect import connect_router
 from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
 
@@ -63,6 +64,7 @@ def make_app(
 
     if control is not None:
         add_control(app, control)
+        app.include_router(connect_router(control, holder))
     return app
 
 

@@ -7,6 +7,7 @@ points a name of its own at us does not), and not come from a page of another si
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -44,12 +45,7 @@ class PositionsRequest(rewind.MoveRequest):
 
 def add_control(app: FastAPI, control: Control) -> None:
     """Add the endpoints that command `control`, and how errors are told."""
-
-    def check(request: Request) -> None:
-        listen = parse_listen(control.config.api.listen)
-        check_caller(request, listen[0] if listen is not None else "")
-
-    router = APIRouter(prefix="/api", dependencies=[Depends(check)])
+    router = APIRouter(prefix="/api", dependencies=[Depends(caller_check(control))])
 
     # Plain functions: FastAPI runs them in threads, as they wait for the engine.
     @router.put("/sources/{alias}/pause")
@@ -80,6 +76,16 @@ def add_control(app: FastAPI, control: Control) -> None:
     app.add_exception_handler(RequestValidationError, _told)
 
 
+def caller_check(control: Control) -> Callable[[Request], None]:
+    """A dependency that lets through whom `check_caller` does."""
+
+    def check(request: Request) -> None:
+        listen = parse_listen(control.config.api.listen)
+        check_caller(request, listen[0] if listen is not None else "")
+
+    return check
+
+
 def check_caller(request: Request, listen: str = "") -> None:
     """Raise CallerError for a request that may be somebody else's.
 
@@ -98,7 +104,10 @@ def check_caller(request: Request, listen: str = "") -> None:
     if site not in SITES or (origin is not None and urlsplit(origin).netloc != host):
         raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if request.method == "POST" and kind != JSON:
+    empty = "transfer-encoding" not in request.headers and not int(
+        request.headers.get("content-length") or 0
+    )
+    if request.method == "POST" and kind != JSON and not (empty and not kind):
         # A form of any site may send the other kinds without asking.
         raise CallerError(415, f"the content type has to be {JSON}")
 
@@ -131,7 +140,7 @@ def status_of(error: Exception) -> int:
             return 500
 
 
-async def _told(_request: Request, error: Exception) -> Response:
+async def _told(request: Request, error: Exception) -> Response:
     """An error in Connect's shape, with the exit code that it has on the command line."""
     text, code = str(error), EXIT_CONFIG
     if isinstance(error, RequestValidationError):
@@ -142,7 +151,9 @@ async def _told(_request: Request, error: Exception) -> Response:
     elif isinstance(error, AggregatorError):
         code = error.exit_code
     status = status_of(error)
-    return JSONResponse({"error_code": status, "message": text, "exit_code": code}, status)
+    body = {"error_code": status, "message": text}
+    own = {"exit_code": code} if request.url.path.startswith("/api/") else {}
+    return JSONResponse({**body, **own}, status)
 
 
 def _known(control: Control, alias: str) -> None:

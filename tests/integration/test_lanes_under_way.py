@@ -98,7 +98,7 @@ def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
     monkeypatch.setattr(Lanes, "seen", noticed)
 
     def stop_while(command: Callable[[Control], object], paused: bool) -> None:
-        control = Control(config, lambda: without_us)
+        control = Control(config, lambda _: without_us)
         may_notice.set()
         running = Run(config, control=control).start()
         states = {it.alias: it.state for it in running.status.sources}

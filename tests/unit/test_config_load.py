@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aggregator.config import Config, load, load_text
+from aggregator.config.checks import warnings
 from aggregator.errors import ConfigError
 
 MINIMAL = """
@@ -103,11 +104,37 @@ def test_nothing_at_all_says_what_to_write() -> None:
     ]
 
 
-def test_no_source_is_a_problem() -> None:
-    assert problems_of('hub: {bootstrap_servers: "h:1"}\nsources: {}') == [
-        "sources: must not be empty (write sources: {eu: {bootstrap_servers: host:9092,"
+def test_no_source_is_a_problem_where_none_can_be_added() -> None:
+    text = 'hub: {bootstrap_servers: "h:1"}\nsources: {}\n'
+    assert problems_of(text + "api: {listen: off}") == [
+        "sources: is empty, and with api.listen: off it stays so (write one, or let api.listen be "
+        "host:port, so that one can be added)"
+    ]
+    config = load_text(text)
+    assert warnings(config) == ["sources: is empty; it waits until one is added over REST"]
+    assert problems_of('hub: {bootstrap_servers: "h:1"}') == [
+        "sources: is required (write sources: {eu: {bootstrap_servers: host:9092,"
         ' topics: {include: ".*"}}})'
     ]
+
+
+def test_sources_that_were_added_lie_between_the_yaml_and_the_command_line() -> None:
+    us = {"bootstrap_servers": "us:1", "topics": {"include": "a"}, "rename": "${topic}.x"}
+    added = {"us": {**us, "kafka": {"ssl.key.password": "${env:KEY}"}}, "eu": None}
+    config = load_text(MINIMAL, ["sources.us.weight=5"], {"KEY": "k"}, added=added)
+    assert list(config.sources) == ["us"]
+    assert config.sources["us"].weight == 5
+    assert config.sources["us"].kafka == {"ssl.key.password": "k"}
+
+
+def test_a_key_of_a_properties_file(tmp_path: Path) -> None:
+    (tmp_path / "secrets.properties").write_text("# a=0\na = 1\nb.c: x=y\na=2\n", "utf-8")
+    setting = "hub.kafka.b=${file:%s:%s}"
+    for key, value in (("a", "2"), ("b.c", "x=y")):
+        config = config_of("", setting % (tmp_path / "secrets.properties", key))
+        assert config.hub.kafka == {"b": value}
+    (problem,) = problems_with("", setting % (tmp_path / "secrets.properties", "c"))
+    assert "secrets.properties has no key c (check the key in ${file:PATH:KEY})" in problem
 
 
 @pytest.mark.parametrize(

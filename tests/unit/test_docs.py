@@ -13,6 +13,9 @@ import pytest
 
 from aggregator import __version__
 from aggregator.config import load_text, options_table
+from aggregator.config.schema import SourceConfig
+from aggregator.connect import core_words
+from aggregator.connect.core import KNOWN
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -101,8 +104,8 @@ def test_every_page_is_linked_from_the_readme() -> None:
 def test_options_that_are_named_exist(page: Path) -> None:
     """Whatever looks like a path of the config is one; a chosen name stands for any."""
     roots = {path.split(".")[0] for path in OPTIONS if "." in path}
-    # The table for MirrorMaker users names options of other programs; it has a test of its own.
-    text = re.sub(r"^\| MirrorMaker 1 .*?\n\n", "", prose(page), flags=re.M | re.S)
+    # Two tables name options of other programs; each has a test of its own.
+    text = re.sub(r"^\| (MirrorMaker 1|word) .*?\n\n", "", prose(page), flags=re.M | re.S)
     named = set(re.findall(r"`([a-z_]+(?:\.[a-z_<>]+)+)`", text))
     for name in named:
         parts = name.split(".")
@@ -110,6 +113,19 @@ def test_options_that_are_named_exist(page: Path) -> None:
         if parts[0] in roots and parts[0] != "spark":
             known = name.replace("sources.eu", "sources.<alias>")
             assert known in OPTIONS, name
+
+
+def test_the_words_of_a_connector_are_known_and_come_to_options_that_exist() -> None:
+    (table,) = re.findall(r"^\| word .*?\n\n", (DOCS / "rest.md").read_text("utf-8"), re.M | re.S)
+    rows = [line.split(" | ") for line in table.strip().splitlines()[2:]]
+    taken = (*core_words.CLIENTS, *core_words.CONSUMERS, core_words.OWN)
+    known = {*KNOWN, *core_words.REFUSED, *core_words.NO_EFFECT, *taken}
+    for row in rows:
+        for word in re.findall(r"`([A-Za-z.*]+\.[A-Za-z.*]+)`", row[0]):
+            plain = word.removesuffix("*").removesuffix("KEY")
+            assert plain in known or plain.startswith(taken), word
+        for key in re.findall(r"^`([a-z_]+)`", row[1]):
+            assert key in SourceConfig.model_fields, key
 
 
 def test_the_options_for_mirrormaker_users_exist() -> None:

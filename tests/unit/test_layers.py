@@ -60,12 +60,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
+    # Sources as connectors: their words, their JSON, and what was changed over REST.
+    "connect": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps"},
-    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves"},
+    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves", "connect"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
-    "cli": BELOW_DOCUMENTS | ROOMS | {"documents", "engine", "serve", "verify"},
+    "cli": BELOW_DOCUMENTS | ROOMS | {"documents", "connect", "engine", "serve", "verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -15,6 +15,7 @@ from starlette.requests import Request as Received
 
 from aggregator.checkpoint.controls import Controls
 from aggregator.config import load_text
+from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.engine.control import Control
 from aggregator.errors import (
@@ -70,9 +71,6 @@ class Engine:
     def check(self, plan: Plan) -> None:
         self.calls.append("check")
 
-    def reconfigure(self, config: Config) -> None:
-        self.calls.append(f"reconfigure {sorted(config.sources)}")
-
     def tell(self) -> None:
         self.calls.append("tell")
 
@@ -93,7 +91,7 @@ def config(tmp_path: Path) -> Config:
 
 @pytest.fixture
 def control(config: Config) -> Control:
-    def reread() -> Config:
+    def reread(_: Added) -> Config:
         raise ConfigError([Problem("hub", "is gone"), Problem("sources", "are gone")])
 
     return Control(config, reread)

@@ -1,0 +1,99 @@
+"""The words of a connector's config, and what each one is here. Pure.
+
+They are those of four connectors: EMR's and Confluent's replicators, MirrorMaker 2's source
+connector, and our own. What a word means is told by the documentation of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+OWN_CLASS = "aggregator.SourceConnector"
+CLASSES: Mapping[str, str] = {
+    OWN_CLASS: "aggregator",
+    "EMRReplicatorSourceConnector": "emr",
+    "io.confluent.connect.replicator.ReplicatorSourceConnector": "replicator",
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector": "mirror",
+}
+"""Classes that are understood, and whose words they bring."""
+
+ADDRESS = (
+    "src.kafka.bootstrap.servers",
+    "source.cluster.bootstrap.servers",
+    "bootstrap.servers",
+)
+INCLUDE_NAMES = ("topic.whitelist", "topics.whitelist")
+"""Names of topics, comma separated; no regexes."""
+INCLUDE_PATTERNS = ("topics", "topic.regex", "topics.regex")
+EXCLUDE_NAMES = ("topic.blacklist",)
+EXCLUDE_PATTERNS = ("topics.exclude", "topics.blacklist")
+RENAME = "topic.rename.format"
+TASKS = "tasks.max"
+OFFSET_RESET = "auto.offset.reset"
+POLICY, SEPARATOR, ALIAS = (
+    "replication.policy.class",
+    "replication.policy.separator",
+    "source.cluster.alias",
+)
+IDENTITY_POLICY = "IdentityReplicationPolicy"
+DEFAULT_POLICY = "DefaultReplicationPolicy"
+
+CLIENTS = ("src.kafka.", "source.cluster.", "source.admin.")
+"""What begins so is a setting of all our clients of the source."""
+CONSUMERS = ("src.consumer.", "source.consumer.", "consumer.override.")
+"""What begins so is one of its consumers."""
+OWN = "aggregator."
+"""What begins so is a key of ours: `aggregator.on_gap` is `sources.<alias>.on_gap`."""
+
+CONVERTERS = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "src.key.converter",
+    "src.value.converter",
+    "src.header.converter",
+)
+BYTES = "ByteArrayConverter"
+"""Records are copied as bytes: the one converter that changes nothing."""
+
+REFUSED: Mapping[str, str] = {
+    "transforms": "single message transforms are Java's; topics.transform of the config takes a "
+    "Python function",
+    "predicates": "predicates belong to transforms; topics.transform of the config takes a Python "
+    "function",
+    "interceptor.classes": "an interceptor could change a record behind our back",
+}
+"""Words that would change what arrives, and are not understood; with what begins so and a dot."""
+
+HUB = "the hub is that of the aggregation's config"
+NO_EFFECT: Mapping[str, str] = {
+    "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
+    "dest.": HUB,
+    "target.": HUB,
+    "producer.": "the producer is that of the hub: see hub.producer",
+    "admin.": HUB,
+    "topic.auto.create": "see topics.create",
+    "topic.config.sync": "see topics.sync_configs",
+    "topic.preserve.partitions": "see topics.partitions and topics.grow",
+    "topic.create.backoff.ms": "see topics.refresh_interval",
+    "topic.poll.interval.ms": "see topics.refresh_interval",
+    "topic.timestamp.type": "timestamps are kept as they are",
+    "sync.topic.": "see topics.sync_configs",
+    "refresh.": "see topics.refresh_interval",
+    "replication.factor": "see topics.replication_factor",
+    "emit.": "see the metrics and the checkpoint",
+    "offset-syncs.": "positions are in the checkpoint",
+    "offset.storage.": "positions are in the checkpoint",
+    "offset.": "positions are in the checkpoint",
+    "config.": "configs are beside the checkpoint",
+    "status.": "the status is made when it is asked for",
+    "group.": "no consumer group is used",
+    "errors.": "see topics.on_poison",
+    "exactly.once.": "each record arrives once without it",
+    "transaction.": "each record arrives once without transactions",
+    "confluent.": "no licence is needed",
+    "provenance.header.enable": "the origin is always in the headers",
+    "schema.": "schemas are copied as bytes",
+    "max.poll.": "see the settings of the consumer: src.consumer.max.poll.records",
+}
+"""Words without effect, or what they begin with; and where the matter is decided."""

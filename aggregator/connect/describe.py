@@ -1,0 +1,50 @@
+"""A source of the YAML as the config of a connector: the way back from `connect.core`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aggregator.config.schema import SourceConfig
+from aggregator.connect import core_words as words
+
+OWN_KEYS = (
+    "title",
+    "on_gap",
+    "max_records_per_second",
+    "max_bytes_per_second",
+    "catch_up_records_per_second",
+    "weight",
+)
+
+
+def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str, str]:
+    """What `connect.core.translate` would make this source of; `rename` is its template.
+
+    With the values of secrets as they are: whoever shows it masks it.
+    """
+    topics = source.topics
+    config = {
+        "name": alias,
+        "connector.class": words.OWN_CLASS,
+        "tasks.max": str(source.tasks or 1),
+        words.ADDRESS[0]: source.bootstrap_servers,
+        "topics": _joined(topics.include),
+        words.RENAME: rename,
+        f"src.consumer.{words.OFFSET_RESET}": source.start,
+    }
+    if exclude := _joined(topics.exclude):
+        config["topics.exclude"] = exclude
+    config |= _prefixed("src.kafka.", source.kafka) | _prefixed("src.consumer.", source.consumer)
+    for key in OWN_KEYS:
+        value, default = getattr(source, key), SourceConfig.model_fields[key].default
+        if value != default:
+            config[f"{words.OWN}{key}"] = str(value)
+    return config
+
+
+def _joined(patterns: str | list[str]) -> str:
+    return patterns if isinstance(patterns, str) else ",".join(patterns)
+
+
+def _prefixed(prefix: str, settings: Mapping[str, str]) -> dict[str, str]:
+    return {f"{prefix}{name}": value for name, value in settings.items()}

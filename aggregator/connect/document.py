@@ -1,0 +1,166 @@
+"""Sources as Kafka Connect shows connectors: info, status, tasks, topics and offsets. Pure.
+
+A source is a connector. Its topics in order, dealt to `tasks.max` hands, are its tasks: what holds
+one topic up then shows as one failed task, with the reasons as its trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from aggregator.connect import core_words as words
+from aggregator.documents.document import PartitionState, PartitionStatus, SourceStatus, Status
+from aggregator.model import SourceState
+
+TYPE = "source"
+TRACED = 20
+"""So many reasons stand in a trace."""
+
+
+class ConnectState(StrEnum):
+    """Connect's states of a connector, and of a task."""
+
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    STOPPED = "STOPPED"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceConnector:
+    """A source under its name: its config, without secrets, and what is known of it by now.
+
+    `stopped` is what only users of Connect say; to all others such a source is paused.
+    """
+
+    name: str
+    config: Mapping[str, str]
+    status: Status | None = None
+    stopped: bool = False
+
+    @property
+    def source(self) -> SourceStatus | None:
+        """What is known of the source."""
+        found = self.status.sources if self.status is not None else ()
+        return next((it for it in found if it.alias == self.name), None)
+
+    @property
+    def partitions(self) -> tuple[PartitionStatus, ...]:
+        """What is known of its partitions."""
+        found = self.status.partitions if self.status is not None else ()
+        return tuple(it for it in found if it.cluster == self.name)
+
+
+def info(connector: SourceConnector) -> dict[str, Any]:
+    """As `GET /connectors/{name}` answers."""
+    return {
+        "name": connector.name,
+        "config": dict(connector.config),
+        "tasks": [_id(connector, number) for number, _ in enumerate(_hands(connector))],
+        "type": TYPE,
+    }
+
+
+def status_of(connector: SourceConnector, worker: str) -> dict[str, Any]:
+    """As `GET /connectors/{name}/status` answers; `worker` is the address of the API."""
+    state, trace = _state(connector)
+    return {
+        "name": connector.name,
+        "connector": _told(state, worker, trace),
+        "tasks": task_states(connector, worker),
+        "type": TYPE,
+    }
+
+
+def tasks_of(connector: SourceConnector) -> list[dict[str, Any]]:
+    """As `GET /connectors/{name}/tasks` answers."""
+    found = []
+    for number, topics in enumerate(_hands(connector)):
+        config = {"connector.class": words.OWN_CLASS, "task.assigned.topics": ",".join(topics)}
+        found.append({"id": _id(connector, number), "config": config})
+    return found
+
+
+def task_states(connector: SourceConnector, worker: str) -> list[dict[str, Any]]:
+    """The states of the tasks, in their order."""
+    found = []
+    for number, topics in enumerate(_hands(connector)):
+        own = [it for it in connector.partitions if it.topic in topics]
+        state, trace = _task_state(connector, own)
+        found.append({"id": number, **_told(state, worker, trace)})
+    return found
+
+
+def topics_of(connector: SourceConnector) -> dict[str, Any]:
+    """As `GET /connectors/{name}/topics` answers: the hub topics that it writes."""
+    topics = sorted({it.hub_topic for it in connector.partitions if it.hub_topic})
+    return {connector.name: {"topics": topics}}
+
+
+def offsets_of(connector: SourceConnector) -> dict[str, Any]:
+    """As `GET /connectors/{name}/offsets` answers, in the words of MirrorMaker 2.
+
+    There the offset is that of the last record; a partition of which nothing was copied has none.
+    """
+    return {
+        "offsets": [
+            {
+                "partition": {
+                    "cluster": it.cluster,
+                    "partition": it.partition,
+                    "topic": it.topic,
+                },
+                "offset": {"offset": it.position - 1},
+            }
+            for it in connector.partitions
+            if it.position
+        ]
+    }
+
+
+def _hands(connector: SourceConnector) -> list[Sequence[str]]:
+    if connector.stopped:
+        return []
+    topics = sorted({it.topic for it in connector.partitions})
+    most = int(connector.config.get(words.TASKS) or 1)
+    return [topics[number::most] for number in range(min(most, len(topics)))]
+
+
+def _id(connector: SourceConnector, number: int) -> dict[str, Any]:
+    return {"connector": connector.name, "task": number}
+
+
+def _told(state: ConnectState, worker: str, trace: str) -> dict[str, Any]:
+    return {"state": state, "worker_id": worker} | ({"trace": trace} if trace else {})
+
+
+def _state(connector: SourceConnector) -> tuple[ConnectState, str]:
+    source = connector.source
+    if connector.stopped:
+        return ConnectState.STOPPED, ""
+    if source is None:
+        return ConnectState.UNASSIGNED, ""
+    match source.state:
+        case SourceState.PAUSED:
+            return ConnectState.PAUSED, ""
+        case SourceState.FAILED | SourceState.UNREACHABLE:
+            return ConnectState.FAILED, source.reason or str(source.state).lower()
+        case _:
+            return ConnectState.RUNNING, ""
+
+
+def _task_state(
+    connector: SourceConnector, partitions: Iterable[PartitionStatus]
+) -> tuple[ConnectState, str]:
+    state, trace = _state(connector)
+    if state is not ConnectState.RUNNING:
+        return state, trace
+    wrong = [it for it in partitions if it.state is not PartitionState.RUNNING]
+    reasons = [f"{it.topic}-{it.partition}: {it.reason or it.state}" for it in wrong]
+    if len(reasons) > TRACED:
+        reasons = [*reasons[:TRACED], f"and {len(reasons) - TRACED} more"]
+    return (ConnectState.FAILED if wrong else ConnectState.RUNNING), "\n".join(reasons)

@@ -1,0 +1,99 @@
+"""The table of connectors, beside the checkpoints: what was changed over REST, by whom and when.
+
+Append-only: the newest row of a name counts. A config is kept in Connect's words, as it was given,
+and holds no secret: whoever gives one is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from aggregator.checkpoint.delta import (
+    NO_HOOKS,
+    dataset,
+    make_durable,
+    open_delta,
+    table_uri,
+    translated,
+)
+from aggregator.failpoint import failpoint
+
+TABLE = "connectors"
+
+SCHEMA = pa.schema(
+    [
+        ("at", pa.timestamp("us", "UTC")),
+        ("by", pa.string()),
+        ("name", pa.string()),
+        ("config", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A connector as it was last put, or that it was removed: then it has no config."""
+
+    name: str
+    config: Mapping[str, str] | None
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorTable:
+    """The table under `path` (the setting checkpoint.path).
+
+    Whatever cannot be read or written is a CheckpointError; `put` returns when the row is in the
+    table, on a local disk forced to the disk.
+    """
+
+    path: str
+    storage_options: Mapping[str, str]
+
+    def changes(self) -> dict[str, Change]:
+        """The newest change of each connector, by name, in the order in which they first came."""
+        delta = open_delta(self.path, self.storage_options, TABLE)
+        if delta is None:
+            return {}
+        with translated(self.path, "read", TABLE):
+            rows = dataset(delta, self.path, TABLE).to_table().sort_by("at").to_pylist()
+        return {
+            row["name"]: Change(
+                row["name"],
+                None if row["config"] is None else json.loads(row["config"]),
+                row["by"],
+                row["at"],
+            )
+            for row in rows
+        }
+
+    def put(self, name: str, config: Mapping[str, str] | None, by: str) -> Change:
+        """Keep a connector's config, or with None that it is removed."""
+        change = Change(name, config, by, datetime.now(UTC))
+        row = {
+            "at": change.at,
+            "by": by,
+            "name": name,
+            "config": None if config is None else json.dumps(dict(config), sort_keys=True),
+        }
+        with translated(self.path, "written", TABLE):
+            write_deltalake(
+                table_uri(self.path, TABLE),
+                pa.Table.from_pylist([row], schema=SCHEMA),
+                mode="append",
+                name="aggregator_connectors",
+                storage_options=dict(self.storage_options),
+                post_commithook_properties=NO_HOOKS,
+            )
+        delta = open_delta(self.path, self.storage_options, TABLE)
+        if delta is not None:
+            make_durable(self.path, int(delta.version()), TABLE)
+        failpoint("after-change")
+        return change

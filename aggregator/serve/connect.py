@@ -1,0 +1,255 @@
+"""Kafka Connect's REST: a source is a connector, and scripts and tools made for Connect find it so.
+
+Paths, answers and codes are those of Connect 4 (org.apache.kafka.connect.runtime.rest). What has no
+counterpart here answers 404 or 400 and says so.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field, field_validator
+
+from aggregator.connect import document, plugins
+from aggregator.connect.core import class_of
+from aggregator.engine.control import Control
+from aggregator.events import LEVELS
+from aggregator.serve.connectors import STATES, Connectors
+from aggregator.serve.control import CallerError, caller_check
+from aggregator.serve.holder import StatusHolder
+
+ROOT = "root"
+Texts = dict[str, str]
+
+
+def to_texts(value: Any) -> Any:
+    """Numbers and booleans of a JSON map as the texts that Connect takes them for."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: str(item).lower() if isinstance(item, bool) else str(item)
+        for key, item in value.items()
+        if item is not None and not isinstance(item, dict | list)
+    } | {key: item for key, item in value.items() if isinstance(item, dict | list)}
+
+
+class NewConnector(BaseModel):
+    """What is posted: a name, a config, and how it is to begin."""
+
+    name: str = Field(min_length=1)
+    config: Texts = Field(default_factory=dict)
+    initial_state: str | None = None
+
+    @field_validator("config", mode="before")
+    @classmethod
+    def _to_texts(cls, value: Any) -> Any:
+        return to_texts(value)
+
+
+def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
+    """The endpoints of Connect over `control`; those that change anything are for this machine."""
+    connectors = Connectors(control, holder)
+    guard = [Depends(caller_check(control))]
+    router = APIRouter(tags=["connect"])
+
+    @router.get("/connectors")
+    def names(expand: Annotated[list[str] | None, Query()] = None) -> Any:
+        """All connectors: their names, or with `expand` what is known of each."""
+        wanted = set(expand or ()) & {"status", "info"}
+        if not wanted:
+            return connectors.names()
+        found = {}
+        for name in connectors.names():
+            connector = connectors.get(name)
+            found[name] = {
+                part: document.info(connector)
+                if part == "info"
+                else document.status_of(connector, _worker(control))
+                for part in sorted(wanted)
+            }
+        return found
+
+    @router.post("/connectors", status_code=201, dependencies=guard)
+    def create(request: Request, response: Response, wanted: NewConnector) -> Any:
+        """Add a source; it is kept over restarts."""
+        begin = STATES.get((wanted.initial_state or "RUNNING").upper())
+        if begin is None:
+            known = ", ".join(STATES)
+            raise CallerError(400, f"initial_state is {wanted.initial_state}, not one of {known}")
+        made = connectors.create(wanted.name, wanted.config, _by(request), begin)
+        response.headers["location"] = f"/connectors/{wanted.name}"
+        return document.info(made)
+
+    @router.get("/connectors/{name}")
+    def one(name: str) -> Any:
+        """One connector: its config and tasks."""
+        return document.info(connectors.get(name))
+
+    @router.get("/connectors/{name}/config")
+    def config(name: str) -> Any:
+        """The config of a connector; a secret that stands in the YAML is masked."""
+        return connectors.get(name).config
+
+    @router.put("/connectors/{name}/config", dependencies=guard)
+    def put(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Response:
+        """Add a connector (201), or change its whole config (200)."""
+        new = connectors.put(name, to_texts(wanted), _by(request))
+        headers = {"location": f"/connectors/{name}"} if new else {}
+        body = document.info(connectors.get(name))
+        return JSONResponse(body, 201 if new else 200, headers)
+
+    @router.patch("/connectors/{name}/config", dependencies=guard)
+    def patch(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
+        """Change some keys of a config; null takes a key out."""
+        nothing = dict.fromkeys(key for key, value in wanted.items() if value is None)
+        changed = connectors.patch(name, {**nothing, **to_texts(wanted)}, _by(request))
+        return document.info(changed)
+
+    @router.delete("/connectors/{name}", status_code=204, dependencies=guard)
+    def remove(request: Request, name: str) -> None:
+        """Take a source out. Its positions stay: added again, it goes on from where it was."""
+        connectors.remove(name, _by(request))
+
+    @router.get("/connectors/{name}/status")
+    def status(name: str) -> Any:
+        """The states of a connector and of its tasks."""
+        return document.status_of(connectors.get(name), _worker(control))
+
+    @router.get("/connectors/{name}/tasks")
+    def tasks(name: str) -> Any:
+        """The tasks of a connector, and what each one reads."""
+        return document.tasks_of(connectors.get(name))
+
+    @router.get("/connectors/{name}/tasks/{number}/status")
+    def task(name: str, number: int) -> Any:
+        """The state of one task."""
+        found = document.task_states(connectors.get(name), _worker(control))
+        _check_task(name, number, found)
+        return found[number]
+
+    @router.get("/connectors/{name}/topics")
+    def topics(name: str) -> Any:
+        """The hub topics that a connector writes."""
+        return document.topics_of(connectors.get(name))
+
+    @router.put("/connectors/{name}/topics/reset", status_code=200, dependencies=guard)
+    def reset_topics(name: str) -> None:
+        """Nothing to do: the topics are those that are written now."""
+        connectors.get(name)
+
+    @router.get("/connectors/{name}/offsets")
+    def offsets(name: str) -> Any:
+        """How far each partition is copied, as MirrorMaker 2 tells it: the last offset."""
+        return document.offsets_of(connectors.get(name))
+
+    @router.put("/connectors/{name}/pause", status_code=202, dependencies=guard)
+    def pause(name: str) -> None:
+        """Let a source rest; returns when its lanes have ended."""
+        connectors.get(name)
+        control.pause(name)
+
+    @router.put("/connectors/{name}/resume", status_code=202, dependencies=guard)
+    def resume(name: str) -> None:
+        """Let a source go on from where it is."""
+        connectors.get(name)
+        control.resume(name)
+
+    @router.put("/connectors/{name}/stop", status_code=204, dependencies=guard)
+    def stop(name: str) -> None:
+        """As pause; a stopped connector has no tasks, and its offsets can be set."""
+        connectors.get(name)
+        control.pause(name, stopped=True)
+
+    @router.post("/connectors/{name}/restart", dependencies=guard)
+    def restart(
+        name: str,
+        include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
+        only_failed: Annotated[bool, Query(alias="onlyFailed")] = False,
+    ) -> Response:
+        """Let the lanes of a source end and start anew; with `onlyFailed` if it has failed."""
+        before = document.status_of(connectors.get(name), _worker(control))
+        states = [before["connector"]["state"], *(it["state"] for it in before["tasks"])]
+        if not only_failed or document.ConnectState.FAILED in states:
+            control.restart(name)
+        if not include_tasks and not only_failed:
+            return Response(status_code=204)
+        return JSONResponse(document.status_of(connectors.get(name), _worker(control)), 202)
+
+    @router.post("/connectors/{name}/tasks/{number}/restart", status_code=204, dependencies=guard)
+    def restart_task(name: str, number: int) -> None:
+        """As `restart`: the tasks of a source share what reads it."""
+        found = document.task_states(connectors.get(name), _worker(control))
+        _check_task(name, number, found)
+        control.restart(name)
+
+    @router.get("/connector-plugins")
+    def all_plugins() -> Any:
+        """The connectors whose words are understood."""
+        return plugins.plugins()
+
+    @router.get("/connector-plugins/{plugin}/config")
+    def plugin_config(plugin: str) -> Any:
+        """The keys of a connector's config."""
+        _check_plugin(plugin)
+        return plugins.definitions()
+
+    @router.put("/connector-plugins/{plugin}/config/validate")
+    def validate(plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
+        """Check a config without taking it."""
+        return plugins.validated(_check_plugin(plugin), to_texts(wanted))
+
+    @router.get("/admin/loggers")
+    def loggers() -> Any:
+        """The level of the log."""
+        return {ROOT: _level(control)}
+
+    @router.get("/admin/loggers/{logger}")
+    def logger_level(logger: str) -> Any:
+        """The level of one logger."""
+        _check_logger(logger)
+        return _level(control)
+
+    @router.put("/admin/loggers/{logger}", dependencies=guard)
+    def set_level(logger: str, wanted: Annotated[dict[str, str], Body()]) -> Any:
+        """Set the level of the log."""
+        _check_logger(logger)
+        level = wanted.get("level", "").upper()
+        if level not in LEVELS:
+            raise CallerError(404, f"Unknown level '{level}', not one of {', '.join(LEVELS)}")
+        control.log_level.set(level)
+        return [ROOT]
+
+    return router
+
+
+def _level(control: Control) -> dict[str, Any]:
+    at = control.log_level.changed
+    changed = None if at is None else round(at.timestamp() * 1000)
+    return {"level": control.log_level.level, "last_modified": changed}
+
+
+def _check_logger(logger: str) -> None:
+    if logger != ROOT:
+        raise CallerError(404, f"Logger {logger} not found; there is one, {ROOT}")
+
+
+def _check_task(name: str, number: int, tasks: list[dict[str, Any]]) -> None:
+    if not 0 <= number < len(tasks):
+        raise CallerError(404, f"Connector {name} has no task {number}; it has {len(tasks)}")
+
+
+def _check_plugin(plugin: str) -> str:
+    found = class_of(plugin)
+    if found is None:
+        raise CallerError(404, f"Unknown plugin {plugin}")
+    return found
+
+
+def _worker(control: Control) -> str:
+    return control.config.api.listen
+
+
+def _by(request: Request) -> str:
+    return f"REST from {request.client.host if request.client is not None else 'nobody'}"

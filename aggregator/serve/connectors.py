@@ -1,0 +1,147 @@
+"""The sources of a running instance as connectors: what is shown of them, and what changes them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aggregator.config.mask import MASK, is_secret
+from aggregator.connect.core import Translated, literal_secrets, translate
+from aggregator.connect.describe import connector_config
+from aggregator.connect.document import SourceConnector
+from aggregator.connect.table import Change, ConnectorTable
+from aggregator.engine.control import Control
+from aggregator.errors import ConfigError, Problem
+from aggregator.serve.control import CallerError
+from aggregator.serve.holder import StatusHolder
+
+
+@dataclass(frozen=True, slots=True)
+class InitialState:
+    """How a connector begins: null leaves a known one as it is."""
+
+    paused: bool | None = None
+    stopped: bool = False
+
+
+STATES: Mapping[str, InitialState] = {
+    "RUNNING": InitialState(paused=False),
+    "PAUSED": InitialState(paused=True),
+    "STOPPED": InitialState(paused=True, stopped=True),
+}
+
+
+class Connectors:
+    """Thread-safe. What was put over REST is kept as it was put; a source of the YAML is told in
+    the same words. Errors are those of `Control`, and CallerError with Connect's codes.
+    """
+
+    def __init__(self, control: Control, holder: StatusHolder) -> None:
+        self._control = control
+        self._holder = holder
+        place = control.config.checkpoint
+        self._table = ConnectorTable(place.path, place.storage_options)
+        self._lock = threading.Lock()
+        self._changes: dict[str, Change] | None = None
+
+    def names(self) -> list[str]:
+        """All connectors, in the order of the config."""
+        return list(self._control.config.sources)
+
+    def get(self, name: str) -> SourceConnector:
+        """One connector; CallerError (404) when there is none of this name."""
+        source = self._control.config.sources.get(name)
+        if source is None:
+            raise CallerError(404, f"Connector {name} not found")
+        change = self._kept().get(name)
+        if change is not None and change.config is not None:
+            config = {"name": name, **change.config}
+        else:
+            rename = self._control.config.rename_of(name)
+            config = connector_config(name, source, rename)
+        return SourceConnector(
+            name,
+            {key: _shown(key, value) for key, value in config.items()},
+            self._holder.latest(),
+            name in self._control.stopped,
+        )
+
+    def create(
+        self, name: str, config: Mapping[str, str], by: str, begin: InitialState
+    ) -> SourceConnector:
+        """Add a connector; CallerError (409) when there is one of this name."""
+        if name in self._control.config.sources:
+            raise CallerError(409, f"Connector {name} already exists")
+        self._put(name, config, by, begin)
+        return self.get(name)
+
+    def put(self, name: str, config: Mapping[str, str], by: str) -> bool:
+        """Add a connector or change one; returns whether it is new."""
+        new = name not in self._control.config.sources
+        self._put(name, config, by, InitialState())
+        return new
+
+    def patch(self, name: str, changes: Mapping[str, str | None], by: str) -> SourceConnector:
+        """Change some keys of a connector's config, or with null take them out."""
+        config = {key: value for key, value in self.get(name).config.items() if key not in changes}
+        config |= {key: value for key, value in changes.items() if value is not None}
+        self._put(name, config, by, InitialState())
+        return self.get(name)
+
+    def remove(self, name: str, by: str) -> None:
+        """Take a connector out; what it has copied, and its positions, stay."""
+        self.get(name)
+        with self._lock:
+            self._control.change_source(name, None, lambda: self._keep(name, None, by))
+
+    def _put(self, name: str, config: Mapping[str, str], by: str, begin: InitialState) -> None:
+        found = translate(name, config)
+        if found.problems:
+            raise invalid(found.problems)
+        with self._lock:
+            try:
+                self._control.change_source(
+                    name,
+                    found.source,
+                    lambda: self._keep(name, config, by),
+                    paused=begin.paused,
+                    stopped=begin.stopped,
+                )
+            except ConfigError as error:
+                raise invalid(_by_key(name, found, error.problems)) from error
+
+    def _kept(self) -> dict[str, Change]:
+        if self._changes is None:
+            self._changes = self._table.changes()
+        return self._changes
+
+    def _keep(self, name: str, config: Mapping[str, str] | None, by: str) -> None:
+        change = self._table.put(name, config, by)
+        self._changes = {**self._kept(), name: change}
+
+
+def invalid(problems: tuple[Problem, ...]) -> CallerError:
+    """A config that is not taken, in Connect's words."""
+    told = [f"{it.path}: {it.reason}" + (f" ({it.hint})" if it.hint else "") for it in problems]
+    lines = "\n".join(told)
+    return CallerError(
+        400,
+        f"Connector configuration is invalid and contains the following {len(told)} error(s):\n"
+        f"{lines}\nYou can also find the above list of errors at the endpoint "
+        "`/connector-plugins/{connectorType}/config/validate`",
+    )
+
+
+def _by_key(name: str, found: Translated, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
+    """Problems of the whole config, told by the keys of the connector where they are about it."""
+    own = f"sources.{name}."
+    told = []
+    for it in problems:
+        key = found.key_of(it.path.removeprefix(own)) if it.path.startswith(own) else ""
+        told.append(Problem(key or it.path, it.reason, it.hint))
+    return tuple(told)
+
+
+def _shown(key: str, value: str) -> str:
+    return MASK if is_secret(key) and literal_secrets({key: value}) else value

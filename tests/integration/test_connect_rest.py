@@ -1,0 +1,162 @@
+"""A replicator as Kafka Connect's users run it, by REST: from no source at all to a kill -9."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from support.application import KILLED, application
+from support.load import load
+from support.reading import read_topic, wait_for
+from support.running import make_config, source
+from support.silence import listening
+
+RECORDS = 100_000
+SILENCE_SECONDS = 0.5
+
+
+class Rest:
+    """The API of an instance, as curl asks it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {} if body is None else {"content-type": "application/json"}
+        try:
+            with urlopen(Request(self.url + path, data, headers, method=method), timeout=60) as it:
+                text = it.read()
+                return it.status, json.loads(text) if text else None
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def states(self, name: str) -> list[str]:
+        """The states of a connector and its tasks."""
+        code, told = self("GET", f"/connectors/{name}/status")
+        assert code == 200, told
+        return [told["connector"]["state"], *(it["state"] for it in told["tasks"])]
+
+
+def emr(cluster: EmbeddedCluster, topic: str, replica: str) -> dict[str, str]:
+    """The config of the walk, word for word."""
+    return {
+        "connector.class": "EMRReplicatorSourceConnector",
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "src.kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "src.zookeeper.connect": "localhost:2181",
+        "dest.zookeeper.connect": "localhost:2182",
+        "topic.whitelist": topic,
+        "topic.rename.format": replica,
+        "src.kafka.max.poll.records": "300",
+    }
+
+
+@pytest.mark.timeout(600)
+def test_a_replicator_on_kafka_connect(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """It starts without a source, is killed with the one that was added, and has it again."""
+    topic, replica = f"connect-{unique}", f"connect-{unique}.replica"
+    create_topic(source_a.bootstrap_servers, topic, partitions=10)
+    (port,) = free_ports(1)
+    config = make_config(hub, tmp_path / "state", {}, api={"listen": f"127.0.0.1:{port}"})
+    rest = Rest(f"http://127.0.0.1:{port}")
+    with application(config, tmp_path / "app") as app:
+        app.until_logged("running")
+        assert rest("GET", "/connectors") == (200, [])
+        body = {"name": "connect-test", "config": emr(source_a, topic, replica)}
+        code, made = rest("POST", "/connectors", body)
+        assert (code, made["name"], made["type"]) == (201, "connect-test", "source"), made
+        assert rest("GET", "/connectors") == (200, ["connect-test"])
+        assert rest("POST", "/connectors", body)[0] == 409
+        wait_for(lambda: rest.states("connect-test") == ["RUNNING", "RUNNING"], "it runs")
+        _, (task,) = rest("GET", "/connectors/connect-test/tasks")
+        assert task["config"]["task.assigned.topics"] == topic
+        values = [NewRecord(b"%0999d\n" % at, partition=at % 10) for at in range(RECORDS)]
+        produce(source_a.bootstrap_servers, topic, values[: RECORDS // 2])
+        app.kill()
+        app.until(lambda: not app.alive, "it is dead")
+        assert app.exit_code == KILLED
+    with application(config, tmp_path / "app") as app:
+        app.until_logged("running")
+        assert rest("GET", "/connectors") == (200, ["connect-test"])
+        produce(source_a.bootstrap_servers, topic, values[RECORDS // 2 :])
+        wait_for(lambda: copied(rest) == RECORDS, "all is copied")
+        got = read_topic(hub.bootstrap_servers, replica)
+        assert sorted(it.value or b"" for it in got) == sorted(it.value or b"" for it in values)
+        assert rest("GET", "/connectors/connect-test/topics") == (
+            200,
+            {"connect-test": {"topics": [replica]}},
+        )
+        assert rest("PUT", "/connectors/connect-test/pause") == (202, None)
+        wait_for(lambda: rest.states("connect-test") == ["PAUSED", "PAUSED"], "it is paused")
+        assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
+        wait_for(lambda: rest.states("connect-test") == ["RUNNING", "RUNNING"], "it runs again")
+        assert rest("PUT", "/connectors/connect-test/stop") == (204, None)
+        assert rest.states("connect-test") == ["STOPPED"]
+        assert rest("DELETE", "/connectors/connect-test") == (204, None)
+        assert rest("GET", "/connectors") == (200, [])
+        assert rest("GET", "/connectors/connect-test")[0] == 404
+        app.terminate()
+        app.until(lambda: not app.alive, "it has ended")
+        assert app.exit_code == 0, app.text
+
+
+def copied(rest: Rest) -> int:
+    """So many records are copied, by the offsets that are told."""
+    _, told = rest("GET", "/connectors/connect-test/offsets")
+    return sum(it["offset"]["offset"] + 1 for it in told["offsets"])
+
+
+@pytest.mark.timeout(600)
+def test_a_source_comes_and_goes_while_the_other_flows(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    for cluster in (source_a, source_b, hub):
+        create_topic(cluster.bootstrap_servers, unique, partitions=2)
+    (port,) = free_ports(1)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique)},
+        api={"listen": f"127.0.0.1:{port}"},
+    )
+    rest = Rest(f"http://127.0.0.1:{port}")
+    us = {"src.kafka.bootstrap.servers": source_b.bootstrap_servers, "topics": unique}
+    with (
+        application(config, tmp_path / "app") as app,
+        load([source_a, source_b], unique, per_second=250),
+        listening(hub.bootstrap_servers, unique, 2) as arrivals,
+    ):
+        app.until_logged("running")
+        wait_for(lambda: arrivals.counts["eu"] > 500, "eu flows")
+        arrivals.longest.clear()
+        assert rest("PUT", "/connectors/us/config", us)[0] == 201
+        wait_for(lambda: arrivals.counts["us"] > 500, "us flows")
+        assert rest("PATCH", "/connectors/us/config", {"aggregator.weight": 2})[0] == 200
+        assert rest("GET", "/connectors/us/config")[1]["aggregator.weight"] == "2"
+        assert rest("POST", "/connectors/us/restart") == (204, None)
+        before = arrivals.counts["us"]
+        wait_for(lambda: arrivals.counts["us"] > before + 500, "us flows again")
+        assert rest("DELETE", "/connectors/us") == (204, None)
+        before = arrivals.counts["eu"]
+        wait_for(lambda: arrivals.counts["eu"] > before + 500, "eu flows on")
+        assert arrivals.silence("eu") < SILENCE_SECONDS
+        app.terminate()
+        app.until(lambda: not app.alive, "it has ended")
+        assert app.exit_code == 0, app.text

@@ -1,0 +1,199 @@
+"""Connectors' configs as people have them, and what each becomes here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.connect.core import Translated, class_of, literal_secrets, translate
+from aggregator.connect.describe import connector_config
+
+EMR = {
+    "connector.class": "EMRReplicatorSourceConnector",
+    "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+    "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+    "src.kafka.bootstrap.servers": "source:9092",
+    "src.zookeeper.connect": "source:2181",
+    "dest.zookeeper.connect": "dest:2181",
+    "topic.whitelist": "connect, a.b",
+    "topic.rename.format": "${topic}.replica",
+    "src.kafka.max.poll.records": "300",
+}
+MIRROR = {
+    "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    "source.cluster.alias": "eu",
+    "source.cluster.bootstrap.servers": "eu:9092",
+    "target.cluster.bootstrap.servers": "hub:9092",
+    "topics": "orders.*, payments",
+    "topics.exclude": "orders[.]old",
+    "tasks.max": "4",
+    "source.consumer.auto.offset.reset": "latest",
+}
+
+
+def with_config(**changes: str) -> dict[str, str]:
+    config = {**EMR, **{key.replace("__", "."): value for key, value in changes.items()}}
+    return {key: value for key, value in config.items() if value != "-"}
+
+
+def problems(found: Translated) -> dict[str, str]:
+    return {it.path: f"{it.reason}; {it.hint}" for it in found.problems}
+
+
+def whole(alias: str, source: Any) -> Config:
+    config = load_text("hub: {bootstrap_servers: 'hub:9092'}", added={alias: source})
+    assert list(config.sources) == [alias]
+    return config
+
+
+def test_a_replicator_of_emr() -> None:
+    found = translate("connect-test", EMR)
+    assert found.problems == ()
+    assert found.source == {
+        "bootstrap_servers": "source:9092",
+        "topics": {"include": ["connect", "a[.]b"]},
+        "rename": "${topic}.replica",
+        "kafka": {"max.poll.records": "300"},
+    }
+    assert found.notes == {
+        "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
+        "dest.zookeeper.connect": "the hub is that of the aggregation's config",
+    }
+    config = whole("connect-test", found.source)
+    assert config.rename_of("connect-test") == "${topic}.replica"
+
+
+def test_a_source_connector_of_mirrormaker_2() -> None:
+    found = translate("eu", MIRROR)
+    assert found.problems == ()
+    assert found.source == {
+        "bootstrap_servers": "eu:9092",
+        "topics": {"include": ["orders.*, payments"], "exclude": ["orders[.]old"]},
+        "rename": "eu.${topic}",
+        "tasks": 4,
+        "start": "latest",
+    }
+    assert whole("eu", found.source).sources["eu"].start == "latest"
+
+
+@pytest.mark.parametrize(
+    ("policy", "rename"),
+    [
+        ("org.apache.kafka.connect.mirror.DefaultReplicationPolicy", "eu-${topic}"),
+        ("org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "${topic}"),
+    ],
+)
+def test_replication_policies(policy: str, rename: str) -> None:
+    words = {"replication.policy.class": policy, "replication.policy.separator": "-"}
+    assert translate("eu", {**MIRROR, **words}).source["rename"] == rename
+
+
+def test_a_policy_of_somebody_else_is_refused() -> None:
+    found = translate("eu", {**MIRROR, "replication.policy.class": "com.acme.Policy"})
+    assert "Policy names topics in a way of its own" in problems(found)["replication.policy.class"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"value__converter": "org.apache.kafka.connect.json.JsonConverter"}, "value.converter",
+         "would change records"),
+        ({"transforms": "route"}, "transforms", "topics.transform"),
+        ({"transforms__route__type": "x"}, "transforms.route.type", "topics.transform"),
+        ({"connector__class": "Jdbc"}, "connector.class", "no connector is called Jdbc"),
+        ({"topic__whitelist": "-"}, "topic.whitelist", "no topic is named"),
+        ({"src__kafka__bootstrap__servers": "-"}, "src.kafka.bootstrap.servers", "not given"),
+        ({"tasks__max": "many"}, "tasks.max", "'many' is no number above 0"),
+        ({"name": "other"}, "name", "is other, and the connector is called connect-test"),
+        ({"aggregator__on_gaps": "skip"}, "aggregator.on_gaps", "did you mean aggregator.on_gap?"),
+        ({"src__kafka__sasl__jaas__config": 'x required password="p";'},
+         "src.kafka.sasl.jaas.config", "holds a secret"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_names_its_key(changes: dict[str, str], key: str, words: str) -> None:
+    found = problems(translate("connect-test", with_config(**changes)))
+    assert list(found) == [key]
+    assert words in found[key]
+
+
+def test_everything_that_is_wrong_is_told_at_once() -> None:
+    found = translate("a b", {"transforms": "x", "connector.class": "Y"})
+    assert list(problems(found)) == [
+        "name",
+        "connector.class",
+        "transforms",
+        "topic.whitelist",
+        "src.kafka.bootstrap.servers",
+    ]
+
+
+def test_what_is_not_known_has_no_effect_and_is_told() -> None:
+    found = translate("connect-test", with_config(topic__whitelst="x", vendor__thing="y"))
+    assert found.notes["topic.whitelst"] == "is not known; did you mean topic.whitelist?"
+    assert found.notes["vendor.thing"] == "is not known"
+
+
+def test_of_two_words_for_one_thing_the_first_counts() -> None:
+    found = translate("connect-test", with_config(source__cluster__bootstrap__servers="b:1"))
+    assert found.source["bootstrap_servers"] == "source:9092"
+    assert found.notes["source.cluster.bootstrap.servers"] == "src.kafka.bootstrap.servers is given"
+
+
+def test_a_problem_of_the_whole_config_leads_back_to_its_key() -> None:
+    found = translate("connect-test", with_config(aggregator__weight="no"))
+    assert found.key_of("kafka.max.poll.records") == "src.kafka.max.poll.records"
+    assert found.key_of("bootstrap_servers") == "src.kafka.bootstrap.servers"
+    assert found.key_of("topics.include[0]") == "topic.whitelist"
+    assert found.key_of("rename") == "topic.rename.format"
+    assert found.key_of("weight") == "aggregator.weight"
+    assert found.key_of("start") == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "literal"),
+    [
+        ({"src.kafka.ssl.keystore.password": "x"}, True),
+        ({"src.kafka.ssl.keystore.password": "${file:/run/secrets:key}"}, False),
+        ({"src.kafka.ssl.keystore.password": "a${env:B}"}, True),
+        ({"src.kafka.sasl.jaas.config": 'a.b required username="u" password="p";'}, True),
+        ({"src.kafka.sasl.jaas.config": 'a.b required username="u" password="${env:P}";'}, False),
+        ({"src.kafka.sasl.jaas.config": "${file:/run/jaas}"}, False),
+        ({"src.kafka.ssl.keystore.location": "/a"}, False),
+    ],
+)
+def test_secrets_that_stand_there_as_they_are(config: dict[str, str], literal: bool) -> None:
+    assert literal_secrets(config) == (list(config) if literal else [])
+
+
+def test_a_class_may_be_given_without_its_package_or_with_another_one() -> None:
+    assert class_of("MirrorSourceConnector") is not None
+    assert class_of("com.acme.EMRReplicatorSourceConnector") == "EMRReplicatorSourceConnector"
+    assert class_of("com.acme.Other") is None
+
+
+def test_a_source_of_the_yaml_is_a_connector_that_comes_back_as_the_same_source() -> None:
+    yaml = """
+hub: {bootstrap_servers: "hub:1"}
+sources:
+  eu:
+    bootstrap_servers: a:1,b:2
+    title: The North
+    topics: {include: [orders, "pay.*"], exclude: old}
+    rename: eu.${topic}
+    start: latest
+    on_gap: skip
+    weight: 3
+    tasks: 5
+    kafka: {client.rack: a}
+    consumer: {max.poll.records: 7}
+"""
+    source = load_text(yaml).sources["eu"]
+    config = connector_config("eu", source, "eu.${topic}")
+    found = translate("eu", config)
+    assert (found.problems, found.notes) == ((), {})
+    again = whole("eu", found.source).sources["eu"]
+    assert again.model_dump(exclude={"topics"}) == source.model_dump(exclude={"topics"})
+    assert again.topics.include == ["orders,pay.*"]

@@ -1,0 +1,144 @@
+"""Sources as connectors: what Connect's users are told of each state."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from aggregator.connect.document import (
+    SourceConnector,
+    info,
+    offsets_of,
+    status_of,
+    task_states,
+    tasks_of,
+    topics_of,
+)
+from aggregator.documents.document import (
+    CheckpointStatus,
+    PartitionState,
+    PartitionStatus,
+    Phase,
+    SourceStatus,
+    Status,
+)
+from aggregator.model import SourceState
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WORKER = "127.0.0.1:8083"
+
+
+def partition(topic: str, number: int, **parts: Any) -> PartitionStatus:
+    return PartitionStatus(
+        cluster="eu", topic=topic, partition=number, hub_topic=f"{topic}.replica", **parts
+    )
+
+
+def connector(
+    state: SourceState = SourceState.RUNNING,
+    partitions: tuple[PartitionStatus, ...] = (),
+    tasks: str = "1",
+    reason: str = "",
+    stopped: bool = False,
+) -> SourceConnector:
+    status = Status(
+        name="central",
+        phase=Phase.RUNNING,
+        version="1",
+        host="here",
+        pid=1,
+        started_at=NOW,
+        at=NOW,
+        checkpoint_interval_seconds=5.0,
+        sources=(SourceStatus(alias="eu", state=state, since=NOW, reason=reason),),
+        partitions=(
+            *partitions,
+            PartitionStatus(cluster="us", topic="other", partition=0, hub_topic="other"),
+        ),
+        checkpoint=CheckpointStatus(path="/state"),
+    )
+    return SourceConnector("eu", {"tasks.max": tasks}, status, stopped)
+
+
+TWO = (partition("a", 0, position=7), partition("a", 1, position=0), partition("b", 0))
+
+
+def test_a_connector_that_runs() -> None:
+    one = connector(partitions=TWO)
+    assert info(one) == {
+        "name": "eu",
+        "config": {"tasks.max": "1"},
+        "tasks": [{"connector": "eu", "task": 0}],
+        "type": "source",
+    }
+    assert status_of(one, WORKER) == {
+        "name": "eu",
+        "connector": {"state": "RUNNING", "worker_id": WORKER},
+        "tasks": [{"id": 0, "state": "RUNNING", "worker_id": WORKER}],
+        "type": "source",
+    }
+    assert tasks_of(one) == [
+        {
+            "id": {"connector": "eu", "task": 0},
+            "config": {
+                "connector.class": "aggregator.SourceConnector",
+                "task.assigned.topics": "a,b",
+            },
+        }
+    ]
+    assert topics_of(one) == {"eu": {"topics": ["a.replica", "b.replica"]}}
+
+
+def test_topics_are_dealt_to_so_many_tasks_and_to_no_more_than_there_are() -> None:
+    found = tasks_of(connector(partitions=TWO, tasks="8"))
+    assert [it["config"]["task.assigned.topics"] for it in found] == ["a", "b"]
+
+
+def test_the_offset_is_that_of_the_last_record_as_with_mirrormaker_2() -> None:
+    place = {"cluster": "eu", "partition": 0, "topic": "a"}
+    # Nothing was copied of a-1, and of b-0 nothing is known.
+    assert offsets_of(connector(partitions=TWO)) == {
+        "offsets": [{"partition": place, "offset": {"offset": 6}}]
+    }
+
+
+def test_what_holds_one_topic_up_is_one_failed_task() -> None:
+    held = partition("a", 1, state=PartitionState.QUARANTINED, reason="5 records are gone")
+    states = task_states(connector(partitions=(TWO[0], held, TWO[2]), tasks="2"), WORKER)
+    assert states == [
+        {"id": 0, "state": "FAILED", "worker_id": WORKER, "trace": "a-1: 5 records are gone"},
+        {"id": 1, "state": "RUNNING", "worker_id": WORKER},
+    ]
+
+
+def test_a_trace_is_short() -> None:
+    many = tuple(partition("a", at, state=PartitionState.STUCK) for at in range(30))
+    (state,) = task_states(connector(partitions=many), WORKER)
+    assert state["trace"].splitlines()[19:] == ["a-19: STUCK", "and 10 more"]
+
+
+@pytest.mark.parametrize(
+    ("state", "stopped", "shown", "tasks"),
+    [
+        (SourceState.RUNNING, False, "RUNNING", 1),
+        (SourceState.CATCHING_UP, False, "RUNNING", 1),
+        (SourceState.PAUSED, False, "PAUSED", 1),
+        (SourceState.PAUSED, True, "STOPPED", 0),
+        (SourceState.FAILED, False, "FAILED", 1),
+        (SourceState.UNREACHABLE, False, "FAILED", 1),
+    ],
+)
+def test_states(state: SourceState, stopped: bool, shown: str, tasks: int) -> None:
+    one = connector(state, TWO, reason="why", stopped=stopped)
+    found = status_of(one, WORKER)
+    assert found["connector"]["state"] == shown
+    assert [it["state"] for it in found["tasks"]] == [shown] * tasks
+    assert found["connector"].get("trace") == ("why" if shown == "FAILED" else None)
+
+
+def test_before_anything_is_known_it_is_unassigned() -> None:
+    found = status_of(SourceConnector("eu", {}), WORKER)
+    assert found["connector"]["state"] == "UNASSIGNED"
+    assert found["tasks"] == []

@@ -1,0 +1,60 @@
+"""What was changed over REST, in a real table, and the config that comes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from aggregator.connect.effective import load_effective
+from aggregator.connect.table import ConnectorTable
+from aggregator.errors import CheckpointError
+
+CONFIG = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> ConnectorTable:
+    return ConnectorTable(str(tmp_path / "state"), {})
+
+
+def test_the_newest_word_about_a_connector_counts(table: ConnectorTable) -> None:
+    assert table.changes() == {}
+    first = table.put("us", CONFIG, "REST from here")
+    table.put("eu", None, "somebody")
+    assert table.changes() == {"us": first, "eu": table.changes()["eu"]}
+    assert first.config == CONFIG and first.by == "REST from here"
+    assert datetime.now(UTC) - first.at < timedelta(minutes=1)
+    assert table.changes()["eu"].config is None
+    table.put("us", None, "me")
+    table.put("us", {**CONFIG, "tasks.max": "2"}, "me")
+    assert (table.changes()["us"].config or {})["tasks.max"] == "2"
+
+
+def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where a folder is to be")
+    with pytest.raises(CheckpointError, match="the table of connectors cannot be written"):
+        ConnectorTable(str(tmp_path / "state"), {}).put("us", CONFIG, "me")
+
+
+def test_the_effective_config_is_the_yaml_with_what_was_changed(
+    table: ConnectorTable, tmp_path: Path
+) -> None:
+    file = tmp_path / "aggregator.yaml"
+    file.write_text(
+        "hub: {bootstrap_servers: 'h:1'}\n"
+        "sources: {eu: {bootstrap_servers: 'eu:1', topics: {include: a}}}\n"
+        f"checkpoint: {{path: '{table.path}'}}\n",
+        "utf-8",
+    )
+    assert list(load_effective(file).sources) == ["eu"]
+    table.put("us", CONFIG, "me")
+    assert list(load_effective(file).sources) == ["eu", "us"]
+    assert load_effective(file, ["sources.us.weight=4"]).sources["us"].weight == 4
+    table.put("eu", {**CONFIG, "aggregator.on_gap": "skip"}, "me")
+    changed = load_effective(file).sources["eu"]
+    assert (changed.bootstrap_servers, changed.on_gap) == ("us:1", "skip")
+    table.put("eu", None, "me")
+    assert list(load_effective(file).sources) == ["us"]
+    assert list(load_effective(file, added={"us": None}).sources) == []

@@ -1,0 +1,212 @@
+"""Connect's REST over the real API; the engine is played (tests/unit/test_serve_control.py)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from aggregator.config import load_text
+from aggregator.connect.core_words import CLASSES
+from aggregator.engine.control import Control
+from aggregator.serve.app import make_app
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+from unit.test_serve_control import SETS, Engine
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Control:
+    sets = [
+        *SETS,
+        "sources.eu.rename=${topic}.replica",
+        'sources.eu.kafka.sasl.jaas.config=a.b required username="u" password="geheim";',
+        f"checkpoint.path={tmp_path / 'state'}",
+    ]
+
+    return Control(load_text("", sets), lambda added: load_text("", sets, added=added))
+
+
+@pytest.fixture
+def engine(control: Control) -> Iterator[Engine]:
+    engine = Engine(control)
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def url(control: Control, engine: Engine) -> Iterator[str]:
+    server = ApiServer(make_app(StatusHolder(), {}, control), "127.0.0.1", 0)
+    server.start()
+    yield server.url
+    server.stop()
+
+
+def ask(method: str, url: str, body: Any = None) -> tuple[int, Any]:
+    data = None if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"content-type": "application/json"}
+    try:
+        with urlopen(Request(url, data, headers, method=method), timeout=30) as response:
+            text = response.read()
+            return response.status, json.loads(text) if text else None
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_a_source_of_the_yaml_is_a_connector_without_its_secrets(url: str) -> None:
+    assert ask("GET", f"{url}/connectors") == (200, ["eu"])
+    code, told = ask("GET", f"{url}/connectors/eu")
+    assert (code, told["name"], told["type"], told["tasks"]) == (200, "eu", "source", [])
+    assert told["config"] == {
+        "name": "eu",
+        "connector.class": "aggregator.SourceConnector",
+        "tasks.max": "1",
+        "src.kafka.bootstrap.servers": "127.0.0.1:10",
+        "topics": "orders",
+        "topic.rename.format": "${topic}.replica",
+        "src.consumer.auto.offset.reset": "earliest",
+        "src.kafka.sasl.jaas.config": "********",
+    }
+    assert ask("GET", f"{url}/connectors/eu/config") == (200, told["config"])
+    code, both = ask("GET", f"{url}/connectors?expand=status&expand=info&expand=other")
+    assert code == 200
+    assert both["eu"]["info"] == told
+    assert both["eu"]["status"]["connector"]["state"] == "UNASSIGNED"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/config",
+        "/status",
+        "/tasks",
+        "/tasks/0/status",
+        "/topics",
+        "/offsets",
+    ],
+)
+def test_an_unknown_connector_is_told_as_connect_tells_it(url: str, path: str) -> None:
+    answer = {"error_code": 404, "message": "Connector us not found"}
+    assert ask("GET", f"{url}/connectors/us{path}") == (404, answer)
+
+
+def test_an_unknown_connector_cannot_be_commanded(url: str, engine: Engine) -> None:
+    asked = [
+        ("PUT", "pause"),
+        ("PUT", "resume"),
+        ("PUT", "stop"),
+        ("POST", "restart"),
+        ("PUT", "topics/reset"),
+    ]
+    for method, path in asked:
+        assert ask(method, f"{url}/connectors/us/{path}")[0] == 404
+    assert ask("DELETE", f"{url}/connectors/us")[0] == 404
+    assert engine.calls == []
+
+
+def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
+    url: str, engine: Engine, control: Control
+) -> None:
+    for _ in range(2):
+        assert ask("PUT", f"{url}/connectors/eu/pause") == (202, None)
+        assert "eu" in control.paused and not control.stopped
+    for _ in range(2):
+        assert ask("PUT", f"{url}/connectors/eu/stop") == (204, None)
+        assert control.stopped == {"eu"}
+    code, told = ask("GET", f"{url}/connectors/eu/status")
+    assert (code, told["connector"]["state"], told["tasks"]) == (200, "STOPPED", [])
+    again = Control(control.config)
+    again.open()
+    assert again.stopped == {"eu"}
+    assert again.paused == control.paused
+    for _ in range(2):
+        assert ask("PUT", f"{url}/connectors/eu/resume") == (202, None)
+        assert not control.paused and not control.stopped
+
+
+def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: Engine) -> None:
+    assert ask("POST", f"{url}/connectors/eu/restart") == (204, None)
+    assert engine.calls == ["leave ['eu']", "look again", "tell"]
+    engine.calls.clear()
+    code, told = ask("POST", f"{url}/connectors/eu/restart?includeTasks=true&onlyFailed=true")
+    assert (code, told["name"]) == (202, "eu")
+    assert engine.calls == []
+    assert ask("POST", f"{url}/connectors/eu/tasks/0/restart")[0] == 404
+
+
+def test_a_config_that_is_not_right_is_told_whole_and_changes_nothing(
+    url: str, engine: Engine, control: Control
+) -> None:
+    config = {"transforms": "x", "src.kafka.bootstrap.servers": "a", "topics": "("}
+    code, told = ask("POST", f"{url}/connectors", {"name": "us", "config": config})
+    assert code == 400
+    assert "contains the following 1 error(s):\ntransforms: " in told["message"]
+    del config["transforms"]
+    code, told = ask("PUT", f"{url}/connectors/us/config", config)
+    assert code == 400
+    # By the keys of the connector, not by ours.
+    assert "\nsrc.kafka.bootstrap.servers: 'a' is not host:port" in told["message"]
+    assert "\ntopics: '(' " in told["message"]
+    assert engine.calls == [] and list(control.config.sources) == ["eu"]
+
+
+def test_a_secret_is_not_kept_as_it_is_given(url: str, engine: Engine) -> None:
+    code, told = ask("PATCH", f"{url}/connectors/eu/config", {"tasks.max": 2})
+    assert code == 400
+    # The one that stands in the YAML, too: it came back masked.
+    assert "src.kafka.sasl.jaas.config: holds a secret" in told["message"]
+    assert "geheim" not in told["message"]
+
+
+def test_what_exists_is_a_conflict(url: str) -> None:
+    code, told = ask("POST", f"{url}/connectors", {"name": "eu", "config": {}})
+    assert (code, told["message"]) == (409, "Connector eu already exists")
+    body = {"name": "us", "config": {}, "initial_state": "ASLEEP"}
+    code, told = ask("POST", f"{url}/connectors", body)
+    assert (code, "RUNNING, PAUSED, STOPPED" in told["message"]) == (400, True)
+
+
+def test_a_hub_that_does_not_answer_is_told_and_nothing_is_kept(url: str, control: Control) -> None:
+    config = {"src.kafka.bootstrap.servers": "127.0.0.1:11", "topics": "a"}
+    code, told = ask("POST", f"{url}/connectors", {"name": "us", "config": config})
+    assert code == 502 and "hub" in told["message"]
+    assert list(control.config.sources) == ["eu"]
+
+
+def test_plugins_and_the_check_of_a_config(url: str) -> None:
+    code, told = ask("GET", f"{url}/connector-plugins?connectorsOnly=true")
+    assert code == 200 and [it["class"] for it in told] == list(CLASSES)
+    name = "MirrorSourceConnector"
+    code, keys = ask("GET", f"{url}/connector-plugins/{name}/config")
+    assert code == 200 and "topics.exclude" in [it["name"] for it in keys]
+    path = f"{url}/connector-plugins/{name}/config/validate"
+    code, told = ask("PUT", path, {"connector.class": name, "topics": "a", "tasks.max": 0})
+    assert code == 200
+    assert told["name"] == "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+    errors = {it["value"]["name"]: it["value"]["errors"] for it in told["configs"]}
+    wrong = {key: found for key, found in errors.items() if found}
+    assert told["error_count"] == 2 == len(wrong)
+    assert wrong["tasks.max"] == ["'0' is no number above 0"]
+    assert "src.kafka.bootstrap.servers" in wrong
+    assert ask("PUT", f"{url}/connector-plugins/Jdbc/config/validate", {})[0] == 404
+
+
+def test_the_level_of_the_log(url: str, control: Control) -> None:
+    assert ask("GET", f"{url}/admin/loggers") == (
+        200,
+        {"root": {"level": "INFO", "last_modified": None}},
+    )
+    assert ask("PUT", f"{url}/admin/loggers/root", {"level": "warn"}) == (200, ["root"])
+    code, told = ask("GET", f"{url}/admin/loggers/root")
+    assert (code, told["level"], told["last_modified"] > 0) == (200, "WARN", True)
+    assert control.log_level.hides("lane_started")
+    assert not control.log_level.hides("warning")
+    assert ask("PUT", f"{url}/admin/loggers/root", {"level": "LOUD"})[0] == 404
+    assert ask("PUT", f"{url}/admin/loggers/other", {"level": "INFO"})[0] == 404
