@@ -20,7 +20,8 @@ PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
     *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
-    *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine", "connect"),
+    *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
+    "connect",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""

@@ -14,6 +14,7 @@ from typing import Any
 from aggregator.connect import core_words as words
 from aggregator.documents.document import PartitionState, PartitionStatus, SourceStatus, Status
 from aggregator.model import SourceState
+from aggregator.moves.core import MoveRequest
 
 TYPE = "source"
 TRACED = 20
@@ -120,6 +121,39 @@ def offsets_of(connector: SourceConnector) -> dict[str, Any]:
             if it.position
         ]
     }
+
+
+def reset(name: str, start: str) -> MoveRequest:
+    """Where a connector's partitions go when their offsets are deleted: where `start` says."""
+    if start == "earliest":
+        return MoveRequest(source=name, to="earliest")
+    if start == "latest":
+        return MoveRequest(source=name, to="latest")
+    return MoveRequest(source=name, to_time_ms=int(start))
+
+
+def altered(name: str, offsets: Sequence[Mapping[str, Any]]) -> MoveRequest:
+    """Where partitions go by the offsets of a PATCH, each the last one that counts as copied.
+
+    ValueError says what is wrong with them, by their number.
+    """
+    wanted: dict[str, dict[int, int | None]] = {}
+    for number, row in enumerate(offsets):
+        place, offset = row.get("partition"), row.get("offset")
+        if not isinstance(place, Mapping) or place.keys() != {"cluster", "partition", "topic"}:
+            raise ValueError(f"offsets[{number}].partition has to name cluster, topic, partition")
+        if place["cluster"] != name:
+            raise ValueError(f"offsets[{number}].partition is of cluster {place['cluster']}")
+        last = offset.get("offset") if isinstance(offset, Mapping) else None
+        if offset is not None and (not isinstance(last, int) or last < 0):
+            raise ValueError(
+                f"offsets[{number}].offset has no offset of 0 or more, and is not null"
+            )
+        topic = wanted.setdefault(str(place["topic"]), {})
+        topic[int(place["partition"])] = None if last is None else last + 1
+    if not wanted:
+        raise ValueError("offsets is empty")
+    return MoveRequest(source=name, to_offsets=wanted)
 
 
 def _hands(connector: SourceConnector) -> list[Sequence[str]]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from aggregator.model import OffsetRange, SourcePartition
 
-TARGETS = ("to", "to_offset", "to_time_ms", "to_version", "by_seconds", "by_offsets")
+TARGETS = ("to", "to_offset", "to_offsets", "to_time_ms", "to_version", "by_seconds", "by_offsets")
 OF_REWIND = ("by_seconds", "by_offsets")
 
 
@@ -36,6 +36,9 @@ class MoveRequest(BaseModel):
     to_offset: int | None = Field(default=None, ge=0)
     to_time_ms: int | None = Field(default=None, ge=0)
     to_version: int | None = Field(default=None, ge=1)
+    to_offsets: dict[str, dict[int, Annotated[int, Field(ge=0)] | None]] | None = Field(
+        default=None, description="topic -> partition -> offset of this source; null is earliest"
+    )
     by_seconds: float | None = Field(default=None, gt=0)
     by_offsets: int | None = Field(default=None, ge=1)
     rewind: bool = False
@@ -48,6 +51,8 @@ class MoveRequest(BaseModel):
             raise ValueError(f"give one of {', '.join(TARGETS)}; given: {', '.join(given) or '-'}")
         if given[0] in OF_REWIND and not self.rewind:
             raise ValueError(f"{given[0]} is for a rewind")
+        if self.to_offsets is not None and self.source is None:
+            raise ValueError("to_offsets is for one source")
         return self
 
     def time_ms(self, now_ms: int) -> int | None:
@@ -58,11 +63,23 @@ class MoveRequest(BaseModel):
 
     def names(self, sp: SourcePartition) -> bool:
         """Whether a partition is among those asked for."""
+        if self.to_offsets is not None and sp.partition not in self.to_offsets.get(sp.topic, {}):
+            return False
         return (
             self.source in (None, sp.cluster)
             and self.topic in (None, sp.topic)
             and self.partition in (None, sp.partition)
         )
+
+    def absent(self, found: Iterable[SourcePartition]) -> list[str]:
+        """Partitions that are asked for one by one, and are not among those that were found."""
+        there = {(sp.topic, sp.partition) for sp in found}
+        return [
+            f"{self.source}/{topic}/{partition}"
+            for topic, offsets in (self.to_offsets or {}).items()
+            for partition in offsets
+            if (topic, partition) not in there
+        ]
 
     def __str__(self) -> str:
         named = (self.source, self.topic, self.partition)
@@ -214,6 +231,10 @@ def _target(request: MoveRequest, place: BeforeMove, log: OffsetRange) -> int | 
         return log.earliest if request.to == "earliest" else log.latest
     if request.to_offset is not None:
         return request.to_offset
+    if request.to_offsets is not None:
+        sp = place.partition
+        asked = request.to_offsets[sp.topic][sp.partition]
+        return log.earliest if asked is None else asked
     if request.by_offsets is not None:
         return None if place.position is None else place.position - request.by_offsets
     if place.aimed is None or request.to_version is not None:

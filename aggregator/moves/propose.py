@@ -94,6 +94,8 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     plan = _plan(config, request)
     routes = [r for r in plan.routes if any(request.names(sp) for sp in r.source_partitions())]
     named = [sp for route in routes for sp in route.source_partitions() if request.names(sp)]
+    if absent := request.absent(named):
+        raise RefusedError([f"{it} is not selected, or is not there" for it in absent])
     if not named:
         raise RefusedError([f"{request} names no partition that is selected and exists"])
     place = config.checkpoint

@@ -15,7 +15,9 @@ from pydantic import BaseModel, Field, field_validator
 from aggregator.connect import document, plugins
 from aggregator.connect.core import class_of
 from aggregator.engine.control import Control
+from aggregator.errors import RefusedError
 from aggregator.events import LEVELS
+from aggregator.moves.core import MoveRequest
 from aggregator.serve.connectors import STATES, Connectors
 from aggregator.serve.control import CallerError, caller_check
 from aggregator.serve.holder import StatusHolder
@@ -46,6 +48,12 @@ class NewConnector(BaseModel):
     @classmethod
     def _to_texts(cls, value: Any) -> Any:
         return to_texts(value)
+
+
+class Offsets(BaseModel):
+    """What is patched: rows of a partition and its offset, as `GET` gives them."""
+
+    offsets: list[dict[str, Any]]
 
 
 def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
@@ -143,6 +151,23 @@ def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
     def offsets(name: str) -> Any:
         """How far each partition is copied, as MirrorMaker 2 tells it: the last offset."""
         return document.offsets_of(connectors.get(name))
+
+    @router.patch("/connectors/{name}/offsets", dependencies=guard)
+    def alter_offsets(name: str, wanted: Offsets) -> dict[str, str]:
+        """Set the offsets of a stopped connector; null is the beginning of a partition's log."""
+        _check_stopped(control, connectors.get(name).name, "altered")
+        try:
+            request = document.altered(name, wanted.offsets)
+        except ValueError as error:
+            raise CallerError(400, str(error)) from error
+        return _moved(control, request, "altered")
+
+    @router.delete("/connectors/{name}/offsets", dependencies=guard)
+    def delete_offsets(name: str) -> dict[str, str]:
+        """Let a stopped connector begin where its `start` says."""
+        _check_stopped(control, connectors.get(name).name, "reset")
+        request = document.reset(name, control.config.sources[name].start)
+        return _moved(control, request, "reset")
 
     @router.put("/connectors/{name}/pause", status_code=202, dependencies=guard)
     def pause(name: str) -> None:
@@ -245,6 +270,24 @@ def _check_plugin(plugin: str) -> str:
     if found is None:
         raise CallerError(404, f"Unknown plugin {plugin}")
     return found
+
+
+def _check_stopped(control: Control, name: str, word: str) -> None:
+    if name not in control.stopped:
+        raise CallerError(
+            400,
+            f"Connectors must be in the STOPPED state before their offsets can be {word}. This can "
+            "be done for the specified connector by issuing a 'PUT' request to the "
+            f"'/connectors/{name}/stop' endpoint",
+        )
+
+
+def _moved(control: Control, request: MoveRequest, word: str) -> dict[str, str]:
+    try:
+        control.set_positions(request, dry_run=False)
+    except RefusedError as error:
+        raise CallerError(400, str(error)) from error
+    return {"message": f"The offsets for this connector have been {word} successfully"}
 
 
 def _worker(control: Control) -> str:

@@ -105,6 +105,14 @@ def test_a_replicator_on_kafka_connect(
         wait_for(lambda: rest.states("connect-test") == ["RUNNING", "RUNNING"], "it runs again")
         assert rest("PUT", "/connectors/connect-test/stop") == (204, None)
         assert rest.states("connect-test") == ["STOPPED"]
+        _, told = rest("GET", "/connectors/connect-test/offsets")
+        back = [{**row, "offset": {"offset": 99}} for row in told["offsets"][:4]]
+        code, _ = rest("PATCH", "/connectors/connect-test/offsets", {"offsets": back})
+        assert code == 200
+        assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
+        # What the hub holds is not written a second time.
+        wait_for(lambda: copied(rest) == RECORDS, "all is copied again")
+        assert len(read_topic(hub.bootstrap_servers, replica)) == RECORDS
         assert rest("DELETE", "/connectors/connect-test") == (204, None)
         assert rest("GET", "/connectors") == (200, [])
         assert rest("GET", "/connectors/connect-test")[0] == 404

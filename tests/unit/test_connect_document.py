@@ -9,8 +9,10 @@ import pytest
 
 from aggregator.connect.document import (
     SourceConnector,
+    altered,
     info,
     offsets_of,
+    reset,
     status_of,
     task_states,
     tasks_of,
@@ -25,6 +27,7 @@ from aggregator.documents.document import (
     Status,
 )
 from aggregator.model import SourceState
+from aggregator.moves.core import MoveRequest
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER = "127.0.0.1:8083"
@@ -102,6 +105,44 @@ def test_the_offset_is_that_of_the_last_record_as_with_mirrormaker_2() -> None:
     assert offsets_of(connector(partitions=TWO)) == {
         "offsets": [{"partition": place, "offset": {"offset": 6}}]
     }
+
+
+def test_offsets_that_are_patched_are_of_the_last_record_too() -> None:
+    place = {"cluster": "eu", "partition": 0, "topic": "a"}
+    rows: list[dict[str, Any]] = [
+        {"partition": place, "offset": {"offset": 6}},
+        {"partition": {**place, "partition": 1}, "offset": None},
+    ]
+    assert altered("eu", rows) == MoveRequest(source="eu", to_offsets={"a": {0: 7, 1: None}})
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], "is empty"),
+        ([{"partition": {"topic": "a"}, "offset": None}], r"offsets\[0\].partition has to name"),
+        ([{"partition": {"cluster": "us", "partition": 0, "topic": "a"}}], "is of cluster us"),
+        (
+            [{"partition": {"cluster": "eu", "partition": 0, "topic": "a"}, "offset": {"at": 1}}],
+            r"offsets\[0\].offset has no offset",
+        ),
+    ],
+)
+def test_offsets_that_are_not_right_are_told(rows: list[dict[str, Any]], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        altered("eu", rows)
+
+
+@pytest.mark.parametrize(
+    ("start", "target"),
+    [
+        ("earliest", {"to": "earliest"}),
+        ("latest", {"to": "latest"}),
+        ("1700000000000", {"to_time_ms": 1700000000000}),
+    ],
+)
+def test_deleted_offsets_are_those_of_the_start(start: str, target: dict[str, Any]) -> None:
+    assert reset("eu", start) == MoveRequest(source="eu", **target)
 
 
 def test_what_holds_one_topic_up_is_one_failed_task() -> None:

@@ -70,6 +70,20 @@ def test_a_request_names_partitions() -> None:
     assert str(some) == "eu/*/0"
 
 
+def test_a_request_of_offsets_one_by_one() -> None:
+    request = MoveRequest(source="eu", to_offsets={"orders": {0: 40, 7: None}})
+    assert request.names(SP) and not request.names(SP._replace(partition=1))
+    assert not request.names(SP._replace(topic="other"))
+    assert not request.names(SP._replace(cluster="us"))
+    assert request.absent([SP]) == ["eu/orders/7"]
+    assert MoveRequest(to="latest").absent([SP]) == []
+    assert one(request, place(50)) == PositionMove(SP, 50, 40, MoveKind.REPLAY, clean=False)
+    beginning = MoveRequest(source="eu", to_offsets={"orders": {0: None}})
+    assert one(beginning, place(50)).new == LOG.earliest
+    with pytest.raises(ValidationError, match="is for one source"):
+        MoveRequest(to_offsets={"orders": {0: 1}})
+
+
 def test_a_request_by_time() -> None:
     assert MoveRequest(to="latest").time_ms(1_000) is None
     assert MoveRequest(to_time_ms=7).time_ms(1_000) == 7

@@ -131,6 +131,16 @@ def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
         assert not control.paused and not control.stopped
 
 
+def test_offsets_are_set_of_a_stopped_connector_alone(url: str, engine: Engine) -> None:
+    for method, body in (("PATCH", {"offsets": []}), ("DELETE", None)):
+        code, told = ask(method, f"{url}/connectors/eu/offsets", body)
+        assert code == 400
+        assert told["message"].startswith("Connectors must be in the STOPPED state before")
+    assert ask("PUT", f"{url}/connectors/eu/stop")[0] == 204
+    code, told = ask("PATCH", f"{url}/connectors/eu/offsets", {"offsets": []})
+    assert (code, told["message"]) == (400, "offsets is empty")
+
+
 def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: Engine) -> None:
     assert ask("POST", f"{url}/connectors/eu/restart") == (204, None)
     assert engine.calls == ["leave ['eu']", "look again", "tell"]
