@@ -202,6 +202,22 @@ class ApiConfig(Node):
         return value
 
 
+MetricNames = Literal["native", "mm2"]
+
+
+class MetricsConfig(Node):
+    """What stands on /metrics."""
+
+    partitions: bool = Field(
+        default=False, description="position, log end and lag of each source partition as well"
+    )
+    names: list[MetricNames] = Field(
+        default=["native"],
+        description="native, mm2 (those of MirrorMaker 2's connectors, for boards that there are), "
+        "or both",
+    )
+
+
 class SupervisionConfig(Node):
     """Deadlines for what the outside world owes us."""
 
@@ -253,6 +269,9 @@ class Config(Node):
         description="deadlines for what the outside world owes us",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
+    metrics: MetricsConfig = Field(
+        default_factory=MetricsConfig, description="what stands on /metrics"
+    )
 
     def rename_of(self, alias: str) -> str:
         """The template by which the hub topics of a source are named."""

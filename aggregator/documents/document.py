@@ -146,6 +146,10 @@ class SourceStatus(Document):
     records: int = Field(default=0, description="records sent, to quarantine as well")
     bytes: int = Field(default=0, description="bytes of their keys and values")
     latency: Latency = Latency()
+    age_counts: tuple[int, ...] = Field(
+        default=(), exclude=True, description="records since the start by age, for metrics"
+    )
+    flight_counts: tuple[int, ...] = Field(default=(), exclude=True, description="and by flight")
     copied: tuple[Copied, ...] = Field(default=(), description="records and bytes per topic")
     skipped: int = Field(default=0, description="records left out because the hub held them")
     looped: int = Field(default=0, description="records left out because they came from the hub")

@@ -13,12 +13,14 @@ from fastapi.responses import JSONResponse
 
 from aggregator import __version__
 from aggregator.config.mask import masked
+from aggregator.config.schema import MetricsConfig
 from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.connect import connect_router
 from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
+from aggregator.serve.metrics import CONTENT_TYPE, metrics_text
 
 STARTING = "Worker is still starting up."
 READY = "Worker has completed startup and is ready to handle requests."
@@ -45,6 +47,13 @@ def make_app(
         """200 healthy, 503 starting, 500 unhealthy, as Connect's."""
         code, body = health_of(holder.latest())
         return JSONResponse(body, code)
+
+    # A plain function: many sources take a while to write down, and nobody is to wait for that.
+    @app.get("/metrics")
+    def metrics() -> Response:
+        """The status in Prometheus' words."""
+        config = control.config.metrics if control is not None else MetricsConfig()
+        return Response(metrics_text(holder.latest(), config), media_type=CONTENT_TYPE)
 
     @app.get("/api/status", response_model=Status)
     async def status() -> Any:

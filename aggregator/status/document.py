@@ -86,6 +86,8 @@ def _source(
         records=figures.records,
         bytes=figures.bytes_,
         latency=figures.latency,
+        age_counts=figures.age,
+        flight_counts=figures.flight,
         copied=figures.copied,
         skipped=figures.skipped,
         looped=figures.looped,

@@ -26,13 +26,16 @@ class SourceFigures:
     """Of one source, since the start of this run; `latency` is that of the last minute.
 
     `copied` are the records and bytes (of keys and values) that were sent, per topic; `skipped`
-    records were left out because the hub held them, `looped` ones because they came from it.
+    records were left out because the hub held them, `looped` ones because they came from it. `age`
+    and `flight` count them by the buckets of `bucket_bounds`.
     """
 
     copied: tuple[Copied, ...] = ()
     skipped: int = 0
     looped: int = 0
     latency: Latency = field(default_factory=Latency)
+    age: tuple[int, ...] = ()
+    flight: tuple[int, ...] = ()
 
     @property
     def records(self) -> int:
@@ -92,6 +95,8 @@ class Figures:
                 skipped=sums.skipped,
                 looped=sums.looped,
                 latency=self._latency(counts[alias], before.get(alias, _Counts())),
+                age=counts[alias].age,
+                flight=counts[alias].flight,
             )
             for alias, sums in self._sums.items()
         }

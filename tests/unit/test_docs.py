@@ -13,9 +13,11 @@ import pytest
 
 from aggregator import __version__
 from aggregator.config import load_text, options_table
-from aggregator.config.schema import SourceConfig
+from aggregator.config.schema import MetricsConfig, SourceConfig
 from aggregator.connect import core_words
 from aggregator.connect.core import KNOWN
+from aggregator.serve.metrics import metrics_text
+from unit.test_serve_metrics import status_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -126,6 +128,16 @@ def test_the_words_of_a_connector_are_known_and_come_to_options_that_exist() -> 
             assert plain in known or plain.startswith(taken), word
         for key in re.findall(r"^`([a-z_]+)`", row[1]):
             assert key in SourceConfig.model_fields, key
+
+
+def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
+    status = status_of()
+    text = metrics_text(status, MetricsConfig(partitions=True, names=["native", "mm2"])).decode()
+    told = set(re.findall(r"^# TYPE (\S+)", text, re.M))
+    page = (DOCS / "metrics.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:aggregator|kafka)_[a-z_0-9]+)`", page))
+    ours = {name for name in told if not name.startswith("process_")}
+    assert ours == named
 
 
 def test_the_options_for_mirrormaker_users_exist() -> None:

@@ -1,0 +1,240 @@
+"""`/metrics`: the status document in Prometheus' words, in seconds and bytes.
+
+Nothing is counted here: each scrape tells the newest status. Per source and topic, so that there
+are as many series as topics; per partition only when the config asks for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from aggregator.config.schema import MetricsConfig
+from aggregator.connector.reports import bucket_bounds
+from aggregator.documents.document import LaneState, PartitionState, Phase, SourceStatus, Status
+from aggregator.model import SourceState
+from aggregator.serve.metrics_mm2 import mirror_maker
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+PREFIX = "aggregator_"
+EVERY = 4
+"""Of our buckets each so many-th is told: bounds that grow by 2.4, 18 of them."""
+
+Rows = Iterable[tuple[Sequence[str], float | None]]
+
+
+def metrics_text(status: Status | None, config: MetricsConfig) -> bytes:
+    """The text of `/metrics`; before the first status only that it is up, and its process."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    registry.register(_Told(status, config))
+    return generate_latest(registry)
+
+
+class _Told(Collector):
+    def __init__(self, status: Status | None, config: MetricsConfig) -> None:
+        self._status = status
+        self._config = config
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("up", "1 while the process answers.", (), [((), 1.0)])
+        if self._status is None:
+            return
+        if "native" in self._config.names:
+            yield from native(self._status, partitions=self._config.partitions)
+        if "mm2" in self._config.names:
+            yield from mirror_maker(self._status)
+
+
+def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
+    """Our own metrics of a status."""
+    yield _gauge("info", "Name and version.", ("name", "version"), [
+        ((status.name, status.version), 1.0)
+    ])  # fmt: skip
+    yield _states("phase", "1 for the phase it is in.", "phase", Phase, [((), status.phase)])
+    yield from _of_sources(status)
+    yield from _of_topics(status)
+    yield from _of_the_whole(status)
+    if partitions:
+        yield from _of_partitions(status)
+
+
+def _of_sources(status: Status) -> Iterator[Metric]:
+    sources = status.sources
+    up = (SourceState.RUNNING, SourceState.CATCHING_UP)
+    yield _gauge("source_up", "1 while a source runs, or catches up.", ("source",), [
+        ((it.alias,), float(it.state in up)) for it in sources
+    ])  # fmt: skip
+    yield _states("source_state", "1 for the state a source is in.", "state", SourceState, [
+        ((it.alias,), it.state) for it in sources
+    ], ("source",))  # fmt: skip
+    held = Counter((it.cluster, it.state) for it in status.partitions)
+    yield _gauge("source_partitions", "Partitions of a source in a state.", ("source", "state"), [
+        ((it.alias, state), float(held[it.alias, state]))
+        for it in sources
+        for state in PartitionState
+    ])  # fmt: skip
+    yield _gauge(
+        "seconds_behind",
+        "Since when a log reaches beyond what is copied, the longest of a source.",
+        ("source",),
+        [((it.alias,), it.seconds_behind) for it in sources],
+    )
+    for name, words, field in (
+        ("records_skipped", "Records left out because the hub held them.", "skipped"),
+        ("records_looped", "Records left out because they came from the hub.", "looped"),
+        ("records_quarantined", "Records that the hub refused.", "quarantined"),
+        ("lost_offsets", "Offsets lost in gaps, as far as known.", "lost"),
+    ):
+        yield _counter(name, words, ("source",), [
+            ((it.alias,), float(getattr(it, field))) for it in sources
+        ])  # fmt: skip
+    yield _histogram("record_age_seconds", "From a record's timestamp to its acknowledgement.", [
+        (it, it.age_counts) for it in sources
+    ])  # fmt: skip
+    yield _histogram(
+        "replication_latency_seconds",
+        "From a record's fetch from its source to its acknowledgement by the hub.",
+        [(it, it.flight_counts) for it in sources],
+    )
+
+
+def _of_topics(status: Status) -> Iterator[Metric]:
+    copied = [(it.alias, topic) for it in status.sources for topic in it.copied]
+    labels = ("source", "topic")
+    yield _counter("records_written", "Records written to the hub.", labels, [
+        ((alias, it.topic), float(it.records)) for alias, it in copied
+    ])  # fmt: skip
+    yield _counter("written_bytes", "Bytes of their keys and values.", labels, [
+        ((alias, it.topic), float(it.bytes)) for alias, it in copied
+    ])  # fmt: skip
+    lags: dict[tuple[str, str], int] = {}
+    unknown: Counter[tuple[str, str]] = Counter()
+    for it in status.partitions:
+        key = (it.cluster, it.topic)
+        unknown[key] += it.lag is None
+        lags[key] = lags.get(key, 0) + (it.lag or 0)
+    yield _gauge("lag_offsets", "Offsets behind, of the partitions that tell.", labels, [
+        (key, float(lag)) for key, lag in lags.items()
+    ])  # fmt: skip
+    yield _gauge("lag_unknown_partitions", "Partitions whose lag is not known.", labels, [
+        (key, float(unknown[key])) for key in lags
+    ])  # fmt: skip
+
+
+def _of_the_whole(status: Status) -> Iterator[Metric]:
+    yield _gauge("start_time_seconds", "When it started.", (), [((), _seconds(status.started_at))])
+    lanes = Counter(it.state for it in status.lanes)
+    yield _gauge("lanes", "Lanes in a state.", ("state",), [
+        ((state,), float(lanes[state])) for state in LaneState
+    ])  # fmt: skip
+    yield _counter("lane_restarts", "Starts of lanes after a failure.", ("lane",), [
+        ((it.name,), float(it.restarts)) for it in status.lanes
+    ])  # fmt: skip
+    checkpoint = status.checkpoint
+    yield _gauge("checkpoint_timestamp_seconds", "When positions were last committed.", (), [
+        ((), _seconds(checkpoint.committed_at))
+    ])  # fmt: skip
+    age = None
+    if checkpoint.committed_at is not None:
+        age = (status.at - checkpoint.committed_at).total_seconds()
+    yield _gauge("checkpoint_age_seconds", "How long ago that was.", (), [((), age)])
+    yield _gauge("checkpoint_failing", "1 while a commit is tried again.", (), [
+        ((), float(bool(checkpoint.error)))
+    ])  # fmt: skip
+    gaps = status.gaps
+    yield _gauge("gaps", "Gaps ever found, open or decided.", ("state",), [
+        (("open",), float(gaps.open)),
+        (("decided",), float(gaps.total - gaps.open)),
+    ])  # fmt: skip
+    found = status.recovery
+    if found is not None:
+        for name, words, value in (
+            ("recovery_seconds", "How long the last recovery took.", found.seconds),
+            ("recovery_offsets", "Offsets of the hub that it read.", found.tail),
+            ("recovery_records", "Records it found beyond the checkpoint.", found.found),
+            ("recovery_replayed_records", "Missing records written since.", found.replayed),
+        ):
+            yield _gauge(name, words, (), [((), float(value))])
+
+
+def _of_partitions(status: Status) -> Iterator[Metric]:
+    labels = ("source", "topic", "partition")
+    rows = [((it.cluster, it.topic, str(it.partition)), it) for it in status.partitions]
+    for name, words, field in (
+        ("partition_position", "The next offset to copy.", "position"),
+        ("partition_log_end", "The end of its log.", "log_end"),
+        ("partition_lag_offsets", "Offsets behind.", "lag"),
+    ):
+        yield _gauge(name, words, labels, [(key, getattr(it, field)) for key, it in rows])
+    yield _gauge("partition_up", "1 while it is read.", labels, [
+        (key, float(it.state is PartitionState.RUNNING)) for key, it in rows
+    ])  # fmt: skip
+
+
+def _gauge(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
+    metric = GaugeMetricFamily(PREFIX + name, words, labels=labels)
+    for key, value in rows:
+        # What is not known is not told: a 0 would be a claim.
+        if value is not None:
+            metric.add_metric(list(key), value)
+    return metric
+
+
+def _counter(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
+    metric = CounterMetricFamily(PREFIX + name, words, labels=labels)
+    for key, value in rows:
+        if value is not None:
+            metric.add_metric(list(key), value)
+    return metric
+
+
+def _states(
+    name: str,
+    words: str,
+    label: str,
+    states: Iterable[str],
+    rows: Iterable[tuple[Sequence[str], str]],
+    labels: Sequence[str] = (),
+) -> Metric:
+    every = list(states)
+    return _gauge(name, words, (*labels, label), [
+        ((*key, state), float(state == now)) for key, now in rows for state in every
+    ])  # fmt: skip
+
+
+def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequence[int]]]) -> Metric:
+    metric = HistogramMetricFamily(
+        PREFIX + name, f"{words} The sum is by the buckets' bounds.", labels=("source",)
+    )
+    bounds = bucket_bounds()
+    for source, counts in rows:
+        if any(counts):
+            metric.add_metric([source.alias], *_buckets(counts, bounds))
+    return metric
+
+
+def _buckets(counts: Sequence[int], bounds: Sequence[int]) -> tuple[list[tuple[str, float]], float]:
+    """Counts up to each bound (in seconds), and what all may sum up to."""
+    told, seen, total = [], 0, 0.0
+    for number, count in enumerate(counts):
+        seen += count
+        total += count * bounds[min(number, len(bounds) - 1)] / 1000
+        if number < len(bounds) and number % EVERY == EVERY - 1:
+            told.append((str(bounds[number] / 1000), float(seen)))
+    return [*told, ("+Inf", float(seen))], total
+
+
+def _seconds(at: datetime | None) -> float | None:
+    return None if at is None else at.timestamp()
