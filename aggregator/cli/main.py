@@ -24,6 +24,7 @@ from aggregator.cli import (
     positions,
     quarantine,
     run,
+    sources,
     status,
     verify,
 )
@@ -84,6 +85,7 @@ app.command(epilog=examples(*plan.EXAMPLES))(plan.plan)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
 app.command(epilog=examples(*status.EXAMPLES))(status.status)
 app.command(epilog=examples(*lag.EXAMPLES))(lag.lag)
+app.add_typer(sources.app, name="sources", epilog=examples(*sources.EXAMPLES))
 app.command(epilog=examples(*control.PAUSE_EXAMPLES))(control.pause)
 app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)
 app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)

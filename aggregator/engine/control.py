@@ -130,7 +130,7 @@ class Control:
         self._ask(act)
         return self._told(alias)
 
-    def restart(self, alias: str) -> None:
+    def restart(self, alias: str) -> SourceControl:
         """Let the lanes of a source end cleanly, and start anew; returns when they have ended.
 
         Raises as `pause` does.
@@ -142,6 +142,7 @@ class Control:
             engine.look_again()
 
         self._ask(act)
+        return self._told(alias)
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
         """Set positions of paused sources; a dry run only tells what would be done.

@@ -18,9 +18,11 @@ from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.connect import connect_router
+from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.metrics import CONTENT_TYPE, metrics_text
+from aggregator.serve.sources import sources_router
 
 STARTING = "Worker is still starting up."
 READY = "Worker has completed startup and is ready to handle requests."
@@ -73,7 +75,9 @@ def make_app(
 
     if control is not None:
         add_control(app, control)
-        app.include_router(connect_router(control, holder))
+        connectors = Connectors(control, holder)
+        app.include_router(connect_router(control, connectors))
+        app.include_router(sources_router(control, connectors))
     return app
 
 

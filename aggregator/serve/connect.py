@@ -19,8 +19,7 @@ from aggregator.errors import RefusedError
 from aggregator.events import LEVELS
 from aggregator.moves.core import MoveRequest
 from aggregator.serve.connectors import STATES, Connectors
-from aggregator.serve.control import CallerError, caller_check
-from aggregator.serve.holder import StatusHolder
+from aggregator.serve.control import CallerError, caller_check, caller_name
 
 ROOT = "root"
 Texts = dict[str, str]
@@ -56,9 +55,8 @@ class Offsets(BaseModel):
     offsets: list[dict[str, Any]]
 
 
-def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
+def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     """The endpoints of Connect over `control`; those that change anything are for this machine."""
-    connectors = Connectors(control, holder)
     guard = [Depends(caller_check(control))]
     router = APIRouter(tags=["connect"])
 
@@ -86,7 +84,7 @@ def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
         if begin is None:
             known = ", ".join(STATES)
             raise CallerError(400, f"initial_state is {wanted.initial_state}, not one of {known}")
-        made = connectors.create(wanted.name, wanted.config, _by(request), begin)
+        made = connectors.create(wanted.name, wanted.config, caller_name(request), begin)
         response.headers["location"] = f"/connectors/{wanted.name}"
         return document.info(made)
 
@@ -103,7 +101,7 @@ def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
     @router.put("/connectors/{name}/config", dependencies=guard)
     def put(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Response:
         """Add a connector (201), or change its whole config (200)."""
-        new = connectors.put(name, to_texts(wanted), _by(request))
+        new = name in connectors.put(name, to_texts(wanted), caller_name(request)).added
         headers = {"location": f"/connectors/{name}"} if new else {}
         body = document.info(connectors.get(name))
         return JSONResponse(body, 201 if new else 200, headers)
@@ -112,13 +110,13 @@ def connect_router(control: Control, holder: StatusHolder) -> APIRouter:
     def patch(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
         """Change some keys of a config; null takes a key out."""
         nothing = dict.fromkeys(key for key, value in wanted.items() if value is None)
-        changed = connectors.patch(name, {**nothing, **to_texts(wanted)}, _by(request))
+        changed = connectors.patch(name, {**nothing, **to_texts(wanted)}, caller_name(request))
         return document.info(changed)
 
     @router.delete("/connectors/{name}", status_code=204, dependencies=guard)
     def remove(request: Request, name: str) -> None:
         """Take a source out. Its positions stay: added again, it goes on from where it was."""
-        connectors.remove(name, _by(request))
+        connectors.remove(name, caller_name(request))
 
     @router.get("/connectors/{name}/status")
     def status(name: str) -> Any:
@@ -292,7 +290,3 @@ def _moved(control: Control, request: MoveRequest, word: str) -> dict[str, str]:
 
 def _worker(control: Control) -> str:
     return control.config.api.listen
-
-
-def _by(request: Request) -> str:
-    return f"REST from {request.client.host if request.client is not None else 'nobody'}"

@@ -11,6 +11,7 @@ from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
 from aggregator.connect.document import SourceConnector
 from aggregator.connect.table import Change, ConnectorTable
+from aggregator.documents.controls import ReloadReport
 from aggregator.engine.control import Control
 from aggregator.errors import ConfigError, Problem
 from aggregator.serve.control import CallerError
@@ -76,11 +77,9 @@ class Connectors:
         self._put(name, config, by, begin)
         return self.get(name)
 
-    def put(self, name: str, config: Mapping[str, str], by: str) -> bool:
-        """Add a connector or change one; returns whether it is new."""
-        new = name not in self._control.config.sources
-        self._put(name, config, by, InitialState())
-        return new
+    def put(self, name: str, config: Mapping[str, str], by: str) -> ReloadReport:
+        """Add a connector, or change one."""
+        return self._put(name, config, by, InitialState())
 
     def patch(self, name: str, changes: Mapping[str, str | None], by: str) -> SourceConnector:
         """Change some keys of a connector's config, or with null take them out."""
@@ -89,19 +88,21 @@ class Connectors:
         self._put(name, config, by, InitialState())
         return self.get(name)
 
-    def remove(self, name: str, by: str) -> None:
+    def remove(self, name: str, by: str) -> ReloadReport:
         """Take a connector out; what it has copied, and its positions, stay."""
         self.get(name)
         with self._lock:
-            self._control.change_source(name, None, lambda: self._keep(name, None, by))
+            return self._control.change_source(name, None, lambda: self._keep(name, None, by))
 
-    def _put(self, name: str, config: Mapping[str, str], by: str, begin: InitialState) -> None:
+    def _put(
+        self, name: str, config: Mapping[str, str], by: str, begin: InitialState
+    ) -> ReloadReport:
         found = translate(name, config)
         if found.problems:
             raise invalid(found.problems)
         with self._lock:
             try:
-                self._control.change_source(
+                return self._control.change_source(
                     name,
                     found.source,
                     lambda: self._keep(name, config, by),

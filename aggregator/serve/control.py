@@ -112,6 +112,11 @@ def check_caller(request: Request, listen: str = "") -> None:
         raise CallerError(415, f"the content type has to be {JSON}")
 
 
+def caller_name(request: Request) -> str:
+    """Who asks, as it is kept with what they change."""
+    return f"REST from {request.client.host if request.client is not None else 'nobody'}"
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host name or address is this machine's own."""
     if host == "localhost":

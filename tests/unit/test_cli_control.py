@@ -62,6 +62,30 @@ def test_without_an_instance_a_pause_is_for_the_next_one(shell: Shell) -> None:
     assert "Paused" not in shell("status")
 
 
+def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) -> None:
+    told = shell("sources", "add", "us", "--servers", "us:1", "--topics", "a", "tasks.max=2")
+    assert "added: us" in told and "nothing runs: it holds from the next start on" in told
+    listed = json.loads(shell("sources", "-o", "json"))
+    assert sorted(listed["sources"]) == ["eu", "us"] and not listed["running"]
+    (change,) = listed["changes"]
+    assert (change["source"], change["by"], change["removed"]) == ("us", "command line", False)
+    assert "us was put at 20" in shell("sources")
+    assert "tasks: 2" in shell("config")
+    assert "removed: us" in shell("sources", "remove", "us")
+    assert json.loads(shell("sources", "-o", "json"))["sources"] == ["eu"]
+
+
+def test_a_source_that_is_not_right_is_not_kept(shell: Shell) -> None:
+    told = shell("sources", "add", "us", "--servers", "us", "--topics", "a", code=EXIT_CONFIG)
+    assert "sources.us.bootstrap_servers: 'us' is not host:port" in told
+    told = shell("sources", "add", "us", "--topics", "a", "transforms=x", code=EXIT_CONFIG)
+    assert "src.kafka.bootstrap.servers: the address of the source is not given" in told
+    assert "transforms: " in told
+    assert "'x' is not KEY=VALUE" in shell("sources", "add", "us", "x", code=EXIT_CONFIG)
+    assert "there is no source nix" in shell("sources", "remove", "nix", code=EXIT_CONFIG)
+    assert not shell.state.exists()
+
+
 def test_an_unknown_source_is_a_usage_error(shell: Shell) -> None:
     assert "there is no source nix; sources are eu" in shell("pause", "nix", code=EXIT_CONFIG)
     assert not shell.state.exists()
@@ -72,6 +96,8 @@ def test_what_an_instance_writes_nobody_else_changes(shell: Shell) -> None:
         for args in (
             ("pause", "eu"),
             ("resume", "eu"),
+            ("sources", "remove", "eu"),
+            ("sources", "add", "us", "--servers", "us:1", "--topics", "a"),
             ("positions", "set", "--to", "earliest"),
             ("positions", "rewind", "--by", "1h", "--yes"),
         ):
