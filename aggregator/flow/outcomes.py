@@ -42,7 +42,8 @@ def take(d: Draft, outcome: Outcome) -> None:
             if outcome.error is not None:
                 _postpone_gaps(d, outcome.error)
             elif not outcome.dropped:
-                d.note(gaps={**d.state.gaps, **{it.id: it for it in records}})
+                gaps = {**d.state.gaps, **{it.id: it for it in records}}
+                d.note(gaps=gaps, gap_error_told="")
                 tell_gaps(d, records)
         case Move():
             _take_move(d, outcome.command, outcome)
@@ -91,9 +92,9 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
 
 
 def _postpone_gaps(d: Draft, error: Exception | str) -> None:
-    if str(error) != d.state.gap_error:
+    if str(error) != d.state.gap_error_told:
         d.tell("gap_failed", f"gaps cannot be decided about now: {error}")
-    d.note(gap_error=str(error))
+    d.note(gap_error=str(error), gap_error_told=str(error))
     d.dirty = True
 
 

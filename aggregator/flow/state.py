@@ -103,8 +103,9 @@ class State:
     decision is still to follow. `arrangement` are the lanes as they were last planned, of which
     some may still wait for others to end. `plan` is that of the last look that was gone by,
     also while there is no `look` of the config in force. `asked_at` is when a look was asked
-    for that is awaited. `hub_logs` is what the hub held at the start, None before it has told;
-    `hub_read` how far a recovery has read it since.
+    for that is awaited. `gap_error` is why no gap is decided about until the next look, and
+    `gap_error_told` what people were last told of that. `hub_logs` is what the hub held at the
+    start, None before it has told; `hub_read` how far a recovery has read it since.
     """
 
     config: Config
@@ -127,6 +128,7 @@ class State:
     unread_looks: int = 0
     gaps: Mapping[str, GapRecord] = field(default_factory=dict)
     gap_error: str = ""
+    gap_error_told: str = ""
     told: frozenset[tuple[str, str, bool]] = frozenset()
     failures: Mapping[str, Failures] = field(default_factory=dict)
     alone: frozenset[str] = frozenset()

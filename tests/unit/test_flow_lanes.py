@@ -154,7 +154,15 @@ def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) 
     world.hub = [it for it in world.hub if it[0] != EU0]
     world.until(lambda: world.told("gap_failed"))
     world.until_all(Stage.HELD, EU0)
+    looks = []
+    for _ in range(3):
+        looks.append(world.state.look)
+        world.asked = True
+        world.until(lambda: world.state.look is not looks[-1])
+    world.until_all(Stage.HELD, EU0)
     assert world.entries[EU0].position == 0
+    # Once, however often it is tried.
+    assert len(world.told("gap_failed")) == 1
     fails.clear()
     world.asked = True
     world.until_all(Stage.READING)
