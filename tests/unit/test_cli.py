@@ -66,7 +66,7 @@ BAD_CONFIGS = {
     "hub: [": "line 1",
     "just text": "is not a map of settings",
     GOOD: "sources: ",
-    GOOD + "sources: {}": "sources: ",
+    GOOD + "sources: []": "sources: ",
     GOOD + "sources: {eu: {bootstrap_servers: 's:1', topics: {include: '*x'}}}": "is not a regex",
     GOOD + "sources: {eu: {bootstrap_servers: 'h:1', topics: {include: x}}}": "h:1 is the hub",
     GOOD + "sources: {eu: {bootstrap_servers: 's:1', topics: {include: x}}}\nstrem: {}": "stream",
