@@ -10,7 +10,7 @@ from typing import Any
 
 from aggregator import __version__
 from aggregator.connect import core_words as words
-from aggregator.connect.core import KNOWN, translate
+from aggregator.connect.core import KNOWN
 from aggregator.connect.document import TYPE
 from aggregator.errors import Problem
 
@@ -41,14 +41,13 @@ def definitions() -> list[dict[str, Any]]:
     return [_definition(key, order) for order, key in enumerate(KNOWN)]
 
 
-def validated(name: str, config: Mapping[str, str], more: Iterable[Problem] = ()) -> dict[str, Any]:
+def validated(name: str, config: Mapping[str, str], problems: Iterable[Problem]) -> dict[str, Any]:
     """As `PUT /connector-plugins/{plugin}/config/validate` answers.
 
-    `name` is that of the class; `more` are problems that the whole config has, by the keys here.
+    `name` is that of the class; `problems` are told at the keys that they name.
     """
-    found = translate(config.get("name", "connector"), config)
     errors: dict[str, list[str]] = {}
-    for problem in (*found.problems, *more):
+    for problem in problems:
         words_ = problem.reason + (f" ({problem.hint})" if problem.hint else "")
         errors.setdefault(problem.path, []).append(words_)
     keys = dict.fromkeys([*KNOWN, *config, *errors])

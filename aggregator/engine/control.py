@@ -198,6 +198,15 @@ class Control:
 
         return self._change({alias: source}, before)
 
+    def problems_with(self, alias: str, source: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """All that would be wrong with the config if it had this source; asks nobody."""
+        if self._reread is not None:
+            try:
+                self._reread({alias: source})
+            except ConfigError as error:
+                return error.problems
+        return ()
+
     def _change(self, added: Added, before: Callable[[], None]) -> ReloadReport:
         if self._reread is None:
             raise RefusedError(

@@ -221,7 +221,7 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     @router.put("/connector-plugins/{plugin}/config/validate")
     def validate(plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
         """Check a config without taking it."""
-        return plugins.validated(_check_plugin(plugin), to_texts(wanted))
+        return connectors.validate(_check_plugin(plugin), to_texts(wanted))
 
     @router.get("/admin/loggers")
     def loggers() -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from aggregator.config.mask import MASK, is_secret
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
 from aggregator.connect.document import SourceConnector
+from aggregator.connect.plugins import validated
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport
 from aggregator.engine.control import Control
@@ -93,6 +95,15 @@ class Connectors:
         self.get(name)
         with self._lock:
             return self._control.change_source(name, None, lambda: self._keep(name, None, by))
+
+    def validate(self, plugin: str, config: Mapping[str, str]) -> dict[str, Any]:
+        """The check of a config, as Connect answers it; `plugin` is the name of a class."""
+        name = config.get("name", "connector")
+        found = translate(name, config)
+        more: tuple[Problem, ...] = ()
+        if not found.problems:
+            more = _by_key(name, found, self._control.problems_with(name, found.source))
+        return validated(plugin, config, (*found.problems, *more))
 
     def _put(
         self, name: str, config: Mapping[str, str], by: str, begin: InitialState

@@ -205,6 +205,11 @@ def test_plugins_and_the_check_of_a_config(url: str) -> None:
     assert told["error_count"] == 2 == len(wrong)
     assert wrong["tasks.max"] == ["'0' is no number above 0"]
     assert "src.kafka.bootstrap.servers" in wrong
+    right = {"topics": "a", "source.cluster.bootstrap.servers": "us:1"}
+    assert ask("PUT", path, right)[1]["error_count"] == 0
+    code, told = ask("PUT", path, {**right, "source.cluster.bootstrap.servers": "us"})
+    (wrong_at,) = [it["value"] for it in told["configs"] if it["value"]["errors"]]
+    assert wrong_at["name"] == "source.cluster.bootstrap.servers"
     assert ask("PUT", f"{url}/connector-plugins/Jdbc/config/validate", {})[0] == 404
 
 
