@@ -1,0 +1,51 @@
+"""The alert rules: they ask for metrics that there are, each is tested, and each is documented.
+
+What they fire at is played to them by `promtool test rules`, from docker/prometheus/rules.test.yml.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aggregator.config.schema import MetricsConfig
+from aggregator.serve.metrics import metrics_text
+from unit.test_serve_metrics import status_of
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docker" / "prometheus"
+
+
+def load(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text("utf-8"))
+
+
+RULES = {rule["alert"]: rule for group in load("rules.yml")["groups"] for rule in group["rules"]}
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_a_rule_asks_for_what_is_told(alert: str) -> None:
+    text = metrics_text(status_of(), MetricsConfig()).decode()
+    told = {*re.findall(r"^(\w+)[{ ]", text, re.M), "up"}
+    expression = re.sub(r"\{[^}]*\}", "", RULES[alert]["expr"])
+    named = re.findall(r"\b(?:aggregator_\w+|up)\b", expression)
+    assert named and set(named) <= told
+
+
+def test_each_rule_is_tested_and_documented() -> None:
+    (tests,) = load("rules.test.yml")["tests"]
+    fires = {it["alertname"] for it in tests["alert_rule_test"] if it["exp_alerts"]}
+    assert fires == RULES.keys()
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    assert re.findall(r"^\| (Aggregator\w+) \|", page, re.M) == list(RULES)
+
+
+def test_the_config_reads_the_rules_and_scrapes_where_the_api_listens() -> None:
+    config = load("prometheus.yml")
+    assert config["rule_files"] == ["rules.yml"]
+    (job,) = config["scrape_configs"]
+    assert job["static_configs"] == [{"targets": ["127.0.0.1:8083"]}]
