@@ -29,8 +29,14 @@ class StoodAt:
 
 
 def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> StoodAt:
-    """The ends of hub topics now, of those that are told; ClusterError when it does not answer."""
-    return StoodAt(_told_ends(hub, topics, timeout), time.monotonic())
+    """The ends of hub topics now, of those that are told; none when the hub does not answer.
+
+    Then nothing is concluded from it, and whoever needs the hub next says why.
+    """
+    try:
+        return StoodAt(_told_ends(hub, topics, timeout), time.monotonic())
+    except ClusterError:
+        return StoodAt({}, time.monotonic())
 
 
 def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> HubSnapshot:

@@ -111,6 +111,11 @@ class SourceConfig(ClusterConfig):
         "partition; without it as many as the cores suggest. More help where the way to a source "
         "is long",
     )
+    publish_group: bool = Field(
+        default=False,
+        description="tell the source what is committed of it as consumer group aggregator-<name>, "
+        "for lag exporters and Kafka UIs; nothing is read from it. Needs Read on that group",
+    )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"
     )

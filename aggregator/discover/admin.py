@@ -12,7 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
@@ -188,6 +194,23 @@ class ClusterAdmin:
         end = time.monotonic() + timeout
         specs = (OffsetSpec.for_timestamp(0),)
         return oldest_of(*self._list_offsets(partitions, specs, end, timeout))
+
+    def commit_group(
+        self, group: str, offsets: Mapping[TopicPartition, int], timeout: float
+    ) -> None:
+        """Set committed offsets of a group in which nobody is active.
+
+        Raises ClusterCallError also for a partition that is refused.
+        """
+        rows = [ClientPartition(tp.topic, tp.partition, at) for tp, at in offsets.items()]
+        futures = self.client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, rows)], request_timeout=timeout
+        )
+        (answer,) = self.wait(futures, timeout).values()
+        refused = [it.error for it in getattr(answer, "topic_partitions", ()) if it.error]
+        if isinstance(answer, Exception) or refused:
+            error = answer if isinstance(answer, Exception) else KafkaException(refused[0])
+            raise self._failed(error, timeout) from error
 
     def _list_offsets(
         self,

@@ -137,6 +137,9 @@ class SourceStatus(Document):
     state: SourceState
     since: datetime
     reason: str = ""
+    group_error: str = Field(
+        default="", description="why it cannot be told what is committed (publish_group)"
+    )
     cluster_id: str = ""
     topics: int = 0
     partitions: int = 0

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from aggregator.clusters.groups import Groups
 from aggregator.clusters.hub import StoodAt
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.sources import SourcesWatch
@@ -67,6 +68,7 @@ class Threads:
     sources: SourcesWatch
     quarantine: QuarantineWatch
     hub: ClusterAdmin
+    groups: Groups
     stood: StoodAt
 
 
@@ -95,6 +97,7 @@ class Engine:
         self._lookout = threads.lookout
         self._sources = threads.sources
         self._quarantine = threads.quarantine
+        self._groups = threads.groups
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -182,6 +185,7 @@ class Engine:
         timeout = self._in_force.config.supervision.stop_timeout
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
+        self._publish()
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
@@ -244,6 +248,19 @@ class Engine:
         self._sources.follow(self._in_force.config, self.state.in_lanes)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
+        self._publish()
+
+    def _publish(self) -> None:
+        """Have the sources told what is committed of them."""
+        config = self._in_force.config
+        if not self._groups.is_wanted(config):
+            return
+        self._groups.follow(config, self._observer.state.positions)
+        failures = self._groups.failures
+        for alias in failures.keys() - self.view.groups.keys():
+            words = f"source {alias} cannot be told what is committed: {failures[alias]}"
+            self._emit(Event("group_failed", words, {"source": alias}))
+        self.view = replace(self.view, groups=failures)
 
     @property
     def _catching_up(self) -> frozenset[str]:

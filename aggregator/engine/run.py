@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.groups import Groups
 from aggregator.clusters.hub import StoodAt, read_snapshot, stood_at
 from aggregator.clusters.look import Lookout, first_look
 from aggregator.clusters.prepare import Prepared, prepare
@@ -104,7 +105,8 @@ def run(
         look = first_look(config, prepared)
         table = writer.claim()
         failpoint("after-epoch")
-        topics = identity_of(plan).hub_topics
+        # Those that are there: others are made later.
+        topics = {name: it.partitions for name, it in plan.hub.topics.items()}
         stood = stood_at(hub, topics, config.supervision.connect_timeout)
         writer.ready(session.result())
         if not writer.was_alone:
@@ -232,7 +234,7 @@ def _threads(
     control.open()
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources)
-    sources = SourcesWatch()
+    sources, groups = SourcesWatch(), Groups()
     try:
         with open_admin(config, HUB) as admin:
             quarantine = QuarantineWatch(config, emit)
@@ -244,6 +246,7 @@ def _threads(
                 try:
                     yield Threads(
                         *(spark, connector, observer, lookout, sources, quarantine, admin),
+                        groups=groups,
                         stood=stood,
                     )
                 finally:
@@ -254,6 +257,7 @@ def _threads(
         control.close()
         lookout.stop()
         sources.stop()
+        groups.stop()
 
 
 def _observer(

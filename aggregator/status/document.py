@@ -78,6 +78,7 @@ def _source(
         state=life.state,
         since=view.paused.get(alias, life.since),
         reason=life.reason,
+        group_error=view.groups.get(alias, ""),
         cluster_id=life.cluster_id,
         topics=len(routes),
         partitions=sum(route.partitions for route in routes),

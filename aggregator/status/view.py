@@ -51,9 +51,10 @@ class Refused:
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
-    `paused` says since when. `ended` are lanes that have ended as all stops: name -> what went
-    wrong, or "". `replayed_before` are the records that lanes had written of what recoveries before
-    the last one found missing.
+    `paused` says since when, and `groups` why a source cannot be told what is committed of it.
+    `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
+    `replayed_before` are the records that lanes had written of what recoveries before the last one
+    found missing.
     """
 
     config: Config
@@ -69,6 +70,7 @@ class View:
     figures: Mapping[str, SourceFigures] = field(default_factory=dict)
     committed: Committed = field(default_factory=Committed)
     quarantine: Refused | None = None
+    groups: Mapping[str, str] = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 
