@@ -1,0 +1,68 @@
+"""Positions told to a source that gives no answer; what one that does is told has a real cluster
+(tests/integration/test_groups.py)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from aggregator.clusters import groups as groups_module
+from aggregator.clusters.groups import Groups
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.model import Positions, SourcePartition
+from support.reading import wait_for
+
+COMMITTED = Positions({SourcePartition("eu", "orders", 0): 7})
+
+
+def config_of(*sets: str) -> Config:
+    return load_text(
+        "",
+        [
+            "hub.bootstrap_servers=127.0.0.1:9",
+            "sources.eu.bootstrap_servers=127.0.0.1:10",
+            "sources.eu.topics.include=orders",
+            "supervision.connect_timeout=0.2s",
+            *sets,
+        ],
+    )
+
+
+@pytest.fixture
+def groups(monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
+    monkeypatch.setattr(groups_module, "EVERY_SECONDS", 0.05)
+    groups = Groups()
+    yield groups
+    groups.stop()
+    wait_for(lambda: not publishers(), "its threads have ended")
+
+
+def publishers() -> list[str]:
+    return [it.name for it in threading.enumerate() if it.name.startswith("group-")]
+
+
+def test_nobody_is_told_who_did_not_ask_for_it(groups: Groups) -> None:
+    config = config_of()
+    assert not groups.is_wanted(config)
+    groups.follow(config, COMMITTED)
+    assert publishers() == []
+
+
+def test_a_source_that_cannot_be_told_is_a_value_with_the_reason(groups: Groups) -> None:
+    config = config_of("sources.eu.publish_group=true")
+    assert groups.is_wanted(config)
+    groups.follow(config, COMMITTED)
+    wait_for(lambda: groups.failures, "it has failed")
+    assert list(groups.failures) == ["eu"]
+    assert "127.0.0.1:10" in groups.failures["eu"]
+
+
+def test_a_config_that_asks_for_it_no_more_ends_it(groups: Groups) -> None:
+    groups.follow(config_of("sources.eu.publish_group=true"), COMMITTED)
+    assert publishers() == ["group-eu"]
+    groups.follow(config_of(), COMMITTED)
+    wait_for(lambda: not publishers(), "its thread has ended")
+    assert groups.failures == {}
