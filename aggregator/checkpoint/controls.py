@@ -10,16 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from deltalake import write_deltalake
 
-from aggregator.checkpoint.delta import (
-    NO_HOOKS,
-    dataset,
-    make_durable,
-    open_delta,
-    table_uri,
-    translated,
-)
+from aggregator.checkpoint.notes import append_note, read_notes
 
 TABLE = "controls"
 
@@ -34,6 +26,14 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Since when a source is paused; `stopped` is what users of Connect's REST call it."""
+
+    since: datetime
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Controls:
     """The table under `path` (the setting checkpoint.path).
 
@@ -44,43 +44,24 @@ class Controls:
     path: str
     storage_options: Mapping[str, str]
 
-    def paused(self) -> dict[str, datetime]:
-        """The sources (alias -> since when) that are paused, or stopped."""
-        return {alias: since for alias, (since, _) in self._standing().items()}
-
-    def stopped(self) -> frozenset[str]:
-        """The sources that are stopped, as users of Connect's REST say: paused, and more so."""
-        return frozenset(alias for alias, (_, stopped) in self._standing().items() if stopped)
-
-    def _standing(self) -> dict[str, tuple[datetime, bool]]:
-        delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is None:
-            return {}
-        with translated(self.path, "read", TABLE):
-            rows = dataset(delta, self.path, TABLE).to_table().sort_by("at").to_pylist()
-        found: dict[str, tuple[datetime, bool]] = {}
-        for row in rows:
-            since, _ = found.pop(row["cluster"], (row["at"], False))
+    def pauses(self) -> dict[str, Pause]:
+        """The sources that are paused or stopped, by alias."""
+        found: dict[str, Pause] = {}
+        for row in read_notes(self.path, self.storage_options, TABLE):
+            before = found.pop(row["cluster"], None)
             if row["paused"]:
+                since = row["at"] if before is None else before.since
                 # A table that is older than the column says nothing of it.
-                found[row["cluster"]] = since, bool(row.get("stopped"))
+                found[row["cluster"]] = Pause(since, bool(row.get("stopped")))
         return found
+
+    def paused(self) -> dict[str, datetime]:
+        """The sources (alias -> since when) that are paused or stopped."""
+        return {alias: it.since for alias, it in self.pauses().items()}
 
     def put(self, alias: str, *, paused: bool, stopped: bool = False) -> datetime:
         """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)
         row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped}
-        with translated(self.path, "written", TABLE):
-            write_deltalake(
-                table_uri(self.path, TABLE),
-                pa.Table.from_pylist([row], schema=SCHEMA),
-                mode="append",
-                schema_mode="merge",
-                name="aggregator_controls",
-                storage_options=dict(self.storage_options),
-                post_commithook_properties=NO_HOOKS,
-            )
-        delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is not None:
-            make_durable(self.path, int(delta.version()), TABLE)
+        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
         return at

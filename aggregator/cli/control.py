@@ -89,15 +89,20 @@ def report_of_reload(reload: ReloadReport) -> Report:
     return Report(reload.model_dump(mode="json"), (keys, *lines, *notes))
 
 
+def check_alias(config: Config, alias: str) -> None:
+    """BadParameter when the config has no such source."""
+    if alias not in config.sources:
+        known = ", ".join(config.sources)
+        raise typer.BadParameter(f"there is no source {alias}; sources are {known}")
+
+
 def _command(config: Config, alias: str, *, paused: bool) -> SourceControl:
     """Tell the running instance, else note it for the next one."""
     word = "pause" if paused else "resume"
     answer = command_running(config, "PUT", f"/api/sources/{alias}/{word}", SourceControl)
     if not isinstance(answer, Absent):
         return answer
-    if alias not in config.sources:
-        known = ", ".join(config.sources)
-        raise typer.BadParameter(f"there is no source {alias}; sources are {known}")
+    check_alias(config, alias)
     place = config.checkpoint
     # One that runs would not see it.
     refuse_if_held(place.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ import typer
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
 from aggregator.config.checks import warnings
-from aggregator.config.load import Added
+from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
 from aggregator.connect.effective import load_effective
 from aggregator.errors import ConfigError, Problem
@@ -65,7 +64,7 @@ def load_config(
     ctx: typer.Context,
     given: Path | None,
     sets: Sequence[str] | None,
-    added: Added = MappingProxyType({}),
+    added: Added = NOTHING,
 ) -> Config:
     """The config of this call. ConfigError with every problem, also when there is no file.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from aggregator.checkpoint.controls import Controls
-from aggregator.cli.control import Alias, report_of_reload, report_of_source
+from aggregator.cli.control import Alias, check_alias, report_of_reload, report_of_source
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, command_running, running_status
@@ -125,9 +125,7 @@ def remove(
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "DELETE", f"/api/sources/{alias}", ReloadReport)
     if isinstance(answer, Absent):
-        if alias not in config.sources:
-            known = ", ".join(config.sources)
-            raise typer.BadParameter(f"there is no source {alias}; sources are {known}")
+        check_alias(config, alias)
         answer = _noted(config, alias, None)
     show(report_of_reload(answer), output)
 

@@ -25,13 +25,14 @@ _MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.
 
 Added = Mapping[str, Mapping[str, Any] | None]
 """Sources that were added at run time, as they would stand in the YAML; None for one removed."""
+NOTHING: Added = MappingProxyType({})
 
 
 def load(
     path: Path | None,
     sets: Sequence[str] = (),
     env: Mapping[str, str] = os.environ,
-    added: Added = MappingProxyType({}),
+    added: Added = NOTHING,
 ) -> Config:
     """The config in a YAML file, with `--set` values laid over it and references resolved.
 
@@ -77,7 +78,7 @@ def load_text(
     *,
     folder: Path = Path(),
     source: str = "",
-    added: Added = MappingProxyType({}),
+    added: Added = NOTHING,
 ) -> Config:
     """As `load`, for YAML text; `folder` is where relative files are, `source` names the text."""
     data, problems = parse_yaml(text)

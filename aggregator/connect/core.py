@@ -208,15 +208,14 @@ class _Reading:
                 self.source[part] = settings
 
     def _take_own(self) -> None:
-        known = SourceConfig.model_fields.keys() - {"topics", "kafka", "consumer"}
         for key in [it for it in self._left if it.startswith(words.OWN)]:
             name = key.removeprefix(words.OWN)
             value = self._left.pop(key)
-            if name in known:
+            if name in OWN_KEYS:
                 self.source[name] = value
                 self.keys[name] = key
             else:
-                close = nearest(name, sorted(known), TYPO)
+                close = nearest(name, OWN_KEYS, TYPO)
                 hint = f"did you mean {words.OWN}{close}?" if close else ""
                 self.problems.append(Problem(key, "is no key of a source", hint))
 
@@ -231,6 +230,10 @@ class _Reading:
                 self.notes[key] = "is not known" + (f"; did you mean {close}?" if close else "")
 
 
+OWN_KEYS = tuple(
+    it for it in SourceConfig.model_fields if it not in ("topics", "kafka", "consumer")
+)
+"""Keys of a source that can be given as one value."""
 WITHOUT: Mapping[str, str] = {
     "group.id": "no consumer group is used",
     "enable.auto.commit": "positions are in the checkpoint",

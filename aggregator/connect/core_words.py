@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OWN_CLASS = "aggregator.SourceConnector"
-CLASSES: Mapping[str, str] = {
-    OWN_CLASS: "aggregator",
-    "EMRReplicatorSourceConnector": "emr",
-    "io.confluent.connect.replicator.ReplicatorSourceConnector": "replicator",
-    "org.apache.kafka.connect.mirror.MirrorSourceConnector": "mirror",
-}
-"""Classes that are understood, and whose words they bring."""
+CLASSES = (
+    OWN_CLASS,
+    "EMRReplicatorSourceConnector",
+    "io.confluent.connect.replicator.ReplicatorSourceConnector",
+    "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+)
+"""Classes that are understood; the words of each are understood for all."""
 
 ADDRESS = (
     "src.kafka.bootstrap.servers",

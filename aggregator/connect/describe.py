@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aggregator.config.node import settings_to_text
 from aggregator.config.schema import SourceConfig
 from aggregator.connect import core_words as words
+from aggregator.connect.core import OWN_KEYS
 
-OWN_KEYS = (
-    "title",
-    "on_gap",
-    "max_records_per_second",
-    "max_bytes_per_second",
-    "catch_up_records_per_second",
-    "weight",
-)
+IN_WORDS = ("bootstrap_servers", "rename", "start", "tasks")
+"""Keys that connectors have words for; the others are told by our own names."""
 
 
 def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str, str]:
@@ -35,11 +31,8 @@ def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str,
     if exclude := _joined(topics.exclude):
         config["topics.exclude"] = exclude
     config |= _prefixed("src.kafka.", source.kafka) | _prefixed("src.consumer.", source.consumer)
-    for key in OWN_KEYS:
-        value, default = getattr(source, key), SourceConfig.model_fields[key].default
-        if value != default:
-            config[f"{words.OWN}{key}"] = str(value)
-    return config
+    own = source.model_dump(include=set(OWN_KEYS) - set(IN_WORDS), exclude_defaults=True)
+    return config | _prefixed(words.OWN, settings_to_text(own))
 
 
 def _joined(patterns: str | list[str]) -> str:

@@ -40,20 +40,24 @@ class SourceConnector:
 
     name: str
     config: Mapping[str, str]
-    status: Status | None = None
+    source: SourceStatus | None = None
+    partitions: tuple[PartitionStatus, ...] = ()
     stopped: bool = False
 
-    @property
-    def source(self) -> SourceStatus | None:
-        """What is known of the source."""
-        found = self.status.sources if self.status is not None else ()
-        return next((it for it in found if it.alias == self.name), None)
 
-    @property
-    def partitions(self) -> tuple[PartitionStatus, ...]:
-        """What is known of its partitions."""
-        found = self.status.partitions if self.status is not None else ()
-        return tuple(it for it in found if it.cluster == self.name)
+def connector_of(
+    name: str, config: Mapping[str, str], status: Status | None, *, stopped: bool
+) -> SourceConnector:
+    """The connector of this name, with what a status (None before the first) says of it."""
+    if status is None:
+        return SourceConnector(name, config, stopped=stopped)
+    return SourceConnector(
+        name,
+        config,
+        next((it for it in status.sources if it.alias == name), None),
+        tuple(it for it in status.partitions if it.cluster == name),
+        stopped,
+    )
 
 
 def info(connector: SourceConnector) -> dict[str, Any]:
@@ -90,8 +94,9 @@ def task_states(connector: SourceConnector, worker: str) -> list[dict[str, Any]]
     """The states of the tasks, in their order."""
     found = []
     for number, topics in enumerate(_hands(connector)):
-        own = [it for it in connector.partitions if it.topic in topics]
-        state, trace = _task_state(connector, own)
+        own = set(topics)
+        parts = [it for it in connector.partitions if it.topic in own]
+        state, trace = _task_state(connector, parts)
         found.append({"id": number, **_told(state, worker, trace)})
     return found
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from aggregator.config.load import Added, checkpoint_of, load
+from aggregator.config.load import NOTHING, Added, checkpoint_of, load
 from aggregator.config.schema import Config
 from aggregator.connect.core import translate
 from aggregator.connect.table import Change, ConnectorTable
@@ -18,7 +17,7 @@ def load_effective(
     path: Path | None,
     sets: Sequence[str] = (),
     env: Mapping[str, str] = os.environ,
-    added: Added = MappingProxyType({}),
+    added: Added = NOTHING,
 ) -> Config:
     """As `load`, with the sources that were added, changed and removed over REST; `added` on top.
 

@@ -6,6 +6,7 @@ Pure. The shapes are those of `/connector-plugins` of Kafka Connect 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from aggregator import __version__
@@ -48,8 +49,7 @@ def validated(name: str, config: Mapping[str, str], problems: Iterable[Problem])
     """
     errors: dict[str, list[str]] = {}
     for problem in problems:
-        words_ = problem.reason + (f" ({problem.hint})" if problem.hint else "")
-        errors.setdefault(problem.path, []).append(words_)
+        errors.setdefault(problem.path, []).append(str(replace(problem, path="")))
     keys = dict.fromkeys([*KNOWN, *config, *errors])
     return {
         "name": name,

@@ -12,16 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
-from deltalake import write_deltalake
 
-from aggregator.checkpoint.delta import (
-    NO_HOOKS,
-    dataset,
-    make_durable,
-    open_delta,
-    table_uri,
-    translated,
-)
+from aggregator.checkpoint.notes import append_note, read_notes
 from aggregator.failpoint import failpoint
 
 TABLE = "connectors"
@@ -59,11 +51,7 @@ class ConnectorTable:
 
     def changes(self) -> dict[str, Change]:
         """The newest change of each connector, by name, in the order in which they first came."""
-        delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is None:
-            return {}
-        with translated(self.path, "read", TABLE):
-            rows = dataset(delta, self.path, TABLE).to_table().sort_by("at").to_pylist()
+        rows = read_notes(self.path, self.storage_options, TABLE)
         return {
             row["name"]: Change(
                 row["name"],
@@ -83,17 +71,6 @@ class ConnectorTable:
             "name": name,
             "config": None if config is None else json.dumps(dict(config), sort_keys=True),
         }
-        with translated(self.path, "written", TABLE):
-            write_deltalake(
-                table_uri(self.path, TABLE),
-                pa.Table.from_pylist([row], schema=SCHEMA),
-                mode="append",
-                name="aggregator_connectors",
-                storage_options=dict(self.storage_options),
-                post_commithook_properties=NO_HOOKS,
-            )
-        delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is not None:
-            make_durable(self.path, int(delta.version()), TABLE)
+        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
         failpoint("after-change")
         return change

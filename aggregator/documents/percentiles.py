@@ -1,4 +1,4 @@
-"""Percentiles of a histogram, which is counts per bucket of values. Pure."""
+"""Percentiles and the sum of a histogram, which is counts per bucket of values. Pure."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def percentile(counts: Sequence[int], bounds: Sequence[int], percent: int) -> in
         if seen >= rank:
             return bounds[min(number, len(bounds) - 1)]
     return bounds[-1]
+
+
+def most(counts: Sequence[int], bounds: Sequence[int]) -> int:
+    """What all values together do not exceed, by the same bounds."""
+    return sum(it * bounds[min(number, len(bounds) - 1)] for number, it in enumerate(counts))

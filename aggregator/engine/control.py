@@ -246,7 +246,9 @@ class Control:
 
     def open(self) -> None:
         """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
-        self.paused, self.stopped = self._controls.paused(), self._controls.stopped()
+        pauses = self._controls.pauses()
+        self.paused = {alias: it.since for alias, it in pauses.items()}
+        self.stopped = frozenset(alias for alias, it in pauses.items() if it.stopped)
         self._closed = ""
 
     def close(self) -> None:

@@ -121,6 +121,8 @@ class Engine:
         self._news: Measured | None = None
         """What was measured, until a step was told of it."""
         self._next_measure = 0.0
+        self._untold: Mapping[str, str] = {}
+        """Why a source cannot be told what is committed of it."""
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -239,6 +241,7 @@ class Engine:
                 observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
             ),
             quarantine=self._quarantine.latest,
+            groups=self._untold,
             replayed_before=replayed_before,
         )
         self._on_view(self.view)
@@ -257,10 +260,10 @@ class Engine:
             return
         self._groups.follow(config, self._observer.state.positions)
         failures = self._groups.failures
-        for alias in failures.keys() - self.view.groups.keys():
+        for alias in failures.keys() - self._untold.keys():
             words = f"source {alias} cannot be told what is committed: {failures[alias]}"
             self._emit(Event("group_failed", words, {"source": alias}))
-        self.view = replace(self.view, groups=failures)
+        self._untold = failures
 
     @property
     def _catching_up(self) -> frozenset[str]:

@@ -205,8 +205,8 @@ class _Planning:
         self.held.pop(sp, None)
         if at is not None:
             self.positions[sp] = at
-            # Where a recovery has left it, that is committed, with what belongs to it.
-            if gap.kind is not GapKind.BELOW_EARLIEST or sight.known.positions.get(sp) != at:
+            # Where it is already, in the same log, that is committed, with what belongs to it.
+            if gap.kind in OF_IDENTITY or sight.known.positions.get(sp) != at:
                 self.moves[sp] = at
 
     def follow(self, record: GapRecord) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from aggregator import __version__
 from aggregator.config.mask import masked
@@ -21,7 +22,7 @@ from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.metrics import CONTENT_TYPE, metrics_text
+from aggregator.serve.metrics import metrics_text
 from aggregator.serve.sources import sources_router
 
 STARTING = "Worker is still starting up."
@@ -55,7 +56,7 @@ def make_app(
     def metrics() -> Response:
         """The status in Prometheus' words."""
         config = control.config.metrics if control is not None else MetricsConfig()
-        return Response(metrics_text(holder.latest(), config), media_type=CONTENT_TYPE)
+        return Response(metrics_text(holder.latest(), config), media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     @app.get("/api/status", response_model=Status)
     async def status() -> Any:

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, field_validator
 
+from aggregator.config.node import settings_to_text
 from aggregator.connect import document, plugins
 from aggregator.connect.core import class_of
 from aggregator.engine.control import Control
@@ -22,31 +23,19 @@ from aggregator.serve.connectors import STATES, Connectors
 from aggregator.serve.control import CallerError, caller_check, caller_name
 
 ROOT = "root"
-Texts = dict[str, str]
-
-
-def to_texts(value: Any) -> Any:
-    """Numbers and booleans of a JSON map as the texts that Connect takes them for."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: str(item).lower() if isinstance(item, bool) else str(item)
-        for key, item in value.items()
-        if item is not None and not isinstance(item, dict | list)
-    } | {key: item for key, item in value.items() if isinstance(item, dict | list)}
 
 
 class NewConnector(BaseModel):
     """What is posted: a name, a config, and how it is to begin."""
 
     name: str = Field(min_length=1)
-    config: Texts = Field(default_factory=dict)
+    config: dict[str, str] = Field(default_factory=dict)
     initial_state: str | None = None
 
     @field_validator("config", mode="before")
     @classmethod
-    def _to_texts(cls, value: Any) -> Any:
-        return to_texts(value)
+    def _to_text(cls, value: Any) -> Any:
+        return settings_to_text(value)
 
 
 class Offsets(BaseModel):
@@ -101,7 +90,7 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     @router.put("/connectors/{name}/config", dependencies=guard)
     def put(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Response:
         """Add a connector (201), or change its whole config (200)."""
-        new = name in connectors.put(name, to_texts(wanted), caller_name(request)).added
+        new = name in connectors.put(name, settings_to_text(wanted), caller_name(request)).added
         headers = {"location": f"/connectors/{name}"} if new else {}
         body = document.info(connectors.get(name))
         return JSONResponse(body, 201 if new else 200, headers)
@@ -110,7 +99,9 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     def patch(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
         """Change some keys of a config; null takes a key out."""
         nothing = dict.fromkeys(key for key, value in wanted.items() if value is None)
-        changed = connectors.patch(name, {**nothing, **to_texts(wanted)}, caller_name(request))
+        changed = connectors.patch(
+            name, {**nothing, **settings_to_text(wanted)}, caller_name(request)
+        )
         return document.info(changed)
 
     @router.delete("/connectors/{name}", status_code=204, dependencies=guard)
@@ -221,7 +212,7 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     @router.put("/connector-plugins/{plugin}/config/validate")
     def validate(plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
         """Check a config without taking it."""
-        return connectors.validate(_check_plugin(plugin), to_texts(wanted))
+        return connectors.validate(_check_plugin(plugin), settings_to_text(wanted))
 
     @router.get("/admin/loggers")
     def loggers() -> Any:

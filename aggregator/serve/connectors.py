@@ -10,7 +10,7 @@ from typing import Any
 from aggregator.config.mask import MASK, is_secret
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
-from aggregator.connect.document import SourceConnector
+from aggregator.connect.document import SourceConnector, connector_of
 from aggregator.connect.plugins import validated
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport
@@ -63,20 +63,18 @@ class Connectors:
         else:
             rename = self._control.config.rename_of(name)
             config = connector_config(name, source, rename)
-        return SourceConnector(
+        return connector_of(
             name,
             {key: _shown(key, value) for key, value in config.items()},
             self._holder.latest(),
-            name in self._control.stopped,
+            stopped=name in self._control.stopped,
         )
 
     def create(
         self, name: str, config: Mapping[str, str], by: str, begin: InitialState
     ) -> SourceConnector:
         """Add a connector; CallerError (409) when there is one of this name."""
-        if name in self._control.config.sources:
-            raise CallerError(409, f"Connector {name} already exists")
-        self._put(name, config, by, begin)
+        self._put(name, config, by, begin, new=True)
         return self.get(name)
 
     def put(self, name: str, config: Mapping[str, str], by: str) -> ReloadReport:
@@ -106,12 +104,20 @@ class Connectors:
         return validated(plugin, config, (*found.problems, *more))
 
     def _put(
-        self, name: str, config: Mapping[str, str], by: str, begin: InitialState
+        self,
+        name: str,
+        config: Mapping[str, str],
+        by: str,
+        begin: InitialState,
+        *,
+        new: bool = False,
     ) -> ReloadReport:
         found = translate(name, config)
-        if found.problems:
-            raise invalid(found.problems)
         with self._lock:
+            if new and name in self._control.config.sources:
+                raise CallerError(409, f"Connector {name} already exists")
+            if found.problems:
+                raise invalid(found.problems)
             try:
                 return self._control.change_source(
                     name,
@@ -135,11 +141,11 @@ class Connectors:
 
 def invalid(problems: tuple[Problem, ...]) -> CallerError:
     """A config that is not taken, in Connect's words."""
-    told = [f"{it.path}: {it.reason}" + (f" ({it.hint})" if it.hint else "") for it in problems]
-    lines = "\n".join(told)
+    lines = "\n".join(map(str, problems))
     return CallerError(
         400,
-        f"Connector configuration is invalid and contains the following {len(told)} error(s):\n"
+        "Connector configuration is invalid and contains the following "
+        f"{len(problems)} error(s):\n"
         f"{lines}\nYou can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`",
     )

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
+from starlette.exceptions import HTTPException
 
 from aggregator.config.values import parse_listen
 from aggregator.documents.controls import ReloadReport, SourceControl
@@ -74,6 +75,8 @@ def add_control(app: FastAPI, control: Control) -> None:
     app.include_router(router)
     app.add_exception_handler(AggregatorError, _told)
     app.add_exception_handler(RequestValidationError, _told)
+    # A path or a method that there is not.
+    app.add_exception_handler(HTTPException, _told)
 
 
 def caller_check(control: Control) -> Callable[[Request], None]:
@@ -133,6 +136,8 @@ def status_of(error: Exception) -> int:
     match error:
         case CallerError():
             return error.status
+        case HTTPException():
+            return error.status_code
         case NotReadyError():
             return 503
         case ConfigError() | RequestValidationError():
@@ -153,6 +158,8 @@ async def _told(request: Request, error: Exception) -> Response:
             f"{'.'.join(str(part) for part in it['loc'][1:]) or 'body'}: {it['msg']}"
             for it in error.errors()
         )
+    elif isinstance(error, HTTPException):
+        text = str(error.detail)
     elif isinstance(error, AggregatorError):
         code = error.exit_code
     status = status_of(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import generate_latest
@@ -23,10 +24,10 @@ from prometheus_client.registry import Collector
 from aggregator.config.schema import MetricsConfig
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.document import LaneState, PartitionState, Phase, SourceStatus, Status
+from aggregator.documents.percentiles import most
 from aggregator.model import SourceState
 from aggregator.serve.metrics_mm2 import mirror_maker
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 PREFIX = "aggregator_"
 EVERY = 4
 """Of our buckets each so many-th is told: bounds that grow by 2.4, 18 of them."""
@@ -119,17 +120,18 @@ def _of_topics(status: Status) -> Iterator[Metric]:
     yield _counter("written_bytes", "Bytes of their keys and values.", labels, [
         ((alias, it.topic), float(it.bytes)) for alias, it in copied
     ])  # fmt: skip
-    lags: dict[tuple[str, str], int] = {}
+    lags: Counter[tuple[str, str]] = Counter()
     unknown: Counter[tuple[str, str]] = Counter()
     for it in status.partitions:
         key = (it.cluster, it.topic)
         unknown[key] += it.lag is None
-        lags[key] = lags.get(key, 0) + (it.lag or 0)
+        if it.lag is not None:
+            lags[key] += it.lag
     yield _gauge("lag_offsets", "Offsets behind, of the partitions that tell.", labels, [
         (key, float(lag)) for key, lag in lags.items()
     ])  # fmt: skip
     yield _gauge("lag_unknown_partitions", "Partitions whose lag is not known.", labels, [
-        (key, float(unknown[key])) for key in lags
+        (key, float(count)) for key, count in unknown.items()
     ])  # fmt: skip
 
 
@@ -221,19 +223,15 @@ def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequenc
     bounds = bucket_bounds()
     for source, counts in rows:
         if any(counts):
-            metric.add_metric([source.alias], *_buckets(counts, bounds))
+            metric.add_metric([source.alias], _buckets(counts, bounds), most(counts, bounds) / 1000)
     return metric
 
 
-def _buckets(counts: Sequence[int], bounds: Sequence[int]) -> tuple[list[tuple[str, float]], float]:
-    """Counts up to each bound (in seconds), and what all may sum up to."""
-    told, seen, total = [], 0, 0.0
-    for number, count in enumerate(counts):
-        seen += count
-        total += count * bounds[min(number, len(bounds) - 1)] / 1000
-        if number < len(bounds) and number % EVERY == EVERY - 1:
-            told.append((str(bounds[number] / 1000), float(seen)))
-    return [*told, ("+Inf", float(seen))], total
+def _buckets(counts: Sequence[int], bounds: Sequence[int]) -> list[tuple[str, float]]:
+    """Counts up to each bound that is told, in seconds."""
+    seen = list(accumulate(counts))
+    told = range(EVERY - 1, len(bounds), EVERY)
+    return [*((str(bounds[at] / 1000), float(seen[at])) for at in told), ("+Inf", float(seen[-1]))]
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -12,6 +12,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.document import Percentiles, SourceStatus, Status
+from aggregator.documents.percentiles import most
 
 MIRROR = "kafka_connect_mirror_mirrorsourceconnector_"
 LABELS = ("source", "target", "topic", "partition")
@@ -59,8 +60,5 @@ def _latencies(name: str, words: str, status: Status, kind: str) -> Iterator[Met
 
 def _mean(source: SourceStatus, kind: str) -> float | None:
     counts: tuple[int, ...] = getattr(source, f"{kind}_counts")
-    bounds = bucket_bounds()
     total = sum(counts)
-    if not total:
-        return None
-    return sum(n * bounds[min(at, len(bounds) - 1)] for at, n in enumerate(counts)) / total
+    return most(counts, bucket_bounds()) / total if total else None

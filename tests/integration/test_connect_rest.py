@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -16,6 +13,7 @@ from aggregator.embedded.topics import NewRecord, create_topic, produce
 from support.application import KILLED, application
 from support.load import load
 from support.reading import read_topic, wait_for
+from support.rest import ask
 from support.running import make_config, source
 from support.silence import listening
 
@@ -30,15 +28,7 @@ class Rest:
         self.url = url
 
     def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {} if body is None else {"content-type": "application/json"}
-        try:
-            with urlopen(Request(self.url + path, data, headers, method=method), timeout=60) as it:
-                text = it.read()
-                return it.status, json.loads(text) if text else None
-        except HTTPError as error:
-            with error:
-                return error.code, json.load(error)
+        return ask(method, self.url + path, body)
 
     def states(self, name: str) -> list[str]:
         """The states of a connector and its tasks."""
@@ -116,6 +106,34 @@ def test_a_replicator_on_kafka_connect(
         assert rest("DELETE", "/connectors/connect-test") == (204, None)
         assert rest("GET", "/connectors") == (200, [])
         assert rest("GET", "/connectors/connect-test")[0] == 404
+        # Added again it is as it is to begin, and goes on from where it was.
+        assert rest("POST", "/connectors", {**body, "initial_state": "STOPPED"})[0] == 201
+        assert rest.states("connect-test") == ["STOPPED"]
+        produce(source_a.bootstrap_servers, topic, values[:10])
+        assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
+        wait_for(lambda: copied(rest) == RECORDS + 10, "what came meanwhile is copied")
+        assert len(read_topic(hub.bootstrap_servers, replica)) == RECORDS + 10
+        app.terminate()
+        app.until(lambda: not app.alive, "it has ended")
+        assert app.exit_code == 0, app.text
+
+
+@pytest.mark.timeout(600)
+def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    (port,) = free_ports(1)
+    config = make_config(hub, tmp_path / "state", {}, api={"listen": f"127.0.0.1:{port}"})
+    rest = Rest(f"http://127.0.0.1:{port}")
+    with application(config, tmp_path / "app", failpoint="after-change") as app:
+        app.until_logged("running")
+        with pytest.raises(OSError):
+            rest("PUT", "/connectors/eu/config", emr(source_a, unique, unique))
+        app.until(lambda: not app.alive, "it has died where it was told to")
+        assert app.exit_code == KILLED
+    with application(config, tmp_path / "app") as app:
+        app.until_logged("running")
+        assert rest("GET", "/connectors") == (200, ["eu"])
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")
         assert app.exit_code == 0, app.text

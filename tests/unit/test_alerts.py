@@ -14,7 +14,7 @@ import yaml
 
 from aggregator.config.schema import MetricsConfig
 from aggregator.serve.metrics import metrics_text
-from unit.test_serve_metrics import status_of
+from support.statuses import whole_status
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docker" / "prometheus"
@@ -29,7 +29,7 @@ RULES = {rule["alert"]: rule for group in load("rules.yml")["groups"] for rule i
 
 @pytest.mark.parametrize("alert", RULES)
 def test_a_rule_asks_for_what_is_told(alert: str) -> None:
-    text = metrics_text(status_of(), MetricsConfig()).decode()
+    text = metrics_text(whole_status(), MetricsConfig()).decode()
     told = {*re.findall(r"^(\w+)[{ ]", text, re.M), "up"}
     expression = re.sub(r"\{[^}]*\}", "", RULES[alert]["expr"])
     named = re.findall(r"\b(?:aggregator_\w+|up)\b", expression)

@@ -187,10 +187,16 @@ sources:
     on_gap: skip
     weight: 3
     tasks: 5
+    publish_group: true
+    max_records_per_second: 10
+    max_bytes_per_second: 2kB
+    catch_up_records_per_second: 5
     kafka: {client.rack: a}
     consumer: {max.poll.records: 7}
 """
     source = load_text(yaml).sources["eu"]
+    # Each key: one that is new has to come back as well.
+    assert source.model_fields_set == type(source).model_fields.keys()
     config = connector_config("eu", source, "eu.${topic}")
     found = translate("eu", config)
     assert (found.problems, found.notes) == ((), {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from aggregator.connect.document import (
     SourceConnector,
     altered,
+    connector_of,
     info,
     offsets_of,
     reset,
@@ -19,17 +19,14 @@ from aggregator.connect.document import (
     topics_of,
 )
 from aggregator.documents.document import (
-    CheckpointStatus,
     PartitionState,
     PartitionStatus,
-    Phase,
     SourceStatus,
-    Status,
 )
 from aggregator.model import SourceState
 from aggregator.moves.core import MoveRequest
+from support.statuses import NOW, status_with
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 WORKER = "127.0.0.1:8083"
 
 
@@ -46,23 +43,14 @@ def connector(
     reason: str = "",
     stopped: bool = False,
 ) -> SourceConnector:
-    status = Status(
-        name="central",
-        phase=Phase.RUNNING,
-        version="1",
-        host="here",
-        pid=1,
-        started_at=NOW,
-        at=NOW,
-        checkpoint_interval_seconds=5.0,
+    status = status_with(
         sources=(SourceStatus(alias="eu", state=state, since=NOW, reason=reason),),
         partitions=(
             *partitions,
             PartitionStatus(cluster="us", topic="other", partition=0, hub_topic="other"),
         ),
-        checkpoint=CheckpointStatus(path="/state"),
     )
-    return SourceConnector("eu", {"tasks.max": tasks}, status, stopped)
+    return connector_of("eu", {"tasks.max": tasks}, status, stopped=stopped)
 
 
 TWO = (partition("a", 0, position=7), partition("a", 1, position=0), partition("b", 0))

@@ -17,7 +17,7 @@ from aggregator.config.schema import MetricsConfig, SourceConfig
 from aggregator.connect import core_words
 from aggregator.connect.core import KNOWN
 from aggregator.serve.metrics import metrics_text
-from unit.test_serve_metrics import status_of
+from support.statuses import whole_status
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -131,7 +131,7 @@ def test_the_words_of_a_connector_are_known_and_come_to_options_that_exist() -> 
 
 
 def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
-    status = status_of()
+    status = whole_status()
     text = metrics_text(status, MetricsConfig(partitions=True, names=["native", "mm2"])).decode()
     told = set(re.findall(r"^# TYPE (\S+)", text, re.M))
     page = (DOCS / "metrics.md").read_text("utf-8")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.gaps.core import (
@@ -246,6 +246,8 @@ logs = st.tuples(offsets, offsets).map(lambda pair: OffsetRange(*sorted(pair)))
 ids = st.sampled_from(["T", "U"])
 
 
+# A log that was truncated, and by the next look has grown up to the position again.
+@example(1, "T", "T", OffsetRange(0, 0), OffsetRange(1, 1), True, ["stop", "skip"], False, False)
 @given(
     at=offsets,
     topic=ids,

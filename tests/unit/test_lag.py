@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.documents.document import (
-    CheckpointStatus,
     PartitionState,
     PartitionStatus,
-    Phase,
     Status,
 )
 from aggregator.documents.lag import (
@@ -35,6 +33,7 @@ from aggregator.documents.rates import (
     rates,
 )
 from aggregator.model import OffsetRange, SourcePartition
+from support.statuses import status_with
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -268,17 +267,8 @@ def status(seconds: float, position: int | None, log_end: int | None) -> Status:
         seconds_behind_at_least=True,
         reason="why",
     )
-    return Status(
-        name="central",
-        phase=Phase.RUNNING,
-        version="1",
-        host="h",
-        pid=1,
-        started_at=NOW,
-        at=NOW + timedelta(seconds=seconds),
-        checkpoint_interval_seconds=10,
-        partitions=(part,),
-        checkpoint=CheckpointStatus(path="./state"),
+    return status_with(
+        at=NOW + timedelta(seconds=seconds), checkpoint_interval_seconds=10, partitions=(part,)
     )
 
 

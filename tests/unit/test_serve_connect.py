@@ -1,13 +1,9 @@
-"""Connect's REST over the real API; the engine is played (tests/unit/test_serve_control.py)."""
+"""Connect's REST over the real API; the engine is played (tests/support/rest.py)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -17,7 +13,7 @@ from aggregator.engine.control import Control
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
-from unit.test_serve_control import SETS, Engine
+from support.rest import SETS, PlayedEngine, ask
 
 
 @pytest.fixture
@@ -33,30 +29,18 @@ def control(tmp_path: Path) -> Control:
 
 
 @pytest.fixture
-def engine(control: Control) -> Iterator[Engine]:
-    engine = Engine(control)
+def engine(control: Control) -> Iterator[PlayedEngine]:
+    engine = PlayedEngine(control)
     yield engine
     engine.stop()
 
 
 @pytest.fixture
-def url(control: Control, engine: Engine) -> Iterator[str]:
+def url(control: Control, engine: PlayedEngine) -> Iterator[str]:
     server = ApiServer(make_app(StatusHolder(), {}, control), "127.0.0.1", 0)
     server.start()
     yield server.url
     server.stop()
-
-
-def ask(method: str, url: str, body: Any = None) -> tuple[int, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    headers = {} if body is None else {"content-type": "application/json"}
-    try:
-        with urlopen(Request(url, data, headers, method=method), timeout=30) as response:
-            text = response.read()
-            return response.status, json.loads(text) if text else None
-    except HTTPError as error:
-        with error:
-            return error.code, json.load(error)
 
 
 def test_a_source_of_the_yaml_is_a_connector_without_its_secrets(url: str) -> None:
@@ -97,7 +81,7 @@ def test_an_unknown_connector_is_told_as_connect_tells_it(url: str, path: str) -
     assert ask("GET", f"{url}/connectors/us{path}") == (404, answer)
 
 
-def test_an_unknown_connector_cannot_be_commanded(url: str, engine: Engine) -> None:
+def test_an_unknown_connector_cannot_be_commanded(url: str, engine: PlayedEngine) -> None:
     asked = [
         ("PUT", "pause"),
         ("PUT", "resume"),
@@ -112,7 +96,7 @@ def test_an_unknown_connector_cannot_be_commanded(url: str, engine: Engine) -> N
 
 
 def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
-    url: str, engine: Engine, control: Control
+    url: str, engine: PlayedEngine, control: Control
 ) -> None:
     for _ in range(2):
         assert ask("PUT", f"{url}/connectors/eu/pause") == (202, None)
@@ -131,7 +115,7 @@ def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
         assert not control.paused and not control.stopped
 
 
-def test_offsets_are_set_of_a_stopped_connector_alone(url: str, engine: Engine) -> None:
+def test_offsets_are_set_of_a_stopped_connector_alone(url: str, engine: PlayedEngine) -> None:
     for method, body in (("PATCH", {"offsets": []}), ("DELETE", None)):
         code, told = ask(method, f"{url}/connectors/eu/offsets", body)
         assert code == 400
@@ -141,7 +125,7 @@ def test_offsets_are_set_of_a_stopped_connector_alone(url: str, engine: Engine) 
     assert (code, told["message"]) == (400, "offsets is empty")
 
 
-def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: Engine) -> None:
+def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: PlayedEngine) -> None:
     assert ask("POST", f"{url}/connectors/eu/restart") == (204, None)
     assert engine.calls == ["leave ['eu']", "look again", "tell"]
     engine.calls.clear()
@@ -152,7 +136,7 @@ def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: Engine) -> 
 
 
 def test_a_config_that_is_not_right_is_told_whole_and_changes_nothing(
-    url: str, engine: Engine, control: Control
+    url: str, engine: PlayedEngine, control: Control
 ) -> None:
     config = {"transforms": "x", "src.kafka.bootstrap.servers": "a", "topics": "("}
     code, told = ask("POST", f"{url}/connectors", {"name": "us", "config": config})
@@ -167,7 +151,7 @@ def test_a_config_that_is_not_right_is_told_whole_and_changes_nothing(
     assert engine.calls == [] and list(control.config.sources) == ["eu"]
 
 
-def test_a_secret_is_not_kept_as_it_is_given(url: str, engine: Engine) -> None:
+def test_a_secret_is_not_kept_as_it_is_given(url: str, engine: PlayedEngine) -> None:
     code, told = ask("PATCH", f"{url}/connectors/eu/config", {"tasks.max": 2})
     assert code == 400
     # The one that stands in the YAML, too: it came back masked.
@@ -188,6 +172,15 @@ def test_a_hub_that_does_not_answer_is_told_and_nothing_is_kept(url: str, contro
     code, told = ask("POST", f"{url}/connectors", {"name": "us", "config": config})
     assert code == 502 and "hub" in told["message"]
     assert list(control.config.sources) == ["eu"]
+
+
+def test_what_there_is_not_is_told_in_the_same_form(url: str) -> None:
+    answer = {"error_code": 404, "message": "Not Found"}
+    assert ask("GET", f"{url}/connectors/eu/tasks-config") == (404, answer)
+    assert ask("DELETE", f"{url}/connectors") == (
+        405,
+        {"error_code": 405, "message": "Method Not Allowed"},
+    )
 
 
 def test_plugins_and_the_check_of_a_config(url: str) -> None:

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 from starlette.requests import Request as Received
@@ -25,63 +20,11 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
-from aggregator.moves.propose import Proposal
-from aggregator.plan.plan import Plan
 from aggregator.serve.app import make_app
 from aggregator.serve.control import CallerError, check_caller
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
-
-SETS = (
-    "hub.bootstrap_servers=127.0.0.1:9",
-    "sources.eu.bootstrap_servers=127.0.0.1:10",
-    "sources.eu.topics.include=orders",
-    "supervision.connect_timeout=1s",
-)
-
-
-class Engine:
-    """Notes what it is asked to do, in a thread that stands for the engine's."""
-
-    def __init__(self, control: Control) -> None:
-        self.control = control
-        self.calls: list[str] = []
-        self.failure: Exception | None = None
-        self.ended: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def leave(self, aliases: Collection[str]) -> None:
-        self.calls.append(f"leave {sorted(aliases)}")
-        if self.failure is not None:
-            raise self.failure
-
-    def look_again(self) -> None:
-        self.calls.append("look again")
-
-    def put(self, proposal: Proposal) -> int:
-        self.calls.append("put")
-        return 7
-
-    def check(self, plan: Plan) -> None:
-        self.calls.append("check")
-
-    def tell(self) -> None:
-        self.calls.append("tell")
-
-    def _run(self) -> None:
-        self.control.open()
-        try:
-            while not self._stop.wait(0.01):
-                self.control.handle(self)
-        except AggregatorError as error:
-            self.ended = error
-        self.control.close()
+from support.rest import SETS, PlayedEngine, ask
 
 
 @pytest.fixture
@@ -98,8 +41,8 @@ def control(config: Config) -> Control:
 
 
 @pytest.fixture
-def engine(control: Control) -> Iterator[Engine]:
-    engine = Engine(control)
+def engine(control: Control) -> Iterator[PlayedEngine]:
+    engine = PlayedEngine(control)
     yield engine
     engine.stop()
 
@@ -112,22 +55,8 @@ def url(control: Control) -> Iterator[str]:
     server.stop()
 
 
-def ask(
-    method: str, url: str, body: Any = None, headers: dict[str, str] | None = None
-) -> tuple[int, Any]:
-    data = None if body is None else json.dumps(body).encode()
-    sent = {"content-type": "application/json"} if method == "POST" else {}
-    request = Request(url, data, {**sent, **(headers or {})}, method=method)
-    try:
-        with urlopen(request, timeout=30) as response:
-            return response.status, json.load(response)
-    except HTTPError as error:
-        with error:
-            return error.code, json.load(error)
-
-
 def test_a_source_is_paused_and_resumed_by_the_engine(
-    url: str, engine: Engine, control: Control, config: Config
+    url: str, engine: PlayedEngine, control: Control, config: Config
 ) -> None:
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert (code, body["name"], body["source"], body["paused"]) == (200, "central", "eu", True)
@@ -186,7 +115,7 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert code == 503
     assert "still starting" in body["message"]
-    engine = Engine(control)
+    engine = PlayedEngine(control)
     assert ask("PUT", f"{url}/api/sources/eu/resume")[0] == 200
     engine.stop()
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
@@ -202,7 +131,7 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     ],
 )
 def test_an_error_that_is_no_refusal_is_the_engines_too(
-    url: str, engine: Engine, failure: AggregatorError
+    url: str, engine: PlayedEngine, failure: AggregatorError
 ) -> None:
     engine.failure = failure
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
@@ -211,7 +140,7 @@ def test_an_error_that_is_no_refusal_is_the_engines_too(
     assert engine.ended is failure
 
 
-def test_a_refusal_is_the_callers_and_the_engine_goes_on(url: str, engine: Engine) -> None:
+def test_a_refusal_is_the_callers_and_the_engine_goes_on(url: str, engine: PlayedEngine) -> None:
     engine.failure = RefusedError(["it is stopping"])
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert code == 409

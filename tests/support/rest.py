@@ -1,0 +1,88 @@
+"""Asks an API as curl does, and plays the engine behind one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from aggregator.engine.control import Control
+from aggregator.errors import AggregatorError
+from aggregator.moves.propose import Proposal
+from aggregator.plan.plan import Plan
+from support.reading import SECONDS
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+    "supervision.connect_timeout=1s",
+)
+"""A config whose clusters nobody asks, or that refuse it at once."""
+
+
+def ask(
+    method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None
+) -> tuple[int, Any]:
+    """The code and the JSON of an answer, None for an empty one; a body is sent as JSON."""
+    data = None if body is None else json.dumps(body).encode()
+    sent = {} if body is None else {"content-type": "application/json"}
+    request = Request(url, data, {**sent, **(headers or {})}, method=method)
+    try:
+        with urlopen(request, timeout=60) as response:
+            text = response.read()
+            return response.status, json.loads(text) if text else None
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+class PlayedEngine:
+    """Notes what it is asked to do, in a thread that stands for the engine's."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self.calls: list[str] = []
+        self.failure: Exception | None = None
+        self.ended: BaseException | None = None
+        self._stop, self._open = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        assert self._open.wait(SECONDS)
+
+    def stop(self) -> None:
+        """End it."""
+        self._stop.set()
+        self._thread.join()
+
+    def leave(self, aliases: Collection[str]) -> None:
+        """As an `Actor` does; so are the others."""
+        self.calls.append(f"leave {sorted(aliases)}")
+        if self.failure is not None:
+            raise self.failure
+
+    def look_again(self) -> None:
+        self.calls.append("look again")
+
+    def put(self, proposal: Proposal) -> int:
+        self.calls.append("put")
+        return 7
+
+    def check(self, plan: Plan) -> None:
+        self.calls.append("check")
+
+    def tell(self) -> None:
+        self.calls.append("tell")
+
+    def _run(self) -> None:
+        self.control.open()
+        self._open.set()
+        try:
+            while not self._stop.wait(0.01):
+                self.control.handle(self)
+        except AggregatorError as error:
+            self.ended = error
+        self.control.close()
