@@ -186,17 +186,16 @@ def _of_partitions(status: Status) -> Iterator[Metric]:
 
 
 def _gauge(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
-    metric = GaugeMetricFamily(PREFIX + name, words, labels=labels)
-    for key, value in rows:
-        # What is not known is not told: a 0 would be a claim.
-        if value is not None:
-            metric.add_metric(list(key), value)
-    return metric
+    return _filled(GaugeMetricFamily(PREFIX + name, words, labels=labels), rows)
 
 
 def _counter(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
-    metric = CounterMetricFamily(PREFIX + name, words, labels=labels)
+    return _filled(CounterMetricFamily(PREFIX + name, words, labels=labels), rows)
+
+
+def _filled(metric: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
     for key, value in rows:
+        # What is not known is not told: a 0 would be a claim.
         if value is not None:
             metric.add_metric(list(key), value)
     return metric
