@@ -16,10 +16,13 @@ BATCHES = ("task-flush", "task-commit")
 """Passed where a batch ends: a life that is to come there has short ones."""
 TASKS = ("task-skip", "task-point", "task-report", *BATCHES, "task-abort")
 """Places in an executor, where there are some."""
+ELSEWHERE = ("after-gap", "after-change")
+"""Passed where something is lost, or somebody changes a source: each has a test of its own
+(tests/integration/test_gaps.py, test_connect_rest.py)."""
 LIVING = tuple(
     name
     for name in POINTS
-    if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", "after-gap"}
+    if name not in {*MAINTENANCE, *STOPPING, *RECOVERY, "after-plan", *ELSEWHERE}
 )
 MANY = (
     *("before-write", "after-write", "after-commit", "mid-batch", "before-point"),

@@ -18,6 +18,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.failpoint import POINTS
 from aggregator.plan.murmur2 import partition_for_key
+from faults.schedule import ELSEWHERE
 from support.application import (
     KILLED,
     QUICK_START,
@@ -68,8 +69,7 @@ MAINTAIN_SOON = (
 OTHERS = [
     LATER.get(name, name)
     for name in POINTS
-    # That of gaps has a test where there are gaps.
-    if name != "after-gap" and not any(it.startswith(name) for it in RECOVERY)
+    if name not in ELSEWHERE and not any(it.startswith(name) for it in RECOVERY)
 ]
 
 
