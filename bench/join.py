@@ -45,7 +45,7 @@ def joined(results: Sequence[Result]) -> Result:
         raise ValueError("; ".join(dict.fromkeys(problems)))
     order = list(WORKS)
     return Result(
-        ", ".join(sorted({result.date for result in results})),
+        ", ".join(sorted({day for result in results for day in result.date.split(", ")})),
         first.machine,
         first.versions,
         sorted(works.values(), key=lambda work: order.index(work.name)),
