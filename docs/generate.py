@@ -22,6 +22,7 @@ LAYERS = (
     *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     "connect",
+    "timeline",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
@@ -51,6 +52,8 @@ COMMANDS = (
     ("gaps",),
     ("gaps", "accept"),
     ("verify",),
+    ("events",),
+    ("history",),
     ("quarantine",),
     ("quarantine", "list"),
     ("quarantine", "retry"),

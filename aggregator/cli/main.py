@@ -17,7 +17,9 @@ from aggregator.cli import (
     config,
     control,
     demo,
+    events,
     gaps,
+    history,
     jars,
     lag,
     plan,
@@ -92,6 +94,8 @@ app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
 app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
 app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
+app.command(epilog=examples(*events.EXAMPLES))(events.events)
+app.command(epilog=examples(*history.EXAMPLES))(history.history)
 app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))
 app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)

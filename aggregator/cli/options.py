@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
 from aggregator.connect.effective import load_effective
 from aggregator.errors import ConfigError, Problem
+from aggregator.timeline.rows import moment_of
 
 DEFAULT_FILE = Path("aggregator.yaml")
 FILE_VARIABLE = "AGGREGATOR_CONFIG"
@@ -45,6 +47,20 @@ OutputOption = Annotated[
 
 SourceOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
 TopicOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
+
+SinceOption = Annotated[
+    str,
+    typer.Option(metavar="TIME", help="From then on: 1h or 7d ago, or 2026-01-31T12:00:00Z."),
+]
+UntilOption = Annotated[str, typer.Option(metavar="TIME", help="Up to then; 0s is now.")]
+
+
+def moment(option: str, text: str) -> datetime:
+    """The moment that an option names; a usage error when it names none."""
+    try:
+        return moment_of(text, datetime.now(UTC))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
 
 
 def config_file(given: Path | None, env: Mapping[str, str] = os.environ) -> Path | None:

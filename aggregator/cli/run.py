@@ -10,6 +10,7 @@ import typer
 
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.recording import recording
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.serving import serving
 from aggregator.cli.signals import SIGNAL_SECONDS, reload_on_hangup, stop_on_signals
@@ -20,6 +21,7 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.documents.document import Status
 from aggregator.engine.control import Control
+from aggregator.events import EventSink
 
 if TYPE_CHECKING:
     from aggregator.engine.run import RunResult
@@ -33,7 +35,6 @@ EXAMPLES = (
 )
 
 Answer = TypeVar("Answer")
-Log = Callable[..., None]
 
 
 def run(
@@ -77,10 +78,18 @@ def run(
     with (
         stop_on_signals(stop, log),
         reload_on_hangup(control.reload, log),
-        serving(control, log, take_over=take_over) as put,
+        recording(control, log, lambda text: masked(ctx, text)) as record,
+        serving(control, log, record.recorder, take_over=take_over) as put,
     ):
+
+        def show_view(view: View) -> None:
+            record.view = view
+            put(view)
+
         result = in_thread(
-            lambda: _engine(control, until_caught_up, take_over, fresh, stop, put, log)
+            lambda: _engine(
+                *(control, until_caught_up, take_over, fresh, stop, show_view, record.take)
+            )
         )
     if until_caught_up:
         show(report_of_result(result.status, result.exit_code, result.problems), output)
@@ -144,7 +153,7 @@ def _engine(
     fresh: bool,
     stop: threading.Event,
     put: Callable[[View], None],
-    log: Log,
+    on_event: EventSink,
 ) -> RunResult:
     from aggregator.engine.run import run as run_engine
 
@@ -156,5 +165,5 @@ def _engine(
         fresh=fresh,
         stop=stop,
         on_view=put,
-        on_event=lambda event: log(event.kind, event.message, **event.fields),
+        on_event=on_event,
     )

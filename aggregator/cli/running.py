@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
@@ -15,6 +17,7 @@ from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
 from aggregator.documents.lag import LagReport
 from aggregator.errors import EXIT_OTHER, AggregatorError
+from aggregator.timeline.document import EventsReport
 
 TIMEOUT_SECONDS = 3.0
 COMMAND_SECONDS = 120.0
@@ -40,6 +43,11 @@ def running_status(config: Config) -> Status | Absent:
 def running_lag(config: Config) -> LagReport | Absent:
     """The lag as the running instance of this config knows it."""
     return _ask(config, "/api/lag", LagReport)
+
+
+def running_events(config: Config, query: Mapping[str, str]) -> EventsReport | Absent:
+    """The events that the running instance of this config tells, those not yet kept as well."""
+    return _ask(config, f"/api/events?{urlencode(query)}", EventsReport)
 
 
 class CommandError(AggregatorError):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from aggregator.serve.holder import StatusHolder
     from aggregator.serve.server import ApiServer
     from aggregator.status.view import View
+    from aggregator.timeline.recorder import Recorder
 
 RETRY_SECONDS = 0.5
 
@@ -23,8 +24,12 @@ Log = Callable[..., None]
 
 
 @contextmanager
-def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable[[View], None]]:
+def serving(
+    control: Control, log: Log, recorder: Recorder, *, take_over: bool
+) -> Iterator[Callable[[View], None]]:
     """The API while the block runs, which commands by `control`; gives what takes each new view.
+
+    Events are those of `recorder`.
 
     With a port that cannot be had: CheckpointConflictError when that is because another instance
     runs on this checkpoint, else ConfigError. With `take_over` it answers once the port is free.
@@ -38,14 +43,16 @@ def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable
     server: ApiServer | None = None
     waiting: threading.Thread | None = None
     try:
-        server = _server(control, holder)
+        server = _server(control, holder, recorder)
     except ConfigError:
         if not take_over:
             from aggregator.writing.lock import refuse_if_held
 
             refuse_if_held(config.checkpoint.path)
             raise
-        waiting = threading.Thread(target=_later, args=(control, holder, log, over), daemon=True)
+        waiting = threading.Thread(
+            target=_later, args=(control, holder, recorder, log, over), daemon=True
+        )
         waiting.start()
     try:
         if server is not None:
@@ -53,17 +60,21 @@ def serving(control: Control, log: Log, *, take_over: bool) -> Iterator[Callable
         yield lambda view: holder.put(view.at, lambda: status(view))
     finally:
         over.set()
+        # Who follows the events would keep the server from ending.
+        recorder.feed.close()
         if server is not None:
             server.stop()
         if waiting is not None:
             waiting.join()
 
 
-def _later(control: Control, holder: StatusHolder, log: Log, over: threading.Event) -> None:
+def _later(
+    control: Control, holder: StatusHolder, recorder: Recorder, log: Log, over: threading.Event
+) -> None:
     log("api", f"api.listen {control.config.api.listen} is in use: waiting for it")
     while not over.wait(RETRY_SECONDS):
         try:
-            server = _server(control, holder)
+            server = _server(control, holder, recorder)
         except ConfigError:
             continue
         if server is None:
@@ -83,11 +94,12 @@ def _start(server: ApiServer, log: Log) -> None:
     log("api", f"the API answers on {server.url}")
 
 
-def _server(control: Control, holder: StatusHolder) -> ApiServer | None:
+def _server(control: Control, holder: StatusHolder, recorder: Recorder) -> ApiServer | None:
     address = parse_listen(control.config.api.listen)
     if address is None:
         return None
     from aggregator.serve.app import make_app
     from aggregator.serve.server import ApiServer
 
-    return ApiServer(make_app(holder, masked(control.config), control), *address)
+    app = make_app(holder, masked(control.config), control, recorder)
+    return ApiServer(app, *address)

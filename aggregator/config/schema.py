@@ -223,6 +223,17 @@ class MetricsConfig(Node):
     )
 
 
+class TimelineConfig(Node):
+    """What is kept of the past: figures by the minute, and events."""
+
+    interval: Seconds = Field(
+        default=60.0, ge=5, le=86_400, description="how often a row of each source is written"
+    )
+    keep: Seconds = Field(
+        default=30 * 86_400.0, ge=3600, description="how long rows and events stay"
+    )
+
+
 class SupervisionConfig(Node):
     """Deadlines for what the outside world owes us."""
 
@@ -276,6 +287,10 @@ class Config(Node):
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
     metrics: MetricsConfig = Field(
         default_factory=MetricsConfig, description="what stands on /metrics"
+    )
+
+    timeline: TimelineConfig = Field(
+        default_factory=TimelineConfig, description="what is kept of the past"
     )
 
     def rename_of(self, alias: str) -> str:

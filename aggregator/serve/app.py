@@ -24,17 +24,23 @@ from aggregator.serve.control import add_control
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.metrics import metrics_text
 from aggregator.serve.sources import sources_router
+from aggregator.serve.timeline import timeline_router
+from aggregator.timeline.recorder import Recorder
 
 STARTING = "Worker is still starting up."
 READY = "Worker has completed startup and is ready to handle requests."
 
 
 def make_app(
-    holder: StatusHolder, config_view: dict[str, Any], control: Control | None = None
+    holder: StatusHolder,
+    config_view: dict[str, Any],
+    control: Control | None = None,
+    recorder: Recorder | None = None,
 ) -> FastAPI:
     """The app over `holder`; `config_view` is the effective config with its secrets masked.
 
-    With `control` the instance can be commanded, and its config is the one that is shown.
+    With `control` the instance can be commanded, and its config is the one that is shown. With
+    `recorder` as well, history and events are told.
     """
     app = FastAPI(title="aggregator", version=__version__, docs_url="/api/docs", redoc_url=None)
 
@@ -79,6 +85,8 @@ def make_app(
         connectors = Connectors(control, holder)
         app.include_router(connect_router(control, connectors))
         app.include_router(sources_router(control, connectors))
+        if recorder is not None:
+            app.include_router(timeline_router(control, recorder))
     return app
 
 

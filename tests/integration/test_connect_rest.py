@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.timeline.read import read_events, read_history
 from support.application import KILLED, application
 from support.load import load
 from support.reading import read_topic, wait_for
@@ -113,9 +116,35 @@ def test_a_replicator_on_kafka_connect(
         assert rest("PUT", "/connectors/connect-test/resume") == (202, None)
         wait_for(lambda: copied(rest) == RECORDS + 10, "what came meanwhile is copied")
         assert len(read_topic(hub.bootstrap_servers, replica)) == RECORDS + 10
+        wait_for(lambda: sent(rest) >= RECORDS // 2, "the figures are told")
+        records, begin = sent(rest), datetime.fromisoformat(told_by(rest)["started_at"])
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")
         assert app.exit_code == 0, app.text
+    check_what_was(config, topic, begin, records)
+
+
+def told_by(rest: Rest) -> dict[str, Any]:
+    """The status document."""
+    code, told = rest("GET", "/api/status")
+    assert code == 200, told
+    return dict(told)
+
+
+def sent(rest: Rest) -> int:
+    """Records that this life of the instance has sent."""
+    return sum(it["records"] for it in told_by(rest)["sources"])
+
+
+def check_what_was(config: Config, topic: str, begin: datetime, records: int) -> None:
+    """History since `begin` adds up to what was sent since, and the events are kept."""
+    now = datetime.now(UTC)
+    rows = read_history(config, begin, now, topic=topic).rows
+    assert sum(it.records for it in rows) == records
+    assert {it.source for it in rows} == {"connect-test"}
+    (said,) = read_events(config, begin, now, kind="stopped").events
+    assert said.message == "stopped"
+    assert len(read_events(config, begin, now, kind="running").events) == 1
 
 
 @pytest.mark.timeout(600)

@@ -62,12 +62,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
+    # What was: by the minute and by the event, for people.
+    "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps"},
-    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves", "connect"},
+    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
-    "cli": BELOW_DOCUMENTS | ROOMS | {"documents", "connect", "engine", "serve", "verify"},
+    "cli": BELOW_DOCUMENTS
+    | ROOMS
+    | {"documents", "connect", "timeline", "engine", "serve", "verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -1,0 +1,56 @@
+"""History and events beside a run: what is logged is kept as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from aggregator.events import Event
+
+if TYPE_CHECKING:
+    from aggregator.documents.document import Status
+    from aggregator.engine.control import Control
+    from aggregator.status.view import View
+    from aggregator.timeline.recorder import Recorder
+
+Log = Callable[..., None]
+
+
+class Record:
+    """Takes each event of a run, and its newest view."""
+
+    def __init__(self, control: Control, log: Log, mask: Callable[[str], str]) -> None:
+        from aggregator.connector.reports import bucket_bounds
+        from aggregator.timeline.recorder import Recorder
+
+        self.view: View | None = None
+        self._log = log
+        self.recorder: Recorder = Recorder(
+            control.in_force, self._latest, mask, self._logged, bucket_bounds()
+        )
+
+    def take(self, event: Event) -> None:
+        """Log an event, and keep it."""
+        self._logged(event)
+        self.recorder.take(event)
+
+    def _latest(self) -> Status | None:
+        from aggregator.status.document import status
+
+        view = self.view
+        return status(view) if view is not None else None
+
+    def _logged(self, event: Event) -> None:
+        self._log(event.kind, event.message, **event.fields)
+
+
+@contextmanager
+def recording(control: Control, log: Log, mask: Callable[[str], str]) -> Iterator[Record]:
+    """What keeps history and events while the block runs; texts go through `mask`."""
+    record = Record(control, log, mask)
+    record.recorder.start()
+    try:
+        yield record
+    finally:
+        record.recorder.stop()

@@ -1,0 +1,357 @@
+"""History and events: what a minute comes to, the tables, the recorder, REST and the commands."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.config.load import load_text
+from aggregator.documents.document import Copied, Phase, Status
+from aggregator.embedded.waiting import wait_until
+from aggregator.engine.control import Control
+from aggregator.events import Event
+from aggregator.model import SourceState
+from aggregator.serve.app import make_app
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+from aggregator.timeline import recorder as recording
+from aggregator.timeline.document import HistoryRow
+from aggregator.timeline.feed import Feed
+from aggregator.timeline.recorder import Recorder
+from aggregator.timeline.rows import history_rows, joined, moment_of
+from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
+from support.statuses import BOUNDS, NOW, counts, whole_status
+
+YAML = """
+name: central
+hub: {{bootstrap_servers: "hub:9092"}}
+sources: {{s0: {{bootstrap_servers: "s0:9092", topics: {{include: ".*"}}}}}}
+checkpoint: {{path: "{path}"}}
+"""
+
+
+def later(status: Status, seconds: float, records: int, **source: Any) -> Status:
+    """The status of a later moment: so many records more of topic t0."""
+    first, *others = status.sources
+    copied = (Copied(topic="t0", records=records, bytes=records * 100), *first.copied[1:])
+    update = {"copied": copied, "records": records, "bytes": records * 100, **source}
+    return status.model_copy(
+        update={
+            "at": status.at + timedelta(seconds=seconds),
+            "sources": (first.model_copy(update=update), *others),
+        }
+    )
+
+
+def rows_of(before: Status | None, now: Status) -> tuple[HistoryRow, ...]:
+    """The rows between two moments, the first of them the start."""
+    earlier = {it.alias: it for it in before.sources} if before is not None else {}
+    return history_rows(earlier, before.at if before is not None else now.started_at, now, BOUNDS)
+
+
+def row(minute: float, **more: Any) -> HistoryRow:
+    at = NOW + timedelta(minutes=minute)
+    fields = {"seconds": 60.0, "source": "eu", "state": "RUNNING", "records": 10, "bytes": 100}
+    return HistoryRow.model_validate({"at": at, **fields, **more})
+
+
+def test_a_row_is_what_came_between_two_moments() -> None:
+    running = {"state": SourceState.RUNNING}
+    before = later(whole_status(), 0, 10, age_counts=counts(b0=5), **running)
+    now = later(before, 60, 130, age_counts=counts(b0=5, b3=99, b9=1), lag=20, **running)
+    source, topic = rows_of(before, now)
+    assert (source.source, source.topic, source.seconds) == ("s0", None, 60.0)
+    assert (source.records, source.bytes, source.lag) == (120, 11_000 + 1_000, 20)
+    # The five of before are not counted again.
+    assert (source.age_p50_ms, source.age_p99_ms) == (BOUNDS[3], BOUNDS[3])
+    assert (topic.topic, topic.records, topic.lag) == ("t0", 120, 10)
+    assert topic.age_p99_ms is None
+
+
+def test_at_the_start_a_row_reaches_back_to_it() -> None:
+    now = later(whole_status(), 45, 7)
+    source = rows_of(None, now)[0]
+    assert (source.records, source.seconds) == (7, (now.at - now.started_at).total_seconds())
+
+
+def test_history_that_is_copied_tells_no_age() -> None:
+    now = later(whole_status(), 60, 7)
+    source = rows_of(None, now)[0]
+    assert source.state == "CATCHING_UP"
+    assert source.age_p99_ms is None and source.flight_p99_ms is not None
+
+
+def test_a_topic_without_records_and_lag_has_no_row() -> None:
+    status = whole_status(topics=2)
+    still = [it.model_copy(update={"log_end": 90}) for it in status.partitions]
+    before = status.model_copy(update={"partitions": tuple(still)})
+    rows = rows_of(before, later(before, 60, 20))
+    assert [it.topic for it in rows] == [None, "t0"]
+
+
+def test_a_source_that_began_anew_is_not_told_as_less_than_nothing() -> None:
+    before = later(whole_status(), 0, 500)
+    assert [it.records for it in rows_of(before, later(before, 60, 3))] == [3, 3]
+
+
+def test_joined_minutes_add_counts_and_keep_what_was_worst() -> None:
+    minutes = [
+        row(1, lag=5, age_p99_ms=900, seconds_behind=2.0),
+        row(2, lag=0, age_p99_ms=30, state="PAUSED"),
+        row(2, source="us"),
+        row(3, age_p99_ms=None),
+    ]
+    found = joined(minutes, 120)
+    assert [(it.source, it.records, it.seconds) for it in found] == [
+        ("eu", 20, 120.0),
+        ("us", 10, 60.0),
+        ("eu", 10, 60.0),
+    ]
+    assert (found[0].lag, found[0].age_p99_ms, found[0].state) == (0, 900, "PAUSED")
+    assert found[0].seconds_behind == 2.0 and found[2].age_p99_ms is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("90s", NOW - timedelta(seconds=90)),
+        ("7d", NOW - timedelta(days=7)),
+        ("0s", NOW),
+        ("2026-01-31T13:00:00+01:00", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+    ],
+)
+def test_a_moment_is_a_length_of_time_ago_or_a_time(text: str, expected: datetime) -> None:
+    assert moment_of(text, NOW) == expected
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2026-01-31T13:00:00", ""])
+def test_what_is_no_moment_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match="write 90s, 1h or 7d"):
+        moment_of(text, NOW)
+
+
+def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
+    table = TimelineTable(str(tmp_path), {}, HISTORY)
+    assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
+    rows = [row(1, topic="orders", lag=5), row(2, age_p99_ms=7), row(90)]
+    table.append(rows)
+    found = table.read(NOW, NOW + timedelta(hours=1), {"source": "eu"})
+    assert [HistoryRow(**it) for it in found] == rows[:2]
+    assert table.read(NOW, NOW + timedelta(hours=1), {"topic": "payments"}) == []
+
+
+def test_what_is_too_old_goes_and_the_files_become_few(tmp_path: Path) -> None:
+    table = TimelineTable(str(tmp_path), {}, HISTORY)
+    for minute in range(6):
+        table.append([row(minute + 1)])
+    assert table.maintain(NOW + timedelta(minutes=3, seconds=30)) == 3
+    left = table.read(NOW, NOW + timedelta(hours=1), {})
+    assert [it["at"] for it in left] == [NOW + timedelta(minutes=it) for it in (4, 5, 6)]
+    assert table.maintain(NOW) == 0
+    table.append([row(7)])
+    assert len(table.read(NOW, NOW + timedelta(hours=1), {}, most=2)) == 2
+
+
+def test_numbers_of_events_grow_whatever_the_clock_does() -> None:
+    feed = Feed(lambda text: text)
+    for seconds in (5, 0, 9):
+        feed.take(Event("k", str(seconds), at=NOW + timedelta(seconds=seconds)))
+    first, second, third = feed.after(0)
+    assert first.id < second.id < third.id == int((NOW.timestamp() + 9) * 1_000_000)
+    assert feed.after(second.id) == (third,)
+    feed.saved([first, third])
+    assert feed.unsaved() == (second,)
+
+
+def test_no_secret_stands_in_an_event() -> None:
+    feed = Feed(lambda text: text.replace("hunter2", "********"))
+    feed.take(Event("failed", "login hunter2 is wrong", {"source": "eu", "line": "hunter2"}))
+    (told,) = feed.after(0)
+    assert "hunter2" not in told.model_dump_json()
+    assert (told.source, told.level) == ("eu", "ERROR")
+
+
+class Running:
+    """A recorder over a status that a test changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = load_text(YAML.format(path=folder))
+        self.control = Control(self.config)
+        self.status: Status | None = whole_status()
+        self.told: list[Event] = []
+        self.recorder = Recorder(
+            self.control.in_force, lambda: self.status, str, self.told.append, BOUNDS
+        )
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.setattr(recording, "EVENTS_SECONDS", 0.05)
+    made = Running(tmp_path / "state")
+    made.recorder.start()
+    yield made
+    made.recorder.stop()
+
+
+def events_of(running: Running) -> list[str]:
+    table = TimelineTable(running.config.checkpoint.path, {}, EVENTS)
+    now = datetime.now(UTC)
+    return [it["message"] for it in table.read(now - timedelta(days=1), now, {})]
+
+
+def test_an_event_is_in_the_table_soon_and_the_rest_at_the_end(running: Running) -> None:
+    running.recorder.take(Event("running", "one", {"records": 3}))
+    wait_until(lambda: events_of(running) == ["one"], seconds=10, what="the first event is kept")
+    running.recorder.take(Event("stopped", "two"))
+    running.recorder.stop()
+    assert events_of(running) == ["one", "two"]
+    history = TimelineTable(running.config.checkpoint.path, {}, HISTORY)
+    rows = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {})
+    assert [(it["source"], it["topic"]) for it in rows] == [("s0", None), ("s0", "t0")]
+
+
+def test_a_run_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
+    running = Running(tmp_path / "state")
+    running.status = whole_status().model_copy(update={"phase": Phase.STARTING})
+    running.recorder.start()
+    running.recorder.take(Event("planned", "never ran"))
+    running.recorder.stop()
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_table_that_cannot_be_written_is_told_once_and_costs_no_event(
+    running: Running, tmp_path: Path
+) -> None:
+    state = tmp_path / "state"
+    state.write_text("a file where a folder should be")
+    running.recorder.take(Event("running", "one"))
+    wait_until(lambda: bool(running.recorder.failing), seconds=10, what="the failure is told")
+    assert "choose another one" in running.recorder.failing
+    running.recorder.take(Event("gap", "two"))
+    state.unlink()
+    wait_until(lambda: not running.recorder.failing, seconds=10, what="it is written again")
+    assert [it.kind for it in running.told] == ["timeline_failed", "timeline_back"]
+    assert events_of(running) == ["one", "two"]
+
+
+@pytest.fixture
+def url(running: Running) -> Iterator[str]:
+    app_ = make_app(StatusHolder(), {}, running.control, running.recorder)
+    server = ApiServer(app_, "127.0.0.1", 0)
+    server.start()
+    yield server.url
+    running.recorder.feed.close()
+    server.stop()
+
+
+def get(url: str) -> tuple[int, Any]:
+    try:
+        with urlopen(url, timeout=5) as response:
+            return response.status, json.load(response)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -> None:
+    running.recorder.take(Event("gap", "lost", {"source": "s0"}))
+    running.recorder.take(Event("running", "runs"))
+    code, body = get(f"{url}/api/events?source=s0")
+    assert code == 200
+    assert [it["message"] for it in body["events"]] == ["lost"]
+    wait_until(lambda: len(events_of(running)) == 2, seconds=10, what="they are kept")
+    # In the table and in memory, and told once.
+    body = get(f"{url}/api/events?kind=gap")[1]
+    assert [it["message"] for it in body["events"]] == ["lost"]
+    after = body["events"][0]["id"]
+    assert [it["message"] for it in get(f"{url}/api/events?after={after}")[1]["events"]] == ["runs"]
+    running.recorder.stop()
+    since = quote((NOW - timedelta(hours=1)).isoformat())
+    rows = get(f"{url}/api/history?since={since}")[1]["rows"]
+    assert [(it["source"], it["topic"], it["records"]) for it in rows] == [("s0", None, 0)]
+    assert len(get(f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["events?since=soon", "history?until=soon", "history?step=soon", "events?limit=0"]
+)
+def test_what_is_asked_wrongly_is_a_400_with_the_reason(url: str, query: str) -> None:
+    code, body = get(f"{url}/api/{query}")
+    assert (code, body["error_code"]) == (400, 400) and body["message"]
+
+
+def test_who_follows_gets_each_event_and_goes_on_where_it_was(running: Running, url: str) -> None:
+    running.recorder.take(Event("running", "before"))
+    lines: list[str] = []
+
+    def follow(request: Request) -> None:
+        with urlopen(request, timeout=10) as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            lines.extend(line.decode().strip() for line in response)
+
+    stream = f"{url}/api/events/stream"
+    first = running.recorder.feed.last
+    followers = [
+        threading.Thread(target=follow, args=(it,))
+        for it in (Request(stream), Request(stream, headers={"Last-Event-ID": str(first - 1)}))
+    ]
+    for follower in followers:
+        follower.start()
+    wait_until(lambda: lines.count(": here") == 2, seconds=10, what="both follow")
+    running.recorder.take(Event("gap", "new"))
+    wait_until(lambda: lines.count("event: gap") == 2, seconds=10, what="both are told")
+    begin = time.monotonic()
+    running.recorder.feed.close()
+    for follower in followers:
+        follower.join(5)
+    assert time.monotonic() - begin < 5
+    # Only who asked for it is told of what was before.
+    assert lines.count("event: running") == 1
+    told = json.loads(next(it for it in lines if it.startswith("data:"))[5:])
+    assert set(told) >= {"id", "at", "kind", "message"}
+
+
+def command(*arguments: str, path: Path) -> Any:
+    config = path / "aggregator.yaml"
+    config.write_text(YAML.format(path=path / "state") + "api: {listen: 'off'}\n")
+    return CliRunner().invoke(app, [*arguments, "-c", str(config)])
+
+
+def test_the_commands_read_the_tables_when_nothing_runs(running: Running, tmp_path: Path) -> None:
+    running.recorder.take(Event("gap", "lost 5 offsets", {"source": "s0"}))
+    running.recorder.stop()
+    shown = command("events", "--kind", "gap", path=tmp_path)
+    assert shown.exit_code == 0 and "lost 5 offsets" in shown.stdout
+    assert "No such events" in command("events", "--source", "us", path=tmp_path).stdout
+    since = (NOW - timedelta(hours=1)).isoformat()
+    shown = command("history", "--since", since, "--until", "0s", path=tmp_path)
+    assert shown.exit_code == 0 and "CATCHING_UP" in shown.stdout
+    rows = json.loads(command("history", "--since", since, "-o", "json", path=tmp_path).stdout)
+    assert len(rows["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (("events", "--since", "soon"), "--since"),
+        (("history", "--until", "soon"), "--until"),
+        (("history", "--step", "soon"), "--step"),
+    ],
+)
+def test_a_wrong_time_names_its_option(
+    arguments: tuple[str, ...], option: str, tmp_path: Path
+) -> None:
+    shown = command(*arguments, path=tmp_path)
+    assert shown.exit_code == 2 and option in shown.stderr
