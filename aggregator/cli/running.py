@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
-from aggregator.config.schema import Config
+from aggregator.config.schema import ApiConfig, Config
 from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
 from aggregator.documents.lag import LagReport
@@ -66,7 +67,7 @@ def command_running(
     Raises CommandError when it refuses, or does not answer in time.
     """
     found = running_status(config)
-    url = api_url(config.api.listen)
+    url = api_url(config.api)
     if isinstance(found, Absent) or url is None:
         return found if isinstance(found, Absent) else Absent("api.listen is off")
     request = Request(
@@ -76,7 +77,8 @@ def command_running(
         method=method,
     )
     try:
-        return kind.model_validate(_get(request, config.supervision.stop_timeout + COMMAND_SECONDS))
+        seconds = config.supervision.stop_timeout + COMMAND_SECONDS
+        return kind.model_validate(_get(config.api, request, seconds))
     except HTTPError as error:
         with error:
             raise _refusal(error) from error
@@ -86,27 +88,30 @@ def command_running(
         ) from error
 
 
-def api_url(listen: str) -> str | None:
-    """Where an API that listens so is to be asked; None when it is off or its port is not told."""
-    address = parse_listen(listen)
+def api_url(api: ApiConfig) -> str | None:
+    """Where this API is to be asked; None when it is off or its port is not told."""
+    address = parse_listen(api.listen)
     if address is None or address[1] == 0:
         return None
     host = ANY_HOST.get(address[0], address[0])
-    return f"http://[{host}]:{address[1]}" if ":" in host else f"http://{host}:{address[1]}"
+    scheme = "http" if api.tls is None else "https"
+    return f"{scheme}://[{host}]:{address[1]}" if ":" in host else f"{scheme}://{host}:{address[1]}"
 
 
 def _ask(config: Config, path: str, kind: type[Document]) -> Document | Absent:
-    url = api_url(config.api.listen)
+    url = api_url(config.api)
     if url is None:
         return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
     try:
-        answer = _get(url + path)
+        answer = _get(config.api, Request(url + path))
         name = answer.get("name") if isinstance(answer, dict) else None
         if name != config.name:
             other = f"aggregation '{name}'" if name else "something else"
             return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
         return kind.model_validate(answer)
     except HTTPError as error:
+        if error.code in (401, 403):
+            return Absent(f"the instance on {config.api.listen} does not know this token")
         if error.code == 503:
             return Absent(f"the instance on {config.api.listen} is still starting")
         return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
@@ -124,8 +129,24 @@ def _refusal(error: HTTPError) -> CommandError:
         return CommandError(f"the running instance refused it (HTTP {error.code})", EXIT_OTHER)
 
 
-def _get(request: str | Request, seconds: float = TIMEOUT_SECONDS) -> Any:
+def _get(api: ApiConfig, request: Request, seconds: float = TIMEOUT_SECONDS) -> Any:
+    token = api.write_token or api.read_token
+    if token is not None:
+        request.add_header("authorization", f"Bearer {token}")
     # No proxy of the environment: the instance is on this machine or in this network.
-    opener = build_opener(ProxyHandler({}))
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=_trust(api)))
     with opener.open(request, timeout=seconds) as response:
         return json.load(response)
+
+
+def _trust(api: ApiConfig) -> ssl.SSLContext | None:
+    """Trusts the very certificate that the config names, and shows it where one is asked for."""
+    if api.tls is None:
+        return None
+    context = ssl.create_default_context(cafile=api.tls.certificate)
+    # It may be of a CA that this machine does not know, and for a name that it is not asked by.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.check_hostname = False
+    if api.tls.client_ca is not None:
+        context.load_cert_chain(api.tls.certificate, api.tls.key)
+    return context

@@ -95,11 +95,12 @@ def _start(server: ApiServer, log: Log) -> None:
 
 
 def _server(control: Control, holder: StatusHolder, recorder: Recorder) -> ApiServer | None:
-    address = parse_listen(control.config.api.listen)
+    config = control.config
+    address = parse_listen(config.api.listen)
     if address is None:
         return None
     from aggregator.serve.app import make_app
     from aggregator.serve.server import ApiServer
 
-    app = make_app(holder, masked(control.config), control, recorder)
-    return ApiServer(app, *address)
+    app = make_app(holder, masked(config), control, recorder)
+    return ApiServer(app, *address, config.api.tls)

@@ -73,6 +73,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
     if tree.get("sources") == {} and _map(tree, "api").get("listen") == "off":
         hint = "write one, or let api.listen be host:port, so that one can be added"
         found.append(Problem("sources", "is empty, and with api.listen: off it stays so", hint))
+    found.extend(_api_problems(_map(tree, "api")))
     topics = _map(tree, "topics")
     excluded = topics.get("config_exclude")
     for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
@@ -101,9 +102,11 @@ def warnings(config: Config) -> list[str]:
                 break
     for path, settings in _settings(config.model_dump()):
         found.extend(_setting_warnings(path, settings))
-    listen = parse_listen(config.api.listen)
-    if listen is not None and listen[0] not in _LOOPBACK:
-        found.append(f"api.listen: {config.api.listen} is open to the network, without a password")
+    api = config.api
+    if _is_open(api.listen) and api.tls is None:
+        found.append(f"api.listen: on {api.listen} tokens travel unencrypted; set api.tls")
+    if api.read_token is not None and api.read_token == api.write_token:
+        found.append("api.read_token: is the write_token, so whoever reads may change things")
     return found
 
 
@@ -208,6 +211,31 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
     if conf.get("spark.task.maxFailures", "1").strip() != "1":
         reason = "refused: a retried task would write its records again"
         yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
+
+
+def _api_problems(api: Mapping[str, Any]) -> Iterator[Problem]:
+    """An API that others reach has to know who asks."""
+    tls = _map(api, "tls")
+    if any(api.get(name) for name in ("read_token", "write_token")) or tls.get("client_ca"):
+        return
+    listen = api.get("listen")
+    if isinstance(listen, str) and _is_open(listen):
+        hint = (
+            "set api.read_token and api.write_token (${env:NAME} or ${file:PATH}), or "
+            "api.tls.client_ca; or listen on 127.0.0.1"
+        )
+        yield Problem(
+            "api.listen", f"{listen} can be reached by others, and nothing asks who", hint
+        )
+
+
+def _is_open(listen: str) -> bool:
+    """Whether others than this machine reach an API that listens so."""
+    try:
+        address = parse_listen(listen)
+    except ValueError:
+        return False
+    return address is not None and address[0] not in _LOOPBACK
 
 
 def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Pure values: no file, no environment, no client. `aggregator.config.load` fills 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -195,10 +195,35 @@ class SparkConfig(Node):
         return settings_to_text(value)
 
 
+class TlsConfig(Node):
+    """Certificates of the API; PEM files."""
+
+    certificate: str = Field(min_length=1, description="the server's certificate, with its chain")
+    key: str = Field(min_length=1, description="the certificate's private key, without a password")
+    client_ca: str | None = Field(
+        default=None, description="only clients with a certificate of this CA are let in"
+    )
+
+
+Token = Annotated[str, Field(min_length=16, max_length=500, pattern=r"^[!-~]+$")]
+
+
 class ApiConfig(Node):
     """The REST endpoint of a running aggregation."""
 
-    listen: str = Field(default="127.0.0.1:8083", description="host:port, or 'off'")
+    listen: str = Field(
+        default="127.0.0.1:8083",
+        description="host:port, or 'off'. Any other address than this machine's own needs a token "
+        "or tls.client_ca",
+    )
+    read_token: Token | None = Field(
+        default=None,
+        description="whoever asks has to show it, or write_token; 16 characters or more",
+    )
+    write_token: Token | None = Field(
+        default=None, description="whoever shows it may change things, also from another machine"
+    )
+    tls: TlsConfig | None = Field(default=None, description="answer over TLS")
 
     @field_validator("listen")
     @classmethod

@@ -21,6 +21,7 @@ from aggregator.engine.control import Control
 from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
+from aggregator.serve.gate import Gate
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.metrics import metrics_text
 from aggregator.serve.sources import sources_router
@@ -81,6 +82,7 @@ def make_app(
         return config_view if control is None else masked(control.config)
 
     if control is not None:
+        app.add_middleware(Gate, api=control.config.api)
         add_control(app, control)
         connectors = Connectors(control, holder)
         app.include_router(connect_router(control, connectors))

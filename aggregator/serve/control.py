@@ -1,7 +1,8 @@
-"""The endpoints that change something: pause, resume, positions, reload. For this machine alone.
+"""The endpoints that change something: pause, resume, positions, reload.
 
-There is no login. So a request has to come from this machine, name it as its host (a page that
-points a name of its own at us does not), and not come from a page of another site.
+Whoever shows the write token, or a certificate where those are asked for, may. Else a request has
+to come from this machine and name it as its host (a page that points a name of its own at us does
+not). Never may it come from a page of another site.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from aggregator.engine.control import Control, NotReadyError
 from aggregator.errors import EXIT_CONFIG, AggregatorError, ClusterError, ConfigError, RefusedError
 from aggregator.moves import core as rewind
 from aggregator.moves.document import MovesReport
+from aggregator.serve.gate import may_change, must_not_change
 
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""
@@ -94,18 +96,6 @@ def check_caller(request: Request, listen: str = "") -> None:
 
     `listen` is the host that the config names: to call us by that is right.
     """
-    own = str((request.scope.get("server") or ("",))[0])
-    client = request.client.host if request.client is not None else ""
-    if not (is_loopback(client) or client == own):
-        raise CallerError(403, f"only this machine may change anything, not {client}")
-    host = request.headers.get("host", "")
-    name = urlsplit(f"//{host}").hostname or ""
-    if not (is_loopback(name) or name in (own, listen)):
-        raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
-    origin = request.headers.get("origin")
-    site = request.headers.get("sec-fetch-site", SITES[0])
-    if site not in SITES or (origin is not None and urlsplit(origin).netloc != host):
-        raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     empty = "transfer-encoding" not in request.headers and not int(
         request.headers.get("content-length") or 0
@@ -113,6 +103,24 @@ def check_caller(request: Request, listen: str = "") -> None:
     if request.method == "POST" and kind != JSON and not (empty and not kind):
         # A form of any site may send the other kinds without asking.
         raise CallerError(415, f"the content type has to be {JSON}")
+    host = request.headers.get("host", "")
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", SITES[0])
+    if site not in SITES or (origin is not None and urlsplit(origin).netloc != host):
+        raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
+    if may_change(request.scope):
+        return
+    if must_not_change(request.scope):
+        raise CallerError(403, "this token may read; to change anything show api.write_token")
+    own = str((request.scope.get("server") or ("",))[0])
+    client = request.client.host if request.client is not None else ""
+    if not (is_loopback(client) or client == own):
+        raise CallerError(
+            403, f"only this machine may change anything, not {client}: show api.write_token"
+        )
+    name = urlsplit(f"//{host}").hostname or ""
+    if not (is_loopback(name) or name in (own, listen)):
+        raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
 
 
 def caller_name(request: Request) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 import time
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from aggregator.config.schema import TlsConfig
 from aggregator.errors import AggregatorError, ConfigError, Problem
 
 START_SECONDS = 10.0
@@ -22,11 +25,21 @@ class ApiServer:
     The port is taken when this is made: ConfigError when it cannot be had.
     """
 
-    def __init__(self, app: FastAPI, host: str, port: int) -> None:
+    def __init__(self, app: FastAPI, host: str, port: int, tls: TlsConfig | None = None) -> None:
         self._socket = _listen(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
-        settings = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off")
+        self._scheme = "http" if tls is None else "https"
+        settings = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", **_certificates(tls)
+        )
+        try:
+            settings.load()
+        except (OSError, ValueError) as error:
+            self._socket.close()
+            reason = f"the certificates cannot be used: {error}"
+            hint = "PEM files of a certificate, its key without a password, and a CA"
+            raise ConfigError([Problem("api.tls", reason, hint)]) from error
         self._server = uvicorn.Server(settings)
         self._thread = threading.Thread(target=self._serve, name="api", daemon=True)
 
@@ -34,7 +47,7 @@ class ApiServer:
     def url(self) -> str:
         """Where it answers, without a slash at the end."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{self._scheme}://{host}:{self.port}"
 
     def start(self) -> None:
         """Begin to serve; returns when requests are answered."""
@@ -54,6 +67,18 @@ class ApiServer:
 
     def _serve(self) -> None:
         self._server.run(sockets=[self._socket])
+
+
+def _certificates(tls: TlsConfig | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    asked = ssl.CERT_NONE if tls.client_ca is None else ssl.CERT_REQUIRED
+    return {
+        "ssl_certfile": tls.certificate,
+        "ssl_keyfile": tls.key,
+        "ssl_ca_certs": tls.client_ca,
+        "ssl_cert_reqs": asked,
+    }
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -22,7 +22,7 @@ from aggregator.cli.run import report_of_result
 from aggregator.cli.running import Absent, api_url, running_lag, running_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
-from aggregator.config.schema import Config
+from aggregator.config.schema import ApiConfig, Config, TlsConfig
 from aggregator.documents.document import (
     CheckpointStatus,
     Copied,
@@ -181,7 +181,10 @@ def test_an_api_that_is_off_cannot_be_asked() -> None:
     ],
 )
 def test_where_an_api_is_asked(listen: str, url: str | None) -> None:
-    assert api_url(listen) == url
+    assert api_url(ApiConfig(listen=listen)) == url
+    tls = TlsConfig(certificate="/c", key="/k")
+    over_tls = url.replace("http:", "https:") if url is not None else None
+    assert api_url(ApiConfig(listen=listen, tls=tls)) == over_tls
 
 
 def status_command(listen: str, *more: str) -> str:

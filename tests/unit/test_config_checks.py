@@ -150,7 +150,7 @@ sources:
     topics: {{include: x}}
     kafka: {{ssl.endpoint.identification.algorithm: ""}}
     consumer: {{isolation.level: read_uncommitted, ssl.key.password: x}}
-api: {{listen: "0.0.0.0:8083"}}
+api: {{listen: "0.0.0.0:8083", read_token: aaaaaaaaaaaaaaaa, write_token: aaaaaaaaaaaaaaaa}}
 """,
         env={},
     )
@@ -165,5 +165,6 @@ api: {{listen: "0.0.0.0:8083"}}
         " against its certificate",
         "sources.b.consumer.isolation.level: records of aborted transactions are copied",
         "sources.b.consumer.ssl.key.password: the admin client needs it too; put it under kafka",
-        "api.listen: 0.0.0.0:8083 is open to the network, without a password",
+        "api.listen: on 0.0.0.0:8083 tokens travel unencrypted; set api.tls",
+        "api.read_token: is the write_token, so whoever reads may change things",
     ]

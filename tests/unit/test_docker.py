@@ -128,7 +128,7 @@ def test_the_clusters_are_three_different_ones() -> None:
 
 
 def test_the_config_reaches_the_services_by_their_names() -> None:
-    config = load(DOCKER / "aggregator.yaml", env={})
+    config = load(DOCKER / "aggregator.yaml", env={"AGGREGATOR_WRITE_TOKEN": "w" * 16})
     clusters = {"hub": config.hub, **config.sources}
     for name, cluster in clusters.items():
         host, port = cluster.bootstrap_servers.split(":")

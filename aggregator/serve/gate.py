@@ -1,0 +1,108 @@
+"""Who is let in: by a token, or by a certificate of a client, where the config asks for one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import MutableMapping
+from enum import StrEnum
+from typing import Any
+
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aggregator.config.schema import ApiConfig
+
+RIGHT = "aggregator.right"
+OPEN_PATHS = ("/health",)
+"""What load balancers and containers ask, who have no token; nothing is told there."""
+
+
+class Right(StrEnum):
+    """What a caller may do. `PLACE` is decided by where the request comes from."""
+
+    READ = "read"
+    WRITE = "write"
+    PLACE = "place"
+
+
+class Gate:
+    """Answers 401 to whoever shows no token, where there is one; notes what the others may.
+
+    A token comes as `Authorization: Bearer TOKEN`, or, for clients that were made for Connect, as
+    the password of any user (Basic). We never ask a browser for a password: it would send that with
+    the requests of other sites as well.
+    """
+
+    def __init__(self, app: ASGIApp, api: ApiConfig) -> None:
+        self._app = app
+        self._api = api
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] == "http":
+            right = right_of(self._api, _authorization(scope))
+            if right is None and scope["path"] not in OPEN_PATHS:
+                body = {
+                    "error_code": 401,
+                    "message": "show a token: Authorization: Bearer and api.read_token or "
+                    "api.write_token",
+                }
+                headers = {"www-authenticate": "Bearer"}
+                await JSONResponse(body, 401, headers)(scope, receive, send)
+                return
+            scope[RIGHT] = right
+        await self._app(scope, receive, send)
+
+
+def right_of(api: ApiConfig, authorization: str) -> Right | None:
+    """What the sender of this header may do; None: nothing at all.
+
+    Without tokens everybody may read, and to change things is a matter of place; but who came by a
+    certificate that was asked for may do both.
+    """
+    if api.read_token is None and api.write_token is None:
+        certified = api.tls is not None and api.tls.client_ca is not None
+        return Right.WRITE if certified else Right.PLACE
+    shown = _shown(authorization)
+    if api.write_token is not None and _same(shown, api.write_token):
+        return Right.WRITE
+    if api.read_token is not None and _same(shown, api.read_token):
+        # Where nobody has a token to write, whoever is on this machine may.
+        return Right.PLACE if api.write_token is None else Right.READ
+    return None
+
+
+def may_change(scope: MutableMapping[str, Any]) -> bool:
+    """Whether the caller may change things, wherever it is."""
+    return scope.get(RIGHT) is Right.WRITE
+
+
+def must_not_change(scope: MutableMapping[str, Any]) -> bool:
+    """Whether the caller may only read, wherever it is."""
+    return scope.get(RIGHT) is Right.READ
+
+
+def _authorization(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            return str(value.decode("latin-1"))
+    return ""
+
+
+def _shown(authorization: str) -> str:
+    scheme, _, text = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return text.strip()
+    if scheme.lower() == "basic":
+        try:
+            return base64.b64decode(text.strip(), validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    return ""
+
+
+def _same(one: str, other: str) -> bool:
+    # As long for one that is nearly right as for any other.
+    return hmac.compare_digest(one.encode(), other.encode())

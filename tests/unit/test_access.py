@@ -1,0 +1,255 @@
+"""Who may ask the API, and change things by it: tokens, certificates, and where somebody is."""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import HTTPSHandler, Request, build_opener
+
+import pytest
+
+from aggregator.cli.running import Absent, CommandError, command_running, running_status
+from aggregator.config import load_text, masked
+from aggregator.config.schema import ApiConfig, Config, TlsConfig
+from aggregator.documents.controls import SourceControl
+from aggregator.engine.control import Control
+from aggregator.errors import ConfigError
+from aggregator.serve.app import make_app
+from aggregator.serve.gate import Right, right_of
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+from support.rest import SETS, PlayedEngine, ask
+from support.statuses import status_with
+
+READ, WRITE = "read-me-0123456789", "change:me-0123456789"
+PAUSE = "/api/sources/eu/pause"
+
+Serve = Callable[..., Any]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"}
+
+
+def basic(password: str) -> dict[str, str]:
+    return {"authorization": "Basic " + base64.b64encode(f"any:{password}".encode()).decode()}
+
+
+@contextmanager
+def serving(tmp_path: Path, *sets: str) -> Iterator[tuple[str, Config]]:
+    """An API with these settings over a played engine: its URL, and the config to ask it by."""
+    config = load_text("", [*SETS, f"checkpoint.path={tmp_path / 'state'}", *sets])
+    control = Control(config)
+    holder = StatusHolder()
+    status = status_with()
+    holder.put(status.at, lambda: status)
+    engine = PlayedEngine(control)
+    server = ApiServer(make_app(holder, masked(config), control), "127.0.0.1", 0, config.api.tls)
+    server.start()
+    listen = config.api.model_copy(update={"listen": f"127.0.0.1:{server.port}"})
+    try:
+        yield server.url, config.model_copy(update={"api": listen})
+    finally:
+        server.stop()
+        engine.stop()
+
+
+TOKENS = (f"api.read_token={READ}", f"api.write_token={WRITE}")
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/status", "/api/config", "/connectors", "/metrics", "/", "/api/docs", "/nix"]
+)
+def test_where_there_is_a_token_nothing_is_told_without_it(tmp_path: Path, path: str) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        for headers in ({}, bearer("wrong"), bearer(READ[:-1]), basic(""), {"authorization": "x"}):
+            code, body = ask("GET", url + path, headers=headers)
+            assert (code, body["error_code"]) == (401, 401)
+            assert "api.read_token" in body["message"] and READ not in body["message"]
+
+
+def test_a_browser_is_never_asked_for_a_password(tmp_path: Path) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        shown = subprocess.run(
+            ["curl", "-si", f"{url}/api/status"], capture_output=True, text=True, check=True
+        ).stdout.lower()
+    assert "www-authenticate: bearer" in shown
+    assert "basic" not in shown and "set-cookie" not in shown
+
+
+def test_health_is_for_everybody(tmp_path: Path) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        assert ask("GET", f"{url}/health")[0] == 200
+
+
+@pytest.mark.parametrize("show", [bearer, basic])
+def test_who_may_read_reads_and_changes_nothing(
+    tmp_path: Path, show: Callable[[str], dict[str, str]]
+) -> None:
+    with serving(tmp_path, *TOKENS) as (url, config):
+        assert ask("GET", f"{url}/api/status", headers=show(READ))[0] == 200
+        for method, path, body in (
+            ("PUT", PAUSE, None),
+            ("POST", "/api/reload", None),
+            ("POST", "/connectors", {"name": "x", "config": {}}),
+            ("PUT", "/connectors/eu/stop", None),
+            ("DELETE", "/connectors/eu", None),
+            ("PUT", "/admin/loggers/root", {"level": "DEBUG"}),
+        ):
+            code, told = ask(method, url + path, body, headers=show(READ))
+            assert (code, "api.write_token" in told["message"]) == (403, True), (path, told)
+            assert ask(method, url + path, body)[0] == 401
+        assert not Path(config.checkpoint.path).exists()
+
+
+@pytest.mark.parametrize("show", [bearer, basic])
+def test_who_may_write_does_both(tmp_path: Path, show: Callable[[str], dict[str, str]]) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        assert ask("GET", f"{url}/api/status", headers=show(WRITE))[0] == 200
+        assert ask("PUT", url + PAUSE, headers=show(WRITE))[1]["paused"] is True
+
+
+def test_a_token_is_good_for_any_name_of_the_host_but_not_for_a_page_of_another_site(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, *TOKENS) as (url, _):
+        elsewhere = {**bearer(WRITE), "host": "aggregator.example:8083"}
+        assert ask("PUT", url + PAUSE, headers=elsewhere)[0] == 200
+        for foreign in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+            assert ask("PUT", url + PAUSE, headers={**basic(WRITE), **foreign})[0] == 403
+
+
+def test_with_a_token_to_read_alone_changes_are_for_this_machine(tmp_path: Path) -> None:
+    with serving(tmp_path, f"api.read_token={READ}") as (url, _):
+        assert ask("PUT", url + PAUSE)[0] == 401
+        assert ask("PUT", url + PAUSE, headers=bearer(READ))[0] == 200
+        elsewhere = {**bearer(READ), "host": "aggregator.example:8083"}
+        assert ask("PUT", url + PAUSE, headers=elsewhere)[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("api", "authorization", "right"),
+    [
+        ({}, "", Right.PLACE),
+        ({"read_token": READ}, "", None),
+        ({"read_token": READ}, f"bearer  {READ}", Right.PLACE),
+        ({"write_token": WRITE}, "", None),
+        ({"write_token": WRITE}, f"Bearer {WRITE}", Right.WRITE),
+        ({"read_token": READ, "write_token": WRITE}, f"Bearer {READ}", Right.READ),
+        ({"read_token": READ}, "Basic %%%", None),
+        ({"read_token": READ}, "Bearer caf\u00e9", None),
+        ({"tls": TlsConfig(certificate="c", key="k")}, "", Right.PLACE),
+        ({"tls": TlsConfig(certificate="c", key="k", client_ca="a")}, "", Right.WRITE),
+    ],
+)
+def test_what_the_sender_of_a_header_may(
+    api: dict[str, Any], authorization: str, right: Right | None
+) -> None:
+    assert right_of(ApiConfig(**api), authorization) is right
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:8083", "[::]:8083", "hub-mirror:8083"])
+def test_an_api_that_others_reach_has_to_know_who_asks(listen: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_text("", [*SETS, f"api.listen={listen}"])
+    (problem,) = refused.value.problems
+    assert problem.path == "api.listen" and "api.write_token" in problem.hint
+    for more in (f"api.read_token={READ}", f"api.write_token={WRITE}"):
+        load_text("", [*SETS, f"api.listen={listen}", more])
+
+
+@pytest.mark.parametrize("token", ["short", "with a space in it"])
+def test_a_token_that_is_none_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load_text("", [*SETS, f"api.write_token={token}"])
+    assert "api.write_token" in str(refused.value) and token not in str(refused.value)
+
+
+def test_the_commands_show_the_token_of_their_config(tmp_path: Path) -> None:
+    with serving(tmp_path, *TOKENS) as (_, config):
+        assert not isinstance(running_status(config), Absent)
+        told = command_running(config, "PUT", PAUSE, SourceControl)
+        assert isinstance(told, SourceControl) and told.paused
+        assert READ not in str(masked(config)) and WRITE not in str(masked(config))
+        reader = config.api.model_copy(update={"write_token": None})
+        with pytest.raises(CommandError, match=r"api\.write_token"):
+            command_running(config.model_copy(update={"api": reader}), "PUT", PAUSE, SourceControl)
+        stranger = config.api.model_copy(update={"write_token": "x" * 16})
+        found = running_status(config.model_copy(update={"api": stranger}))
+        assert isinstance(found, Absent) and "does not know this token" in found.reason
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CA, and a server's certificate of it, and one of a stranger that signed his himself."""
+    folder = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    new = ("req", "-newkey", "rsa:2048", "-nodes", "-days", "2")
+    openssl(*new, "-x509", "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=ca")
+    openssl(*new, "-x509", "-keyout", "other.key", "-out", "other.pem", "-subj", "/CN=other")
+    openssl(*new, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=aggregator")
+    signed = ("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key")
+    openssl(*signed, "-CAcreateserial", "-days", "2", "-out", "server.pem")
+    return folder
+
+
+def over_tls(url: str, certificates: Path, client: str = "") -> int:
+    """Ask for the status with a client's certificate, or none."""
+    context = ssl.create_default_context(cafile=certificates / "ca.pem")
+    context.check_hostname = False
+    if client:
+        context.load_cert_chain(certificates / f"{client}.pem", certificates / f"{client}.key")
+    opener = build_opener(HTTPSHandler(context=context))
+    with opener.open(Request(f"{url}/api/status"), timeout=10) as response:
+        assert json.load(response)["name"] == "central"
+        return int(response.status)
+
+
+def test_over_tls_the_commands_trust_the_certificate_of_the_config(
+    tmp_path: Path, certificates: Path
+) -> None:
+    sets = (
+        f"api.tls.certificate={certificates / 'server.pem'}",
+        f"api.tls.key={certificates / 'server.key'}",
+    )
+    with serving(tmp_path, *sets) as (url, config):
+        assert url.startswith("https://") and over_tls(url, certificates) == 200
+        assert not isinstance(running_status(config), Absent)
+        other = TlsConfig(
+            certificate=str(certificates / "other.pem"), key=str(certificates / "other.key")
+        )
+        stranger = config.api.model_copy(update={"tls": other})
+        assert isinstance(running_status(config.model_copy(update={"api": stranger})), Absent)
+
+
+def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
+    tmp_path: Path, certificates: Path
+) -> None:
+    sets = (
+        f"api.tls.certificate={certificates / 'server.pem'}",
+        f"api.tls.key={certificates / 'server.key'}",
+        f"api.tls.client_ca={certificates / 'ca.pem'}",
+    )
+    with serving(tmp_path, *sets) as (url, config):
+        for client in ("", "other"):
+            with pytest.raises(OSError):
+                over_tls(url, certificates, client)
+        assert over_tls(url, certificates, "server") == 200
+        told = command_running(config, "PUT", PAUSE, SourceControl)
+        assert isinstance(told, SourceControl) and told.paused
+
+
+def test_certificates_that_are_none_are_a_config_error(tmp_path: Path, certificates: Path) -> None:
+    for certificate, key in (("nix.pem", "nix.key"), ("server.csr", "server.key")):
+        tls = TlsConfig(certificate=str(certificates / certificate), key=str(certificates / key))
+        with pytest.raises(ConfigError, match=r"api\.tls"):
+            ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0, tls)
