@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -24,6 +24,7 @@ from aggregator.serve.control import add_control
 from aggregator.serve.gate import Gate
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.metrics import metrics_text
+from aggregator.serve.pages import add_pages, page_for
 from aggregator.serve.sources import sources_router
 from aggregator.serve.timeline import timeline_router
 from aggregator.timeline.recorder import Recorder
@@ -45,9 +46,12 @@ def make_app(
     """
     app = FastAPI(title="aggregator", version=__version__, docs_url="/api/docs", redoc_url=None)
 
-    @app.get("/")
-    async def root() -> dict[str, str]:
-        """Version and the hub's cluster id, as Connect's root."""
+    @app.get("/", response_model=None)
+    async def root(request: Request) -> dict[str, str] | Response:
+        """Version and the hub's cluster id, as Connect's root; a browser gets the dashboard."""
+        page = page_for(request) if control is not None else None
+        if page is not None:
+            return page
         status = holder.latest()
         cluster_id = status.hub_cluster_id if status is not None else ""
         return {"version": __version__, "commit": "unknown", "kafka_cluster_id": cluster_id}
@@ -87,6 +91,7 @@ def make_app(
         connectors = Connectors(control, holder)
         app.include_router(connect_router(control, connectors))
         app.include_router(sources_router(control, connectors))
+        add_pages(app, control, holder, STARTING)
         if recorder is not None:
             app.include_router(timeline_router(control, recorder))
     return app

@@ -15,8 +15,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from aggregator.config.schema import ApiConfig
 
 RIGHT = "aggregator.right"
-OPEN_PATHS = ("/health",)
+OPEN_PATH = "/health"
 """What load balancers and containers ask, who have no token; nothing is told there."""
+PAGES = "/ui"
+"""The files of the dashboard: the same everywhere. What they show is asked for with a token."""
 
 
 class Right(StrEnum):
@@ -42,8 +44,8 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
         if scope["type"] == "http":
-            right = right_of(self._api, _authorization(scope))
-            if right is None and scope["path"] not in OPEN_PATHS:
+            right = right_of(self._api, _header(scope, b"authorization"))
+            if right is None and not _is_open(scope):
                 body = {
                     "error_code": 401,
                     "message": "show a token: Authorization: Bearer and api.read_token or "
@@ -84,9 +86,17 @@ def must_not_change(scope: MutableMapping[str, Any]) -> bool:
     return scope.get(RIGHT) is Right.READ
 
 
-def _authorization(scope: Scope) -> str:
+def _is_open(scope: Scope) -> bool:
+    path = str(scope["path"])
+    if path == "/":
+        # A browser is only led to the dashboard.
+        return "text/html" in _header(scope, b"accept")
+    return path in (OPEN_PATH, PAGES) or path.startswith(f"{PAGES}/")
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
     for name, value in scope["headers"]:
-        if name == b"authorization":
+        if name == wanted:
             return str(value.decode("latin-1"))
     return ""
 

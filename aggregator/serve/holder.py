@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aggregator.documents.document import Status
+from aggregator.documents.document import Phase, Status
 from aggregator.documents.rates import WINDOW_SECONDS
 
 KEPT = 12
@@ -54,6 +54,11 @@ class StatusHolder:
             return self._latest.status() if self._latest is not None else None
 
     def earlier(self) -> Status | None:
-        """The oldest status that is kept: about a window ago, or the first of this run."""
+        """The oldest status that is kept: about a window ago, or the first that has begun.
+
+        Of one that still started nothing can be compared.
+        """
         with self._lock:
-            return self._kept[0].status() if self._kept else None
+            begun = (it for it in self._kept if it.status().phase is not Phase.STARTING)
+            moment = next(begun, self._kept[0] if self._kept else None)
+            return moment.status() if moment is not None else None

@@ -1,0 +1,78 @@
+"""The dashboard: its files, and the documents that its pages show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from aggregator.documents.overview import Overview, SourcePage, overview, source_page
+from aggregator.engine.control import Control
+from aggregator.serve.control import CallerError
+from aggregator.serve.holder import StatusHolder
+
+FILES = Path(__file__).parent.parent / "ui"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing of another host, nothing inline, and in no frame of another page."""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    # Another version of the aggregator has other files.
+    "cache-control": "no-cache",
+}
+
+
+class _Files(StaticFiles):
+    """Files with the headers of the dashboard."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        """The answer for a file, also one that there is not."""
+        response = await super().get_response(path, scope)
+        response.headers.update(HEADERS)
+        return response
+
+
+def add_pages(app: FastAPI, control: Control, holder: StatusHolder, starting: str) -> None:
+    """Add the dashboard under `/ui/`, and `/api/overview` and `/api/sources/ALIAS`."""
+    router = APIRouter(prefix="/api", tags=["dashboard"])
+
+    # Plain functions: a large status takes a while to write down.
+    @router.get("/overview", response_model=Overview)
+    def whole() -> Any:
+        """Every source in a line, and what needs a person."""
+        status = holder.latest()
+        if status is None:
+            return JSONResponse({"error_code": 503, "message": starting}, 503)
+        return overview(status, holder.earlier(), _titles(control))
+
+    @router.get("/sources/{alias}", response_model=SourcePage)
+    def source(alias: str) -> Any:
+        """One source, topic by topic."""
+        status = holder.latest()
+        if status is None:
+            return JSONResponse({"error_code": 503, "message": starting}, 503)
+        found = source_page(status, holder.earlier(), _titles(control), alias)
+        if found is None:
+            raise CallerError(404, f"there is no source {alias}")
+        return found
+
+    app.include_router(router)
+    app.mount("/ui", _Files(directory=FILES, html=True), name="ui")
+
+
+def page_for(request: Request) -> Response | None:
+    """Browsers that ask for `/` are led to the dashboard; tools are not."""
+    wants = request.headers.get("accept", "")
+    return RedirectResponse("/ui/") if "text/html" in wants else None
+
+
+def _titles(control: Control) -> dict[str, str]:
+    return {alias: source.title for alias, source in control.config.sources.items()}

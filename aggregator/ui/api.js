@@ -1,0 +1,34 @@
+// Asks the API of this very host. A token is kept for this tab only, and shown with each request.
+
+const KEY = "aggregator-token";
+
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export function keepToken(token) {
+  sessionStorage.setItem(KEY, token);
+}
+
+/** The JSON of an answer. Throws Refused for an error of the API, TypeError when it is away. */
+export async function ask(path, method = "GET", body = undefined) {
+  const headers = { accept: "application/json" };
+  const token = sessionStorage.getItem(KEY);
+  if (token) headers.authorization = `Bearer ${token}`;
+  if (method === "POST") headers["content-type"] = "application/json";
+  const answer = await fetch(path, {
+    method,
+    headers,
+    body: body === undefined ? undefined : JSON.stringify(body),
+    cache: "no-store",
+    redirect: "error",
+    signal: AbortSignal.timeout(method === "GET" ? 10_000 : 180_000),
+  });
+  const text = await answer.text();
+  const told = text ? JSON.parse(text) : null;
+  if (!answer.ok) throw new Refused(answer.status, told?.message ?? `HTTP ${answer.status}`);
+  return told;
+}

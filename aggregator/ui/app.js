@@ -1,0 +1,71 @@
+// Which page is shown, and that it stays fresh; says so when the data is old or nobody answers.
+
+import { Refused, keepToken } from "./api.js";
+import { askToken } from "./dialog.js";
+import { el, seconds, state } from "./dom.js";
+import { config, events, gaps } from "./lists.js";
+import { overview } from "./overview.js";
+import { source } from "./source.js";
+
+const EVERY = 2000;
+const OLD = 10;
+const main = document.getElementById("main");
+const age = document.getElementById("age");
+const dialog = document.getElementById("dialog");
+const PAGES = { "": [overview, EVERY], events: [events, 5000], gaps: [gaps, 5000], config: [config, 60_000], source: [source, 5000] };
+let timer;
+let newest;
+let drawn = "";
+
+async function draw(arrived) {
+  clearTimeout(timer);
+  const [page, argument] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [make, every] = PAGES[page] ?? PAGES[""];
+  try {
+    const { at, parts } = await (argument === undefined ? make() : make(argument, draw));
+    newest = at;
+    if (at.phase) {
+      document.getElementById("name").textContent = at.name;
+      document.getElementById("phase").replaceChildren(state(at.phase));
+    }
+    const said = JSON.stringify(parts.map((it) => it?.textContent));
+    // Whoever reads or stands on something is not disturbed by what has not changed.
+    if (arrived === true || said !== drawn) put(parts);
+    drawn = said;
+    document.title = `${main.querySelector("h1")?.textContent ?? "aggregator"} · ${at.name}`;
+  } catch (error) {
+    if (error instanceof Refused && error.status === 401) {
+      put([el("h1", {}, "Not allowed"), el("p", {}, "This aggregator asks for a token.")]);
+      if (!dialog.open) askToken("It is kept in this tab only.", (token) => { keepToken(token); draw(true); });
+      return;
+    }
+    drawn = "";
+    if (error instanceof Refused) put([el("h1", {}, error.status === 503 ? "It is still starting" : "That was refused"), el("p", {}, error.message)]);
+    else if (!newest) put([el("h1", {}, "Nobody answers"), el("p", {}, "The aggregator does not run, or cannot be reached. It is tried again.")]);
+  }
+  for (const link of document.querySelectorAll("nav a")) {
+    if (link.hash === (location.hash || "#/")) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  if (arrived === true) main.focus({ preventScroll: true });
+  timer = setTimeout(draw, every);
+}
+
+function put(parts) {
+  const focused = document.activeElement?.textContent;
+  const { scrollX, scrollY } = window;
+  main.replaceChildren(...parts.filter((it) => it));
+  const again = [...main.querySelectorAll("a, button")].find((it) => it.textContent === focused);
+  again?.focus({ preventScroll: true });
+  window.scrollTo(scrollX, scrollY);
+}
+
+setInterval(() => {
+  if (!newest) return;
+  const old = (Date.now() - Date.parse(newest.at)) / 1000;
+  const text = old < OLD ? "up to date" : `data is ${seconds(old)} old: nobody answers`;
+  if (age.textContent !== text) age.textContent = text;
+  age.classList.toggle("old", old >= OLD);
+}, 500);
+window.addEventListener("hashchange", () => draw(true));
+draw(true);

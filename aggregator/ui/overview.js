@@ -1,0 +1,44 @@
+// The overview: many sources, one hub, and what needs a person first.
+
+import { ask } from "./api.js";
+import { behind, bytes, count, el, latency, seconds, state, table } from "./dom.js";
+
+const name = (source) => source.title || source.alias;
+const link = (source) => el("a", { href: `#/source/${encodeURIComponent(source.alias)}` }, name(source));
+
+export async function overview() {
+  const now = await ask("/api/overview");
+  const all = now.sources;
+  const rate = all.some((it) => it.records_per_second !== null) ? all.reduce((sum, it) => sum + (it.records_per_second ?? 0), 0) : null;
+  const parts = [el("h1", {}, `Sources of ${now.name}`)];
+  if (now.attention.length) {
+    parts.push(el("h2", {}, "Needs a person"), el("ul", { class: "attention" }, now.attention.map((it) => el("li", { class: it.level }, it.source ? [el("a", { href: `#/source/${encodeURIComponent(it.source)}` }, it.source), " "] : [], it.what))));
+  }
+  if (!all.length) {
+    parts.push(el("p", {}, "No source is configured yet. Add one: aggregator sources add, or POST /connectors."));
+    return { at: now, parts };
+  }
+  parts.push(
+    el("div", { class: "flow" },
+      el("ul", { "aria-label": "Sources", tabindex: "0" }, all.map((it) => el("li", {}, link(it), state(it.state), el("span", { class: "soft" }, it.records_per_second === null ? "" : `${count(it.records_per_second)}/s`)))),
+      el("div", { class: "arrow", "aria-hidden": "true" }, "→"),
+      el("div", { class: "hub" }, el("strong", {}, "hub"), el("span", { class: "soft" }, now.hub_cluster_id), el("span", {}, rate === null ? "" : `${count(rate)} records/s`))),
+    table("Sources; age is of half, 95 and 99 of a hundred records when the hub has them", [
+      ["source", link],
+      ["state", (it) => el("span", {}, state(it.state), it.topics === 0 && it.state === "RUNNING" ? el("span", { class: "warn" }, " no topic matches") : "")],
+      ["topics", (it) => count(it.topics), true],
+      ["partitions", (it) => count(it.partitions), true],
+      ["records/s", (it) => count(it.records_per_second), true],
+      ["bytes/s", (it) => bytes(it.bytes_per_second), true],
+      ["lag", (it) => count(it.lag), true],
+      ["behind", behind, true],
+      ["age p50 / p95 / p99", latency, true],
+      ["gaps", (it) => count(it.gaps), true],
+      ["quarantined", (it) => count(it.quarantined), true],
+    ], all),
+    el("h2", {}, "Hub"),
+    el("dl", { class: "facts" },
+      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
+        .map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))));
+  return { at: now, parts };
+}

@@ -1,0 +1,26 @@
+// A plot over time, drawn by uPlot; its newest values stand below it in words.
+
+import uPlot from "./vendor/uPlot.js";
+import { count, el } from "./dom.js";
+
+const DASHES = [[], [6, 3], [2, 3]];
+
+export function plot(title, at, lines) {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--soft") || "gray";
+  const place = el("div", { "aria-hidden": "true" });
+  const newest = lines.map(([name, values]) => `${name} ${count(values.at(-1))}`).join(", ");
+  const figure = el("figure", {}, el("figcaption", {}, `${title}; newest: ${newest}`), place);
+  // Its width is known when it is in the page.
+  requestAnimationFrame(() => {
+    const color = getComputedStyle(figure).color;
+    const axis = { stroke: color, grid: { stroke: "#88888844" }, ticks: { stroke: "#88888844" } };
+    new uPlot({
+      width: Math.max(240, figure.clientWidth), height: 180, legend: { show: false }, cursor: { show: false },
+      scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1)] } },
+      axes: [axis, { ...axis, size: 60 }],
+      series: [{}, ...lines.map(([label], number) => ({ label, stroke: color, width: 2, dash: DASHES[number % DASHES.length], spanGaps: false }))],
+    }, [at, ...lines.map(([, values]) => values)], place);
+  });
+  return figure;
+}
