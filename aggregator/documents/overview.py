@@ -214,6 +214,7 @@ class SourcePage(Document):
     """One source, topic by topic."""
 
     name: str
+    phase: Phase
     at: datetime
     source: SourceOverview
     topics: tuple[TopicOverview, ...]
@@ -246,4 +247,10 @@ def source_page(
                 reasons=tuple(dict.fromkeys(it.reason for it in parts if it.reason)),
             )
         )
-    return SourcePage(name=status.name, at=status.at, source=found, topics=tuple(topics))
+    return SourcePage(
+        name=status.name,
+        phase=status.phase,
+        at=status.at,
+        source=found,
+        topics=tuple(topics),
+    )

@@ -24,10 +24,8 @@ async function draw(arrived) {
   try {
     const { at, parts } = await (argument === undefined ? make() : make(argument, draw));
     newest = at;
-    if (at.phase) {
-      document.getElementById("name").textContent = at.name;
-      document.getElementById("phase").replaceChildren(state(at.phase));
-    }
+    document.getElementById("name").textContent = at.name;
+    document.getElementById("phase").replaceChildren(state(at.phase));
     const said = JSON.stringify(parts.map((it) => it?.textContent));
     // Whoever reads or stands on something is not disturbed by what has not changed.
     if (arrived === true || said !== drawn) put(parts);
