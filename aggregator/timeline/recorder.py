@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 from aggregator.config.in_force import InForce
 from aggregator.documents.document import Phase, SourceStatus, Status
-from aggregator.errors import CheckpointError
 from aggregator.events import Event, EventSink
 from aggregator.timeline.document import HistoryRow
 from aggregator.timeline.feed import Feed
@@ -77,11 +76,11 @@ class Recorder:
         row_due = last or time.monotonic() >= self._next_row
         if not (row_due or self.feed.unsaved()):
             return
-        # A run that is refused leaves nothing behind.
-        status = self._latest()
-        if status is None or status.phase is Phase.STARTING:
-            return
         try:
+            # A run that is refused leaves nothing behind.
+            status = self._latest()
+            if status is None or status.phase is Phase.STARTING:
+                return
             self._save_events()
             if row_due:
                 self._next_row = time.monotonic() + self._in_force.config.timeline.interval
@@ -91,7 +90,7 @@ class Recorder:
             if not last and time.monotonic() >= self._next_care:
                 self._next_care = time.monotonic() + MAINTAIN_SECONDS
                 self._maintain()
-        except CheckpointError as error:
+        except Exception as error:  # a thread has no caller to raise to: it becomes an event
             if not self.failing:
                 self._tell(Event("timeline_failed", f"history and events are not kept: {error}"))
             self.failing = str(error)

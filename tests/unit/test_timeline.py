@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.load import load_text
+from aggregator.config.schema import TimelineConfig
 from aggregator.documents.document import Copied, Phase, Status
 from aggregator.embedded.waiting import wait_until
 from aggregator.engine.control import Control
@@ -186,8 +187,10 @@ def test_no_secret_stands_in_an_event() -> None:
 class Running:
     """A recorder over a status that a test changes."""
 
-    def __init__(self, folder: Path) -> None:
-        self.config = load_text(YAML.format(path=folder))
+    def __init__(self, folder: Path, interval: float = 60.0) -> None:
+        timeline = TimelineConfig.model_construct(interval=interval, keep=86_400.0)
+        config = load_text(YAML.format(path=folder))
+        self.config = config.model_copy(update={"timeline": timeline})
         self.control = Control(self.config)
         self.status: Status | None = whole_status()
         self.told: list[Event] = []
@@ -244,6 +247,40 @@ def test_a_table_that_cannot_be_written_is_told_once_and_costs_no_event(
     wait_until(lambda: not running.recorder.failing, seconds=10, what="it is written again")
     assert [it.kind for it in running.told] == ["timeline_failed", "timeline_back"]
     assert events_of(running) == ["one", "two"]
+
+
+def test_a_source_that_was_away_is_not_counted_a_second_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "EVENTS_SECONDS", 0.05)
+    running = Running(tmp_path / "state", interval=0.05)
+    first = later(whole_status(sources=2), 0, 40)
+    away = later(first, 30, 40).model_copy(update={"sources": first.sources[1:]})
+    back = later(first, 60, 50)
+    history = TimelineTable(running.config.checkpoint.path, {}, HISTORY)
+
+    def rows(source: str) -> list[dict[str, Any]]:
+        found = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {"source": source})
+        return [it for it in found if it["topic"] is None]
+
+    running.status = first
+    running.recorder.start()
+    wait_until(lambda: rows("s0"), seconds=10, what="it is counted")
+    running.status = away
+    wait_until(lambda: any(it["at"] == away.at for it in rows("s1")), seconds=10, what="it is away")
+    running.status = back
+    running.recorder.stop()
+    assert sum(it["records"] for it in rows("s0")) == 50
+
+
+def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running) -> None:
+    good = running.status
+    running.status = good.model_copy(update={"sources": None}) if good is not None else None
+    running.recorder.take(Event("running", "one"))
+    running.recorder.take(Event("gap", "two"))
+    wait_until(lambda: events_of(running) == ["one", "two"], seconds=10, what="they are kept")
+    running.recorder.stop()
+    assert [it.kind for it in running.told] == ["timeline_failed"]
 
 
 @pytest.fixture
