@@ -225,7 +225,7 @@ def _api_problems(api: Mapping[str, Any]) -> Iterator[Problem]:
             "api.tls.client_ca; or listen on 127.0.0.1"
         )
         yield Problem(
-            "api.listen", f"{listen} can be reached by others, and nothing asks who", hint
+            "api.listen", f"{listen} can be reached by others, and nothing asks who they are", hint
         )
 
 

@@ -78,7 +78,14 @@ CONFIGS = st.fixed_dictionaries(
             {}, optional={"path": TEXT.filter(bool), "storage_options": SETTINGS}
         ),
         "spark": st.fixed_dictionaries({}, optional={"conf": SETTINGS, "jars": st.none() | TEXT}),
-        "api": st.fixed_dictionaries({}, optional={"listen": st.sampled_from(["off", "h:1"])}),
+        "api": st.sampled_from(
+            [
+                {},
+                {"listen": "off"},
+                {"listen": "h:1", "read_token": "$" * 16},
+                {"listen": "[::1]:1"},
+            ]
+        ),
     },
 )
 
