@@ -44,7 +44,14 @@ def make_app(
     With `control` the instance can be commanded, and its config is the one that is shown. With
     `recorder` as well, history and events are told.
     """
-    app = FastAPI(title="aggregator", version=__version__, docs_url="/api/docs", redoc_url=None)
+    # FastAPI's own page of it would load scripts from another host.
+    app = FastAPI(
+        title="aggregator",
+        version=__version__,
+        openapi_url="/api/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+    )
 
     @app.get("/", response_model=None)
     async def root(request: Request) -> dict[str, str] | Response:

@@ -64,7 +64,8 @@ TOKENS = (f"api.read_token={READ}", f"api.write_token={WRITE}")
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/status", "/api/config", "/connectors", "/metrics", "/", "/api/docs", "/nix"]
+    "path",
+    ["/api/status", "/api/config", "/connectors", "/metrics", "/", "/api/openapi.json", "/nix"],
 )
 def test_where_there_is_a_token_nothing_is_told_without_it(tmp_path: Path, path: str) -> None:
     with serving(tmp_path, *TOKENS) as (url, _):

@@ -147,6 +147,18 @@ def test_what_the_pages_ask_for_needs_the_token(url: str) -> None:
     assert ask("GET", f"{url}/ui/../serve/app.py", headers=token)[0] in (400, 404)
 
 
+def test_all_calls_are_described_by_openapi_and_no_page_of_another_host_shows_them(
+    url: str,
+) -> None:
+    token = {"authorization": "Bearer read-me-0123456789"}
+    code, body = ask("GET", f"{url}/api/openapi.json", headers=token)
+    assert code == 200 and body["openapi"].startswith("3.")
+    for path in ("/api/overview", "/api/sources/{alias}", "/api/status", "/connectors/{name}"):
+        assert path in body["paths"]
+    for path in ("/docs", "/redoc", "/api/docs"):
+        assert ask("GET", url + path, headers=token)[0] == 404
+
+
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
 def test_nothing_is_asked_of_another_host_and_nothing_is_inline(path: Path) -> None:
     text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
