@@ -8,11 +8,19 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
+from aggregator.cli.options import (
+    ConfigFile,
+    OutputOption,
+    Sets,
+    SourceOption,
+    TopicOption,
+    load_config,
+    masked,
+)
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.running import Absent, running_lag
 from aggregator.config.schema import Config
-from aggregator.documents.lag import LagReport, delay_of
+from aggregator.documents.lag import LagReport, delay_of, only
 from aggregator.documents.rates import UNKNOWN
 from aggregator.documents.sample import measure
 from aggregator.documents.stopped import stopped_lag
@@ -21,7 +29,7 @@ from aggregator.plan.behind import Delay
 
 EXAMPLES = (
     "aggregator lag -c aggregator.yaml",
-    "aggregator lag -c aggregator.yaml --watch 5",
+    "aggregator lag -c aggregator.yaml --watch 5 --source eu",
     "aggregator lag -o json | jq '.totals'",
 )
 LAG_COLUMNS = (
@@ -45,6 +53,8 @@ def lag(
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
+    source: SourceOption = None,
+    topic: TopicOption = None,
     watch: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0.1, help="Show it again and again.")
     ] = None,
@@ -62,7 +72,7 @@ def lag(
     while True:
         if watch is not None and output is Output.TABLE and sys.stdout.isatty():
             typer.echo(CLEAR, nl=False)
-        show(report_of_lag(ctx, find_lag(config, sizes=sizes)), output)
+        show(report_of_lag(ctx, find_lag(config, source, topic, sizes=sizes)), output)
         if watch is None:
             return
         try:
@@ -71,12 +81,17 @@ def lag(
             return
 
 
-def find_lag(config: Config, *, sizes: bool = True) -> LagReport:
-    """The lag now: of the running instance, else of the checkpoint, with live log ends."""
+def find_lag(
+    config: Config, source: str | None = None, topic: str | None = None, *, sizes: bool = True
+) -> LagReport:
+    """The lag now: of the running instance, else of the checkpoint, with live log ends.
+
+    Of one source or topic alone only that is asked.
+    """
     found = running_lag(config)
     if isinstance(found, Absent):
         found = stopped_lag(config)
-    return measure(config, found, sizes=sizes)
+    return measure(config, only(found, source, topic), sizes=sizes)
 
 
 def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:

@@ -119,6 +119,16 @@ def report_of(status: Status, earlier: Status | None = None) -> LagReport:
     return make_report(status.name, rows, running=True, at=status.at)
 
 
+def only(report: LagReport, source: str | None, topic: str | None) -> LagReport:
+    """The report of one source, one topic, or both; None is any."""
+    if source is None and topic is None:
+        return report
+    rows = [
+        row for row in report.rows if source in (None, row.cluster) and topic in (None, row.topic)
+    ]
+    return make_report(report.name, rows, running=report.running, at=report.at, notes=report.notes)
+
+
 def measured(
     report: LagReport,
     ends: Mapping[SourcePartition, OffsetRange],

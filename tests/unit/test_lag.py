@@ -18,6 +18,7 @@ from aggregator.documents.lag import (
     Sample,
     make_report,
     measured,
+    only,
     report_of,
     with_bytes,
 )
@@ -92,6 +93,20 @@ def test_eta_never_fails_and_is_never_negative(
     found = eta(lag, consumed, produced)
     assert found.text
     assert found.seconds is None or found.seconds >= 0
+
+
+def test_the_lag_of_one_source_or_topic_has_its_own_totals() -> None:
+    whole = report(
+        row("eu", lag=5), row("eu", 1, topic="payments", lag=7), row("us", lag=100), running=False
+    )
+    eu = only(whole, "eu", None)
+    assert [it.cluster for it in eu.totals] == ["eu"]
+    assert (eu.totals[0].lag, eu.totals[0].eta, eu.running) == (12, NOT_RUNNING, False)
+    orders = only(whole, None, "orders")
+    assert [(it.cluster, it.lag) for it in orders.totals] == [("eu", 5), ("us", 100), (ALL, 105)]
+    assert only(whole, "eu", "payments").rows == (whole.rows[1],)
+    assert only(whole, "nix", None).rows == ()
+    assert only(whole, None, None) is whole
 
 
 def test_rates_between_two_readings() -> None:
