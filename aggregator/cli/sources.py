@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from aggregator.checkpoint.controls import Controls
-from aggregator.cli.control import Alias, check_alias, report_of_reload, report_of_source
+from aggregator.cli.control import (
+    Alias,
+    check_alias,
+    pause,
+    report_of_reload,
+    report_of_source,
+    resume,
+)
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, command_running, running_status
@@ -25,6 +32,7 @@ EXAMPLES = (
     "aggregator sources",
     "aggregator sources add us --servers us:9092 --topics 'orders|payments[.].*'",
     "aggregator sources add us --servers us:9092 --topics orders aggregator.on_gap=skip",
+    "aggregator sources pause us",
     "aggregator sources restart us",
     "aggregator sources remove us",
 )
@@ -48,9 +56,22 @@ def sources(
 
     What is added or removed is kept beside the checkpoint, and holds over restarts.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    config = load_config(ctx, config_file, sets)
+    if ctx.invoked_subcommand is None:
+        _show(load_config(ctx, config_file, sets), output)
+
+
+@app.command("list")
+def list_sources(
+    ctx: typer.Context,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the sources, as without a subcommand."""
+    _show(load_config(ctx, config_file, sets), output)
+
+
+def _show(config: Config, output: Output) -> None:
     found = running_status(config)
     changes = _table(config).changes()
     if isinstance(found, Absent):
@@ -188,3 +209,7 @@ def _words(change: Change) -> str:
 
 def _table(config: Config) -> ConnectorTable:
     return ConnectorTable(config.checkpoint.path, config.checkpoint.storage_options)
+
+
+app.command("pause")(pause)
+app.command("resume")(resume)

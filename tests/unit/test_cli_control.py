@@ -70,6 +70,11 @@ def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) 
     (change,) = listed["changes"]
     assert (change["source"], change["by"], change["removed"]) == ("us", "command line", False)
     assert "us was put at 20" in shell("sources")
+    assert json.loads(shell("sources", "list", "-o", "json")) == listed
+    assert shell("sources", "pause", "us").startswith("Source us is paused since 20")
+    assert "PAUSED" in shell("sources", "list")
+    assert shell("sources", "resume", "us") == "Source us is not paused.\n"
+    assert "PAUSED" not in shell("sources", "list")
     assert "tasks: 2" in shell("config")
     assert "removed: us" in shell("sources", "remove", "us")
     assert json.loads(shell("sources", "-o", "json"))["sources"] == ["eu"]
