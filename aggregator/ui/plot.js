@@ -3,11 +3,11 @@
 import uPlot from "./vendor/uPlot.js";
 import { count, el } from "./dom.js";
 
+/** Hours and minutes in UTC, as in the tables. */
+const clock = (moment) => new Date(moment * 1000).toISOString().slice(11, 16);
 const DASHES = [[], [6, 3], [2, 3]];
 
 export function plot(title, at, lines) {
-  const style = getComputedStyle(document.documentElement);
-  const ink = style.getPropertyValue("--soft") || "gray";
   const place = el("div", { "aria-hidden": "true" });
   const newest = lines.map(([name, values]) => `${name} ${count(values.at(-1))}`).join(", ");
   const figure = el("figure", {}, el("figcaption", {}, `${title}; newest: ${newest}`), place);
@@ -18,7 +18,8 @@ export function plot(title, at, lines) {
     new uPlot({
       width: Math.max(240, figure.clientWidth), height: 180, legend: { show: false }, cursor: { show: false },
       scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(1, high ?? 1)] } },
-      axes: [axis, { ...axis, size: 60 }],
+      tzDate: (moment) => uPlot.tzDate(new Date(moment * 1000), "Etc/UTC"),
+      axes: [{ ...axis, values: (_, moments) => moments.map(clock) }, { ...axis, size: 60 }],
       series: [{}, ...lines.map(([label], number) => ({ label, stroke: color, width: 2, dash: DASHES[number % DASHES.length], spanGaps: false }))],
     }, [at, ...lines.map(([, values]) => values)], place);
   });

@@ -38,7 +38,7 @@ export async function source(alias, redraw) {
         ["behind", (t) => (t.seconds_behind === null ? "unknown" : seconds(t.seconds_behind)), true],
         ["why not read", (t) => t.reasons.slice(0, 3).join("; ") || "-"],
       ], now.topics),
-      el("h2", {}, "The last six hours"),
+      el("h2", {}, "The last six hours (UTC)"),
       rows.length < 2
         ? el("p", { class: "soft" }, "A row a minute is written down; there are not two yet.")
         : el("div", { class: "plots" },
