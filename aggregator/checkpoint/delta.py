@@ -54,11 +54,17 @@ def table_uri(path: str, table: str = TABLE) -> str:
 
 
 def open_delta(
-    path: str, storage_options: Mapping[str, str] | None = None, table: str = TABLE
+    path: str,
+    storage_options: Mapping[str, str] | None = None,
+    table: str = TABLE,
+    *,
+    may_be_begun: bool = False,
 ) -> DeltaTable | None:
     """A table under `path` at its newest version; none when nothing was ever written there.
 
-    A table that cannot be read, or whose log is damaged or gone, is a CheckpointError.
+    A table that cannot be read, or whose log is damaged or gone, is a CheckpointError. With
+    `may_be_begun` another thread may just write the first commit, whose files are there before the
+    log is: that is no table yet.
     """
     uri = table_uri(path, table)
     check_log(path, table)
@@ -67,6 +73,8 @@ def open_delta(
             return DeltaTable(uri, storage_options=dict(storage_options or {}))
         except TableNotFoundError:
             folder = local_path(uri)
+            if may_be_begun:
+                return None
             if folder is not None and folder.exists() and any(folder.iterdir()):
                 what = "the folder holds files, but no readable Delta log"
                 raise damaged(path, what, table=table) from None

@@ -6,7 +6,7 @@ cannot be read or written is a CheckpointError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +34,29 @@ def read_notes(path: str, storage_options: Mapping[str, str], table: str) -> lis
     return rows
 
 
+def append_rows(
+    path: str,
+    storage_options: Mapping[str, str],
+    table: str,
+    rows: Sequence[Mapping[str, Any]],
+    schema: pa.Schema,
+) -> None:
+    """Append rows in one commit, which nothing forces to the disk; a missing table is made.
+
+    A column that an older table lacks is added to it.
+    """
+    with translated(path, "written", table):
+        write_deltalake(
+            table_uri(path, table),
+            pa.Table.from_pylist([dict(row) for row in rows], schema=schema),
+            mode="append",
+            schema_mode="merge",
+            name=f"aggregator_{table}",
+            storage_options=dict(storage_options),
+            post_commithook_properties=NO_HOOKS,
+        )
+
+
 def append_note(
     path: str,
     storage_options: Mapping[str, str],
@@ -45,16 +68,7 @@ def append_note(
 
     Returns when the row is in the table, on a local disk forced to the disk.
     """
-    with translated(path, "written", table):
-        write_deltalake(
-            table_uri(path, table),
-            pa.Table.from_pylist([dict(row)], schema=schema),
-            mode="append",
-            schema_mode="merge",
-            name=f"aggregator_{table}",
-            storage_options=dict(storage_options),
-            post_commithook_properties=NO_HOOKS,
-        )
+    append_rows(path, storage_options, table, [row], schema)
     delta = open_delta(path, storage_options, table)
     if delta is not None:
         make_durable(path, int(delta.version()), table)

@@ -188,10 +188,10 @@ def make_report(
 
 def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
     """The sum of some rows; its ETA is unknown while any of their lags is."""
-    lag = _sum(row.lag for row in rows)
+    lag = sum_known(row.lag for row in rows)
     unknown = sum(row.lag is None for row in rows)
-    consumed = _sum(row.consumed_per_second for row in rows)
-    produced = _sum(row.produced_per_second for row in rows)
+    consumed = sum_known(row.consumed_per_second for row in rows)
+    produced = sum_known(row.produced_per_second for row in rows)
     when = eta(None if unknown else lag, consumed, produced)
     if not running and lag and not unknown:
         when = Eta(NOT_RUNNING)
@@ -202,7 +202,7 @@ def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
         partitions=len(rows),
         unknown=unknown,
         lag=lag,
-        lag_bytes=_sum(row.lag_bytes for row in rows) if sized else None,
+        lag_bytes=sum_known(row.lag_bytes for row in rows) if sized else None,
         seconds_behind=behind.seconds if behind is not None else None,
         seconds_behind_at_least=behind is not None and behind.at_least,
         consumed_per_second=consumed,
@@ -245,6 +245,7 @@ def _sp(part: PartitionStatus) -> SourcePartition:
     return SourcePartition(part.cluster, part.topic, part.partition)
 
 
-def _sum(values: Iterable[Number | None]) -> Number | None:
+def sum_known(values: Iterable[Number | None]) -> Number | None:
+    """The sum of what is known; None when nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None

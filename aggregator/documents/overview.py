@@ -16,12 +16,14 @@ from aggregator.documents.document import (
     GapsStatus,
     Latency,
     PartitionState,
+    PartitionStatus,
     Phase,
     QuarantineStatus,
     RecoveryStatus,
     SourceStatus,
     Status,
 )
+from aggregator.documents.lag import sum_known
 from aggregator.model import SourceState
 
 SICK = (SourceState.UNREACHABLE, SourceState.FAILED)
@@ -229,10 +231,12 @@ def source_page(
     if found is None:
         return None
     copied = next({it.topic: it for it in s.copied} for s in status.sources if s.alias == alias)
+    by_topic: dict[str, list[PartitionStatus]] = {}
+    for part in status.partitions:
+        if part.cluster == alias:
+            by_topic.setdefault(part.topic, []).append(part)
     topics = []
-    for topic in dict.fromkeys(it.topic for it in status.partitions if it.cluster == alias):
-        parts = [it for it in status.partitions if (it.cluster, it.topic) == (alias, topic)]
-        lags = [it.lag for it in parts if it.lag is not None]
+    for topic, parts in by_topic.items():
         behind = [it.seconds_behind for it in parts if it.seconds_behind is not None]
         topics.append(
             TopicOverview(
@@ -240,7 +244,7 @@ def source_page(
                 hub_topic=parts[0].hub_topic,
                 partitions=len(parts),
                 states=dict(Counter(str(it.state) for it in parts)),
-                lag=sum(lags) if lags else None,
+                lag=sum_known(it.lag for it in parts),
                 seconds_behind=max(behind, default=None),
                 records=copied[topic].records if topic in copied else 0,
                 bytes=copied[topic].bytes if topic in copied else 0,

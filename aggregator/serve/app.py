@@ -98,7 +98,7 @@ def make_app(
         connectors = Connectors(control, holder)
         app.include_router(connect_router(control, connectors))
         app.include_router(sources_router(control, connectors))
-        add_pages(app, control, holder, STARTING)
+        add_pages(app, control, holder, _starting)
         if recorder is not None:
             app.include_router(timeline_router(control, recorder))
     return app

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -40,8 +41,13 @@ class _Files(StaticFiles):
         return response
 
 
-def add_pages(app: FastAPI, control: Control, holder: StatusHolder, starting: str) -> None:
-    """Add the dashboard under `/ui/`, and `/api/overview` and `/api/sources/ALIAS`."""
+def add_pages(
+    app: FastAPI, control: Control, holder: StatusHolder, starting: Callable[[], Response]
+) -> None:
+    """Add the dashboard under `/ui/`, and `/api/overview` and `/api/sources/ALIAS`.
+
+    `starting` makes the answer while there is no status yet.
+    """
     router = APIRouter(prefix="/api", tags=["dashboard"])
 
     # Plain functions: a large status takes a while to write down.
@@ -50,7 +56,7 @@ def add_pages(app: FastAPI, control: Control, holder: StatusHolder, starting: st
         """Every source in a line, and what needs a person."""
         status = holder.latest()
         if status is None:
-            return JSONResponse({"error_code": 503, "message": starting}, 503)
+            return starting()
         return overview(status, holder.earlier(), _titles(control))
 
     @router.get("/sources/{alias}", response_model=SourcePage)
@@ -58,7 +64,7 @@ def add_pages(app: FastAPI, control: Control, holder: StatusHolder, starting: st
         """One source, topic by topic."""
         status = holder.latest()
         if status is None:
-            return JSONResponse({"error_code": 503, "message": starting}, 503)
+            return starting()
         found = source_page(status, holder.earlier(), _titles(control), alias)
         if found is None:
             raise CallerError(404, f"there is no source {alias}")

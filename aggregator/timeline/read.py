@@ -48,7 +48,8 @@ def read_events(
     `unsaved` are those of the running instance that may not be in the table yet. Raises
     CheckpointError.
     """
-    found = _table(config, EVENTS).read(since, until, {"source": source, "kind": kind})
+    wanted = {"source": source, "kind": kind}
+    found = _table(config, EVENTS).read(since, until, wanted, most=limit)
     rows = {row["id"]: EventRow(**row) for row in found}
     for row in unsaved:
         fits = source in (None, row.source) and kind in (None, row.kind)

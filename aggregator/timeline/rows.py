@@ -10,6 +10,7 @@ from itertools import zip_longest
 from aggregator.config.node import timestamp_to_millis
 from aggregator.config.values import parse_duration
 from aggregator.documents.document import Copied, SourceStatus, Status
+from aggregator.documents.lag import sum_known
 from aggregator.documents.percentiles import percentile
 from aggregator.events import Event, level_of
 from aggregator.timeline.document import EventRow, HistoryRow
@@ -30,9 +31,9 @@ def history_rows(
     ms, of the buckets in which the tasks count.
     """
     seconds = round((now.at - begun).total_seconds(), 3)
-    lags: dict[tuple[str, str], int] = defaultdict(int)
+    lags: dict[str, dict[str, list[int | None]]] = defaultdict(lambda: defaultdict(list))
     for part in now.partitions:
-        lags[part.cluster, part.topic] += part.lag or 0
+        lags[part.cluster][part.topic].append(part.lag)
     rows: list[HistoryRow] = []
     for source in now.sources:
         # Nothing that is counted goes back: these counts have begun anew.
@@ -42,11 +43,11 @@ def history_rows(
         rows.append(_of_source(source, old, now.at, seconds, bounds))
         copied = {it.topic: it for it in source.copied}
         was = {it.topic: it for it in old.copied} if old is not None else {}
-        own = {topic for alias, topic in lags if alias == source.alias}
-        for topic in sorted(copied.keys() | own):
+        own = lags[source.alias]
+        for topic in sorted(copied.keys() | own.keys()):
             new = copied.get(topic, Copied(topic=topic, records=0, bytes=0))
             past = was.get(topic, Copied(topic=topic, records=0, bytes=0))
-            lag = lags.get((source.alias, topic))
+            lag = sum_known(own.get(topic, ()))
             if new.records == past.records and not lag:
                 continue
             rows.append(

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import WriterProperties, write_deltalake
+from deltalake import WriterProperties
 
-from aggregator.checkpoint.delta import NO_HOOKS, dataset, open_delta, table_uri, translated
+from aggregator.checkpoint.delta import NO_HOOKS, dataset, open_delta, translated
+from aggregator.checkpoint.notes import append_rows
 from aggregator.timeline.document import EventRow, HistoryRow
 
 HISTORY = "history"
@@ -73,16 +74,7 @@ class TimelineTable:
         for row in plain:
             if "fields" in row:
                 row["fields"] = json.dumps(row["fields"], ensure_ascii=False)
-        with translated(self.path, "written", self.table):
-            write_deltalake(
-                table_uri(self.path, self.table),
-                pa.Table.from_pylist(plain, schema=SCHEMAS[self.table]),
-                mode="append",
-                schema_mode="merge",
-                name=f"aggregator_{self.table}",
-                storage_options=self._options,
-                post_commithook_properties=NO_HOOKS,
-            )
+        append_rows(self.path, self._options, self.table, plain, SCHEMAS[self.table])
 
     def read(
         self,
@@ -96,7 +88,7 @@ class TimelineTable:
 
         `equal` are columns and the value that is asked for; None asks for all.
         """
-        delta = open_delta(self.path, self._options, self.table)
+        delta = open_delta(self.path, self._options, self.table, may_be_begun=True)
         if delta is None:
             return []
         wanted = (pc.field("at") > pa.scalar(since)) & (pc.field("at") <= pa.scalar(until))

@@ -127,14 +127,19 @@ def test_the_clusters_are_three_different_ones() -> None:
     assert len({port.split(":")[1] for port in ports}) == len(ports)
 
 
+TOKENS = {"AGGREGATOR_READ_TOKEN": "r" * 16, "AGGREGATOR_WRITE_TOKEN": "w" * 16}
+
+
 def test_the_config_reaches_the_services_by_their_names() -> None:
-    config = load(DOCKER / "aggregator.yaml", env={"AGGREGATOR_WRITE_TOKEN": "w" * 16})
+    config = load(DOCKER / "aggregator.yaml", env=TOKENS)
     clusters = {"hub": config.hub, **config.sources}
     for name, cluster in clusters.items():
         host, port = cluster.bootstrap_servers.split(":")
         assert host == name
         listener = SERVICES[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
         assert f"INSIDE://{host}:{port}" in listener.split(",")
+    # What the config names, the container is given.
+    assert TOKENS.keys() == SERVICES["aggregator"]["environment"].keys()
     address = parse_listen(config.api.listen)
     assert address is not None
     assert SERVICES["aggregator"]["ports"] == [f"127.0.0.1:{address[1]}:{address[1]}"]

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
@@ -33,6 +32,7 @@ from aggregator.timeline.feed import Feed
 from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.rows import history_rows, joined, moment_of
 from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
+from support.rest import ask
 from support.statuses import BOUNDS, NOW, counts, whole_status
 
 YAML = """
@@ -151,6 +151,21 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
     found = table.read(NOW, NOW + timedelta(hours=1), {"source": "eu"})
     assert [HistoryRow(**it) for it in found] == rows[:2]
     assert table.read(NOW, NOW + timedelta(hours=1), {"topic": "payments"}) == []
+
+
+def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> None:
+    (tmp_path / EVENTS).mkdir()
+    (tmp_path / EVENTS / "part-0.parquet").write_bytes(b"")
+    table = TimelineTable(str(tmp_path), {}, EVENTS)
+    assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
+
+
+def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
+    status = whole_status()
+    blind = [it.model_copy(update={"log_end": None}) for it in status.partitions]
+    now = later(status.model_copy(update={"partitions": tuple(blind)}), 60, 20)
+    (topic,) = (it for it in rows_of(None, now) if it.topic == "t0")
+    assert topic.lag is None
 
 
 def test_what_is_too_old_goes_and_the_files_become_few(tmp_path: Path) -> None:
@@ -293,39 +308,32 @@ def url(running: Running) -> Iterator[str]:
     server.stop()
 
 
-def get(url: str) -> tuple[int, Any]:
-    try:
-        with urlopen(url, timeout=5) as response:
-            return response.status, json.load(response)
-    except HTTPError as error:
-        with error:
-            return error.code, json.load(error)
-
-
 def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -> None:
     running.recorder.take(Event("gap", "lost", {"source": "s0"}))
     running.recorder.take(Event("running", "runs"))
-    code, body = get(f"{url}/api/events?source=s0")
+    code, body = ask("GET", f"{url}/api/events?source=s0")
     assert code == 200
     assert [it["message"] for it in body["events"]] == ["lost"]
     wait_until(lambda: len(events_of(running)) == 2, seconds=10, what="they are kept")
     # In the table and in memory, and told once.
-    body = get(f"{url}/api/events?kind=gap")[1]
+    body = ask("GET", f"{url}/api/events?kind=gap")[1]
     assert [it["message"] for it in body["events"]] == ["lost"]
     after = body["events"][0]["id"]
-    assert [it["message"] for it in get(f"{url}/api/events?after={after}")[1]["events"]] == ["runs"]
+    assert [it["message"] for it in ask("GET", f"{url}/api/events?after={after}")[1]["events"]] == [
+        "runs"
+    ]
     running.recorder.stop()
     since = quote((NOW - timedelta(hours=1)).isoformat())
-    rows = get(f"{url}/api/history?since={since}")[1]["rows"]
+    rows = ask("GET", f"{url}/api/history?since={since}")[1]["rows"]
     assert [(it["source"], it["topic"], it["records"]) for it in rows] == [("s0", None, 0)]
-    assert len(get(f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
+    assert len(ask("GET", f"{url}/api/history?since={since}&topic=t0&step=1h")[1]["rows"]) == 1
 
 
 @pytest.mark.parametrize(
     "query", ["events?since=soon", "history?until=soon", "history?step=soon", "events?limit=0"]
 )
 def test_what_is_asked_wrongly_is_a_400_with_the_reason(url: str, query: str) -> None:
-    code, body = get(f"{url}/api/{query}")
+    code, body = ask("GET", f"{url}/api/{query}")
     assert (code, body["error_code"]) == (400, 400) and body["message"]
 
 
