@@ -28,7 +28,7 @@ from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
 from aggregator.timeline import recorder as recording
 from aggregator.timeline.document import HistoryRow
-from aggregator.timeline.feed import Feed
+from aggregator.timeline.feed import UNSAVED, Feed
 from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.rows import history_rows, joined, moment_of
 from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
@@ -189,6 +189,14 @@ def test_numbers_of_events_grow_whatever_the_clock_does() -> None:
     assert feed.after(second.id) == (third,)
     feed.saved([first, third])
     assert feed.unsaved() == (second,)
+
+
+def test_of_events_that_cannot_be_kept_the_oldest_are_let_go() -> None:
+    feed = Feed(lambda text: text)
+    for number in range(UNSAVED + 5):
+        feed.take(Event("k", str(number)))
+    waiting = feed.unsaved()
+    assert (len(waiting), waiting[0].message) == (UNSAVED, "5")
 
 
 def test_no_secret_stands_in_an_event() -> None:
