@@ -21,6 +21,7 @@ LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
     *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
+    "peek",
     "connect",
     "timeline",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),

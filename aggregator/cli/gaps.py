@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -18,8 +17,11 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
+from aggregator.documents.document import GapStatus
+from aggregator.errors import RefusedError
 from aggregator.gaps.core import GapRecord
-from aggregator.gaps.document import gap_status, newest_first
+from aggregator.gaps.decide import accept_gaps, load_gaps
+from aggregator.gaps.document import GapsReport, gap_status, gaps_report
 from aggregator.gaps.table import GapTable
 
 EXAMPLES = (
@@ -56,9 +58,9 @@ def gaps(
     if ctx.invoked_subcommand is not None:
         return
     config = load_config(ctx, config_file, sets)
-    records = _load(config, source, topic)
-    kept = [record for record in newest_first(records) if not (only_open and record.resolved)]
-    show(report_of_gaps(kept[:limit], records, config.checkpoint.path), output)
+    records = load_gaps(_table(config), source, topic)
+    found = gaps_report(records, only_open=only_open, limit=limit)
+    show(report_of_gaps(found, config.checkpoint.path), output)
 
 
 @app.command()
@@ -77,38 +79,27 @@ def accept(
 
     A running instance does so at its next look (topics.refresh_interval), else the next start does.
     """
-    if not gap and source is None and topic is None:
-        raise typer.BadParameter("name gaps by their ids, or all open ones by --source or --topic")
     config = load_config(ctx, config_file, sets)
-    found = {record.id: record for record in _load(config, source, topic) if not record.resolved}
-    if unknown := sorted(set(gap or ()) - found.keys()):
-        raise typer.BadParameter(
-            f"no open gap {', '.join(unknown)}; `aggregator gaps --open` lists them"
-        )
-    now = datetime.now(UTC)
-    chosen = [found[name] for name in dict.fromkeys(gap)] if gap else list(found.values())
-    accepted = [record.accepted(now) for record in chosen]
-    _table(config).append(accepted)
+    try:
+        accepted = accept_gaps(_table(config), gap or (), source, topic)
+    except RefusedError as error:
+        raise typer.BadParameter("; ".join(error.refusals)) from error
     show(report_of_accepted(accepted), output)
 
 
-def report_of_gaps(shown: Sequence[GapRecord], records: Sequence[GapRecord], path: str) -> Report:
-    """Gaps in the order given; `records` are all that there are."""
-    still_open = sum(not record.resolved for record in records)
-    data = {
-        "total": len(records),
-        "open": still_open,
-        "gaps": [gap_status(record).model_dump(mode="json") for record in shown],
-    }
-    if not records:
+def report_of_gaps(found: GapsReport, path: str) -> Report:
+    """Gaps in the order given."""
+    data = found.model_dump(mode="json")
+    if not found.total:
         return Report(data, (f"No gap was ever found; there is none under {path}.",))
-    head = f"{len(records)} gaps, {still_open} of them open"
-    return Report(data, (head, _gaps_table(shown)) if shown else (head, "No such gaps."))
+    head = f"{found.total} gaps, {found.open} of them open"
+    return Report(data, (head, _gaps_table(found.gaps)) if found.gaps else (head, "No such gaps."))
 
 
 def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
     """What was accepted."""
-    data = {"accepted": [gap_status(record).model_dump(mode="json") for record in accepted]}
+    shown = [gap_status(record) for record in accepted]
+    data = {"accepted": [it.model_dump(mode="json") for it in shown]}
     if not accepted:
         return Report(data, ("No such gap is open.",))
     count = len(accepted)
@@ -116,25 +107,27 @@ def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
         f"{count} gap{'s' if count > 1 else ''} accepted: their partitions go on at the running "
         "instance's next look, else at the next start"
     )
-    return Report(data, (_gaps_table(accepted), said))
+    return Report(data, (_gaps_table(shown), said))
 
 
-def _gaps_table(records: Sequence[GapRecord]) -> Table:
+def _gaps_table(gaps: Sequence[GapStatus]) -> Table:
     rows = [
         (
-            record.id,
-            record.found_at,
-            *record.gap.partition,
-            record.gap.kind,
-            record.gap.start,
-            record.gap.end,
-            record.gap.lost,
-            record.decision,
-            "resolved" if record.resolved else "open",
-            record.resumes_at,
-            record.note or record.gap.reason,
+            it.id,
+            it.found_at,
+            it.cluster,
+            it.topic,
+            it.partition,
+            it.cause,
+            it.from_offset,
+            it.to_offset,
+            it.lost,
+            it.decision,
+            "resolved" if it.resolved else "open",
+            it.resumes_at,
+            it.note or it.reason,
         )
-        for record in records
+        for it in gaps
     ]
     columns = ("gap", "found (UTC)", "source", "topic", "partition", "cause", "from", "to", "lost")
     return Table(
@@ -147,12 +140,3 @@ def _gaps_table(records: Sequence[GapRecord]) -> Table:
 
 def _table(config: Config) -> GapTable:
     return GapTable(config.checkpoint.path, config.checkpoint.storage_options)
-
-
-def _load(config: Config, source: str | None, topic: str | None) -> list[GapRecord]:
-    return [
-        record
-        for record in _table(config).load().values()
-        if source in (None, record.gap.partition.cluster)
-        and topic in (None, record.gap.partition.topic)
-    ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -21,14 +19,14 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.errors import EXIT_DATA
 from aggregator.model import PoisonReason
 from aggregator.plan.quarantine import quarantine_topic
-from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
-from aggregator.quarantine.reader import QuarantineReader
+from aggregator.quarantine.document import ABSENT, record_of, retry_rows
+from aggregator.quarantine.ledger import Filter, LedgerEntry
 from aggregator.quarantine.records import Origin, RecordState, parse_origin
 from aggregator.quarantine.retry import Retry, RetryOutcome
+from aggregator.quarantine.shelf import chosen_of, opened
 
 EXAMPLES = (
     "aggregator quarantine list -c aggregator.yaml",
@@ -77,7 +75,7 @@ def list_quarantined(
     Reads the quarantine topic; works beside a running instance and without one.
     """
     config = load_config(ctx, config_file, sets)
-    with _opened(config) as (_, _, ledger):
+    with opened(config) as (_, _, ledger):
         found = list(ledger.select(Filter(source, topic, reason), retried=retried))
     show(report_of_entries(found, config, limit), output)
 
@@ -115,10 +113,8 @@ def retry(
     config = load_config(ctx, config_file, sets)
     wanted = Filter(source, topic, reason, _origins(origin) if origin else None)
     outcomes: list[RetryOutcome] = []
-    with _opened(config) as (admin, reader, ledger):
-        chosen = list(ledger.select(wanted, retried=False))
-        unknown = sorted(map(str, wanted.origins or ()))
-        unknown = [text for text in unknown if text not in {str(it.record.origin) for it in chosen}]
+    with opened(config) as (admin, reader, ledger):
+        chosen, unknown = chosen_of(ledger, wanted)
         attempts = Retry(config, admin, reader, ledger)
         try:
             for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite):
@@ -143,32 +139,22 @@ def report_of_entries(entries: list[LedgerEntry], config: Config, limit: int) ->
     table = Table(
         f"Quarantined in {where}", COLUMNS, [_row(it) for it in shown], frozenset({"bytes"})
     )
-    return Report([_data(entry) for entry in shown], (table, f"{states}{left}"))
+    data = [record_of(entry).model_dump(mode="json") for entry in shown]
+    return Report(data, (table, f"{states}{left}"))
 
 
 def report_of_outcomes(
     ctx: typer.Context, outcomes: list[RetryOutcome], unknown: list[str], config: Config
 ) -> Report:
     """What became of each record that was to be tried."""
-    rows = [
-        (str(it.record.origin), it.record.hub_topic, str(it.state), masked(ctx, it.detail))
-        for it in outcomes
-    ]
-    data = [dict(zip(("origin", "hub_topic", "state", "detail"), row, strict=True)) for row in rows]
-    absent = "not in quarantine, or retried already"
-    data += [
-        {"origin": it, "hub_topic": "", "state": "unknown", "detail": absent} for it in unknown
-    ]
+    told = retry_rows(outcomes, unknown)
+    tried = told[: len(outcomes)]
+    rows = [(it.origin, it.hub_topic, it.state, masked(ctx, it.detail)) for it in tried]
+    data = [{**it.model_dump(), "detail": masked(ctx, it.detail)} for it in told]
     table = Table("Retried", ("origin", "hub topic", "state", "what became of it"), rows)
     none = f"Nothing in {quarantine_topic(config)} that fits and was not retried."
-    lines = [f"{it}: {absent}" for it in unknown]
+    lines = [f"{it}: {ABSENT}" for it in unknown]
     return Report(data, (table, *lines) if outcomes or unknown else (none,))
-
-
-@contextmanager
-def _opened(config: Config) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
-    with open_admin(config, HUB) as admin, QuarantineReader(config) as reader:
-        yield admin, reader, reader.read_ledger(admin, Ledger())
 
 
 def _origins(texts: list[str]) -> frozenset[Origin]:
@@ -192,26 +178,6 @@ def _row(entry: LedgerEntry) -> tuple[Any, ...]:
         _moment(record.at_ms),
         entry.detail or None,
     )
-
-
-def _data(entry: LedgerEntry) -> dict[str, Any]:
-    record = entry.record
-    cluster, topic, partition = record.origin.partition
-    return {
-        "origin": str(record.origin),
-        "source": cluster,
-        "topic": topic,
-        "partition": partition,
-        "offset": record.origin.offset,
-        "timestamp_ms": record.timestamp,
-        "reason": record.reason,
-        "hub_topic": record.hub_topic,
-        "bytes": record.size,
-        "kept": record.kept,
-        "state": str(entry.state),
-        "detail": entry.detail,
-        "quarantined_at_ms": record.at_ms,
-    }
 
 
 def _moment(millis: int) -> datetime | str | None:

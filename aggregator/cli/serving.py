@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aggregator.serve.server import ApiServer
     from aggregator.status.view import View
     from aggregator.timeline.recorder import Recorder
+    from aggregator.verify.apart import AuditRunner
 
 RETRY_SECONDS = 0.5
 
@@ -36,14 +37,15 @@ def serving(
     """
     from aggregator.serve.holder import StatusHolder
     from aggregator.status.document import status
+    from aggregator.verify.apart import AuditRunner
 
     config = control.config
-    holder = StatusHolder()
+    holder, audits = StatusHolder(), AuditRunner()
     over = threading.Event()
     server: ApiServer | None = None
     waiting: threading.Thread | None = None
     try:
-        server = _server(control, holder, recorder)
+        server = _server(control, holder, recorder, audits)
     except ConfigError:
         if not take_over:
             from aggregator.writing.lock import refuse_if_held
@@ -51,7 +53,7 @@ def serving(
             refuse_if_held(config.checkpoint.path)
             raise
         waiting = threading.Thread(
-            target=_later, args=(control, holder, recorder, log, over), daemon=True
+            target=_later, args=(control, holder, recorder, audits, log, over), daemon=True
         )
         waiting.start()
     try:
@@ -62,6 +64,7 @@ def serving(
         over.set()
         # Who follows the events would keep the server from ending.
         recorder.feed.close()
+        audits.close()
         if server is not None:
             server.stop()
         if waiting is not None:
@@ -69,12 +72,17 @@ def serving(
 
 
 def _later(
-    control: Control, holder: StatusHolder, recorder: Recorder, log: Log, over: threading.Event
+    control: Control,
+    holder: StatusHolder,
+    recorder: Recorder,
+    audits: AuditRunner,
+    log: Log,
+    over: threading.Event,
 ) -> None:
     log("api", f"api.listen {control.config.api.listen} is in use: waiting for it")
     while not over.wait(RETRY_SECONDS):
         try:
-            server = _server(control, holder, recorder)
+            server = _server(control, holder, recorder, audits)
         except ConfigError:
             continue
         if server is None:
@@ -94,7 +102,9 @@ def _start(server: ApiServer, log: Log) -> None:
     log("api", f"the API answers on {server.url}")
 
 
-def _server(control: Control, holder: StatusHolder, recorder: Recorder) -> ApiServer | None:
+def _server(
+    control: Control, holder: StatusHolder, recorder: Recorder, audits: AuditRunner
+) -> ApiServer | None:
     config = control.config
     address = parse_listen(config.api.listen)
     if address is None:
@@ -102,5 +112,5 @@ def _server(control: Control, holder: StatusHolder, recorder: Recorder) -> ApiSe
     from aggregator.serve.app import make_app
     from aggregator.serve.server import ApiServer
 
-    app = make_app(holder, masked(config), control, recorder)
+    app = make_app(holder, masked(config), control, recorder, audits)
     return ApiServer(app, *address, config.api.tls)

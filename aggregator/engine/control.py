@@ -100,6 +100,11 @@ class Control:
         return self.in_force.config
 
     @property
+    def titles(self) -> dict[str, str]:
+        """What people call the sources: alias -> title, where there is one."""
+        return {alias: source.title for alias, source in self.config.sources.items()}
+
+    @property
     def out(self) -> dict[str, str]:
         """Paused sources of which nothing is to run: alias -> why, in words."""
         return out_of(self.paused)
@@ -143,6 +148,10 @@ class Control:
 
         self._ask(act)
         return self._told(alias)
+
+    def look_again(self) -> None:
+        """Have the engine look at the clusters soon: something was decided beside it."""
+        self._ask(lambda engine: engine.look_again())
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
         """Set positions of paused sources; a dry run only tells what would be done.

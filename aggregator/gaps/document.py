@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from aggregator.documents.document import GapsStatus, GapStatus
+from aggregator.documents.document import Document, GapsStatus, GapStatus
 from aggregator.gaps.core import GapRecord
 
 SHOWN = 20
 """So many gaps stand in the status document; `aggregator gaps` lists all."""
+
+
+class GapsReport(Document):
+    """Gaps as they are asked for, open ones first; `total` and `open` are of all that fit."""
+
+    total: int
+    open: int
+    gaps: tuple[GapStatus, ...]
+
+
+def gaps_report(records: Sequence[GapRecord], *, only_open: bool, limit: int) -> GapsReport:
+    """The first `limit` of these records."""
+    kept = [record for record in newest_first(records) if not (only_open and record.resolved)]
+    return GapsReport(
+        total=len(records),
+        open=sum(not record.resolved for record in records),
+        gaps=tuple(gap_status(record) for record in kept[:limit]),
+    )
 
 
 def gap_status(record: GapRecord) -> GapStatus:

@@ -18,16 +18,20 @@ from aggregator.config.schema import MetricsConfig
 from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
+from aggregator.serve.actions import actions_router
 from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
+from aggregator.serve.desk import Desk
 from aggregator.serve.gate import Gate
 from aggregator.serve.holder import StatusHolder
+from aggregator.serve.lookups import lookups_router
 from aggregator.serve.metrics import metrics_text
 from aggregator.serve.pages import add_pages, page_for
 from aggregator.serve.sources import sources_router
 from aggregator.serve.timeline import timeline_router
 from aggregator.timeline.recorder import Recorder
+from aggregator.verify.apart import AuditRunner
 
 STARTING = "Worker is still starting up."
 READY = "Worker has completed startup and is ready to handle requests."
@@ -38,11 +42,13 @@ def make_app(
     config_view: dict[str, Any],
     control: Control | None = None,
     recorder: Recorder | None = None,
+    audits: AuditRunner | None = None,
 ) -> FastAPI:
     """The app over `holder`; `config_view` is the effective config with its secrets masked.
 
     With `control` the instance can be commanded, and its config is the one that is shown. With
-    `recorder` as well, history and events are told.
+    `recorder` as well, history and events are told. `audits` runs those that are asked for; whoever
+    gives it ends it.
     """
     # FastAPI's own page of it would load scripts from another host.
     app = FastAPI(
@@ -99,6 +105,9 @@ def make_app(
         app.include_router(connect_router(control, connectors))
         app.include_router(sources_router(control, connectors))
         add_pages(app, control, holder, _starting)
+        desk, runner = Desk(control), audits or AuditRunner()
+        app.include_router(lookups_router(control, holder, desk, runner, _starting))
+        app.include_router(actions_router(control, desk, runner))
         if recorder is not None:
             app.include_router(timeline_router(control, recorder))
     return app

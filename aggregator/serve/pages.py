@@ -57,7 +57,7 @@ def add_pages(
         status = holder.latest()
         if status is None:
             return starting()
-        return overview(status, holder.earlier(), _titles(control))
+        return overview(status, holder.earlier(), control.titles)
 
     @router.get("/sources/{alias}", response_model=SourcePage)
     def source(alias: str) -> Any:
@@ -65,7 +65,7 @@ def add_pages(
         status = holder.latest()
         if status is None:
             return starting()
-        found = source_page(status, holder.earlier(), _titles(control), alias)
+        found = source_page(status, holder.earlier(), control.titles, alias)
         if found is None:
             raise CallerError(404, f"there is no source {alias}")
         return found
@@ -78,7 +78,3 @@ def page_for(request: Request) -> Response | None:
     """Browsers that ask for `/` are led to the dashboard; tools are not."""
     wants = request.headers.get("accept", "")
     return RedirectResponse("/ui/") if "text/html" in wants else None
-
-
-def _titles(control: Control) -> dict[str, str]:
-    return {alias: source.title for alias, source in control.config.sources.items()}

@@ -3,16 +3,26 @@
 import { Refused, keepToken } from "./api.js";
 import { askToken } from "./dialog.js";
 import { el, seconds, state } from "./dom.js";
-import { config, events, gaps } from "./lists.js";
+import { incidents } from "./incidents.js";
+import { config, events } from "./lists.js";
 import { overview } from "./overview.js";
 import { source } from "./source.js";
+import { topic, topics } from "./topic.js";
 
 const EVERY = 2000;
 const OLD = 10;
 const main = document.getElementById("main");
 const age = document.getElementById("age");
 const dialog = document.getElementById("dialog");
-const PAGES = { "": [overview, EVERY], events: [events, 5000], gaps: [gaps, 5000], config: [config, 60_000], source: [source, 5000] };
+const PAGES = {
+  "": [overview, EVERY],
+  topics: [topics, 5000],
+  topic: [topic, 10_000],
+  incidents: [incidents, 10_000],
+  events: [events, 5000],
+  config: [config, 60_000],
+  source: [source, 5000],
+};
 let timer;
 let newest;
 let drawn = "";
@@ -22,7 +32,7 @@ async function draw(arrived) {
   const [page, argument] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   const [make, every] = PAGES[page] ?? PAGES[""];
   try {
-    const { at, parts } = await (argument === undefined ? make() : make(argument, draw));
+    const { at, parts } = await make(argument, draw);
     newest = at;
     document.getElementById("name").textContent = at.name;
     document.getElementById("phase").replaceChildren(state(at.phase));

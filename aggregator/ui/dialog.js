@@ -5,25 +5,51 @@ import { el } from "./dom.js";
 const dialog = document.getElementById("dialog");
 
 function show(title, ...children) {
-  dialog.replaceChildren(el("h2", { id: "dialog-title" }, title), ...children);
+  dialog.replaceChildren(el("h2", { id: "dialog-title" }, title), ...children.flat().filter((it) => it));
   if (!dialog.open) dialog.showModal();
 }
 
 const close = () => el("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
+const bad = (error) => el("p", { class: "bad", role: "alert" }, error.message);
 
+/** Says what will happen, does it when told to, and calls `after` when it is done. */
 export function sure(title, what, word, act, after) {
   const go = el("button", { type: "button", class: "main", on: { click: async () => {
     show(title, el("p", { role: "status" }, "It is being done."));
     try {
       await act();
       dialog.close();
-      after();
     } catch (error) {
-      show(`${word}: not done`, el("p", { class: "bad", role: "alert" }, error.message), close());
+      show(`${word}: not done`, bad(error), close());
     }
+    after();
   } } }, word);
-  show(title, el("p", {}, what), el("div", { class: "actions" }, go, close()));
+  show(title, typeof what === "string" ? el("p", {}, what) : what, el("div", { class: "actions" }, go, close()));
   go.focus();
+}
+
+/** The same, but what will happen has to be asked for first, by `load`. */
+export async function preview(title, load, word, act, after) {
+  show(title, el("p", { role: "status" }, "It is being worked out."));
+  try {
+    sure(title, await load(), word, act, after);
+  } catch (error) {
+    show(`${word}: not possible`, bad(error), close());
+  }
+}
+
+/** Asks for values: a field is [name, label, hint, value, choices]; `then` gets them by name. */
+export function fill(title, what, fields, word, then) {
+  const inputs = fields.map(([name, label, hint, value, choices]) => {
+    const id = `field-${name}`;
+    const field = choices
+      ? el("select", { id, name }, choices.map(([of, text]) => el("option", { value: of, selected: of === value }, text)))
+      : el("input", { id, name, value, autocomplete: "off", "aria-describedby": `${id}-hint` });
+    return el("div", { class: "field" }, el("label", { for: id }, label), field, choices ? null : el("span", { class: "soft", id: `${id}-hint` }, hint));
+  });
+  const form = el("form", { method: "dialog", on: { submit: (event) => { event.preventDefault(); then(Object.fromEntries(new FormData(form))); } } },
+    el("p", {}, what), inputs, el("div", { class: "actions" }, el("button", { class: "main" }, word), close()));
+  show(title, form);
 }
 
 export function askToken(why, then) {

@@ -11,10 +11,11 @@ export function el(name, attributes = {}, ...children) {
   return made;
 }
 
-/** A table; a column is [title, cell of a row, is it a number]. */
+/** A table; a column is [title, cell of a row, true for numbers or "text" for what is long]. */
 export function table(caption, columns, rows) {
-  const head = el("tr", {}, columns.map(([title, , number]) => el("th", { scope: "col", class: number ? "number" : null }, title)));
-  const body = rows.map((row) => el("tr", {}, columns.map(([, cell, number]) => el("td", { class: number ? "number" : null }, cell(row) ?? "-"))));
+  const kind = (it) => (it === true ? "number" : it || null);
+  const head = el("tr", {}, columns.map(([title, , of]) => el("th", { scope: "col", class: kind(of) }, title)));
+  const body = rows.map((row) => el("tr", {}, columns.map(([, cell, of]) => el("td", { class: kind(of) }, cell(row) ?? "-"))));
   // A region that scrolls has to be reached by the keyboard as well.
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, body)));
 }
@@ -26,6 +27,11 @@ export function state(name) {
   const kind = GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad";
   const sign = { good: "●", warn: "◐", bad: "▲" }[kind];
   return el("span", { class: `state ${kind}` }, el("span", { "aria-hidden": "true" }, `${sign} `), name.toLowerCase().replace("_", " "));
+}
+
+/** How many partitions are in which state. */
+export function states(counts) {
+  return Object.entries(counts).map(([name, many]) => `${many} ${name.toLowerCase()}`).join(", ");
 }
 
 export function count(value) {

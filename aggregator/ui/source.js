@@ -1,8 +1,8 @@
 // One source: topics, why something is not read, what it did in the last hours, and what can be done.
 
 import { ask } from "./api.js";
-import { behind, bytes, count, el, latency, seconds, state, table } from "./dom.js";
-import { sure } from "./dialog.js";
+import { behind, bytes, count, el, latency, seconds, state, states, table } from "./dom.js";
+import { fill, preview, sure } from "./dialog.js";
 import { plot } from "./plot.js";
 
 const ACTIONS = {
@@ -25,13 +25,13 @@ export async function source(alias, redraw) {
       el("h1", {}, it.title ? `${it.title} (${alias})` : alias),
       el("p", {}, state(it.state), " since ", it.since.slice(0, 19).replace("T", " "), " UTC", it.reason ? `: ${it.reason}` : ""),
       it.state === "RUNNING" && it.topics === 0 ? el("p", { class: "warn" }, "None of its topics matches its config, so nothing is copied: look at topics.include of this source.") : null,
-      el("div", { class: "actions" }, it.state === "PAUSED" ? act("resume") : act("pause"), it.state === "PAUSED" ? null : act("restart")),
+      el("div", { class: "actions" }, it.state === "PAUSED" ? act("resume") : act("pause"), it.state === "PAUSED" ? null : act("restart"), rewind(now, redraw)),
       el("dl", { class: "facts" }, [["records/s", count(it.records_per_second)], ["bytes/s", bytes(it.bytes_per_second)], ["lag", count(it.lag)], ["behind", behind(it)], ["age p50 / p95 / p99", latency(it)], ["records since the start", count(it.records)], ["lost in gaps", count(it.lost)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
       table("Topics", [
         ["topic", (t) => t.topic],
-        ["at the hub", (t) => t.hub_topic],
+        ["at the hub", (t) => el("a", { href: `#/topic/${encodeURIComponent(t.hub_topic)}` }, t.hub_topic)],
         ["partitions", (t) => count(t.partitions), true],
-        ["states", (t) => Object.entries(t.states).map(([name, many]) => `${many} ${name.toLowerCase()}`).join(", ")],
+        ["states", (t) => states(t.states)],
         ["records", (t) => count(t.records), true],
         ["bytes", (t) => bytes(t.bytes), true],
         ["lag", (t) => count(t.lag), true],
@@ -47,4 +47,27 @@ export async function source(alias, redraw) {
             plot("Age of records at the hub, ms", at, [["p50", of((row) => row.age_p50_ms)], ["p95", of((row) => row.age_p95_ms)], ["p99", of((row) => row.age_p99_ms)]])),
     ],
   };
+}
+
+const SPANS = [["600", "10 minutes"], ["3600", "an hour"], ["21600", "6 hours"], ["86400", "a day"], ["604800", "a week"], ["", "to the beginning of its logs"]];
+
+/** Back to where it was: what that comes to is shown before, and the source has to be paused for it. */
+function rewind(now, redraw) {
+  const { alias, state: its } = now.source;
+  const topics = [["", "all topics"], ...now.topics.map((t) => [t.topic, t.topic])];
+  const wanted_from = () => fill(`Rewind ${alias}`, "Positions go back, and what the hub lacks from there on is written once more. What it holds is not written twice.",
+    [["topic", "Topic", "", "", topics], ["by", "How far back", "", "3600", SPANS]],
+    "Show what would be done", ({ topic, by }) => {
+      const wanted = { rewind: true, source: alias, ...(topic ? { topic } : {}), ...(by ? { by_seconds: Number(by) } : { to: "earliest" }) };
+      preview(`Rewind ${alias}?`, async () => {
+        const told = await ask("/api/positions", "POST", { ...wanted, dry_run: true });
+        return [
+          its === "PAUSED" ? null : el("p", { class: "warn" }, "The source has to be paused before this can be done."),
+          ...told.notes.map((note) => el("p", { class: "warn" }, note)),
+          el("p", {}, told.tail ? `${count(told.tail)} offsets of the hub are read before it goes on.` : ""),
+          table("What would be done", [["topic", (m) => m.topic], ["partition", (m) => m.partition, true], ["now", (m) => count(m.position), true], ["new", (m) => count(m.new), true], ["difference", (m) => count(m.difference), true], ["what will happen", (m) => m.what, "text"]], told.moves),
+        ];
+      }, "Rewind", () => ask("/api/positions", "POST", { ...wanted, dry_run: false }), redraw);
+    });
+  return el("button", { type: "button", on: { click: wanted_from } }, "Rewind");
 }

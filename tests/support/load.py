@@ -22,8 +22,13 @@ def records(count: int, partition: int = -1) -> list[NewRecord]:
 
 
 @contextmanager
-def load(clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000) -> Iterator[None]:
-    """So many records a second into each cluster, until the block ends; all acknowledged."""
+def load(
+    clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000, size: int = 0
+) -> Iterator[None]:
+    """So many records a second into each cluster, until the block ends; all acknowledged.
+
+    A value is a number, filled up to `size` bytes.
+    """
     stop = threading.Event()
     left: list[int] = []
 
@@ -35,7 +40,9 @@ def load(clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000) -
         while not stop.is_set():
             began = time.monotonic()
             for _ in range(round(per_second * TURN_SECONDS)):
-                producer.produce(topic, b"%d" % number, b"key-%d" % (number % 211))
+                producer.produce(
+                    topic, (b"%d" % number).ljust(size, b"."), b"key-%d" % (number % 211)
+                )
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)

@@ -66,7 +66,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps"},
-    "serve": BELOW_DOCUMENTS | {"documents", "engine", "moves", "connect", "timeline"},
+    # One topic at one cluster, for whoever looks at it.
+    "peek": BELOW_EDGES | {"discover", "documents", "quarantine"},
+    "serve": BELOW_DOCUMENTS
+    | {"documents", "gaps", "quarantine", "peek", "verify"}
+    | {"engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
     "cli": BELOW_DOCUMENTS

@@ -19,13 +19,18 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
+from aggregator.documents.hub_topics import HubTopics, hub_topics
 from aggregator.documents.overview import attention, overview, source_page
 from aggregator.engine.control import Control
 from aggregator.model import SourceState
+from aggregator.peek.document import LogSpan, PeekedRecord, TopicLook
+from aggregator.quarantine.document import RetryRow
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
+from aggregator.serve.incidents import Incident, Incidents
 from aggregator.serve.pages import FILES, POLICY
 from aggregator.serve.server import ApiServer
+from aggregator.verify.apart import AuditRun
 from support.rest import SETS, ask
 from support.statuses import NOW, status_with, whole_status
 
@@ -179,11 +184,43 @@ def test_every_module_that_is_imported_and_every_file_that_is_named_is_there() -
 
 def test_each_field_that_a_page_shows_is_in_its_document() -> None:
     """The pages are no part of the types: a field that was renamed would show as undefined."""
-    known = json.loads(source_page(whole_status(), None, {}, "s0").model_dump_json())  # type: ignore[union-attr]
-    whole = json.loads(overview(whole_status(), None, {}).model_dump_json())
-    text = "".join((FILES / name).read_text("utf-8") for name in ("overview.js", "source.js"))
-    for name in re.findall(r"\bnow\.([a-z_]+)", text):
-        assert name in whole or name in known, name
-    topics = (FILES / "source.js").read_text("utf-8")
-    for name in re.findall(r"\bt\.([a-z_]+)", topics):
-        assert name in known["topics"][0], name
+    status = whole_status()
+    page = source_page(status, None, {}, "s0")
+    assert page is not None
+    known = json.loads(page.model_dump_json())
+    whole = json.loads(overview(status, None, {}).model_dump_json())
+    topics = json.loads(hub_topics(status, None, {}).model_dump_json())
+    texts = {path.name: path.read_text("utf-8") for path in OWN if path.suffix == ".js"}
+    incident = set(Incidents.model_fields)
+    for name, fields in {
+        "overview.js": whole.keys(),
+        "source.js": known.keys(),
+        "topic.js": topics.keys(),
+        "incidents.js": incident,
+    }.items():
+        for used in re.findall(r"\bnow\.([a-z_]+)", texts[name]):
+            assert used in fields, (name, used)
+    for used in re.findall(r"\bt\.([a-z_]+)", texts["source.js"]):
+        assert used in known["topics"][0], used
+    (topic,) = topics["topics"]
+    own = {*topic, *topic["sources"][0], *PeekedRecord.model_fields, *LogSpan.model_fields}
+    for used in re.findall(r"\b(?:it|side)\.([a-z_]+)", texts["topic.js"]):
+        assert used in {*own, "told", "title"}, used
+    looked = {*TopicLook.model_fields, *HubTopics.model_fields}
+    for used in re.findall(r"\btold\.([a-z_]+)\b(?![A-Z(])", texts["topic.js"]):
+        assert used in looked, used
+    for used in re.findall(r"\bit\.([a-z_]+)", texts["incidents.js"]):
+        assert used in {*Incident.model_fields, *RetryRow.model_fields}, used
+    for used in re.findall(r"\baudit\.([a-z_]+)", texts["incidents.js"]):
+        assert used in AuditRun.model_fields, used
+
+
+def test_a_hub_topic_is_told_with_all_that_goes_into_it() -> None:
+    status = whole_status(sources=2, topics=1)
+    later = status.model_copy(update={"at": NOW + timedelta(seconds=10)})
+    (topic,) = hub_topics(later, status, {"s1": "Virginia"}).topics
+    assert (topic.topic, topic.partitions, topic.records) == ("hub.t0", 4, 20)
+    assert [(it.source, it.title) for it in topic.sources] == [("s0", ""), ("s1", "Virginia")]
+    assert topic.records_per_second == 0
+    (topic,) = hub_topics(later, None, {}).topics
+    assert topic.records_per_second is None

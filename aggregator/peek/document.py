@@ -1,0 +1,51 @@
+"""One topic at one cluster, as the dashboard and REST tell it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from aggregator.documents.document import Document
+
+
+class PeekedHeader(Document):
+    """A header of a record; a value that is no text is told in hexadecimal."""
+
+    name: str
+    value: str | None
+
+
+class PeekedRecord(Document):
+    """A record as it lies there; `origin` is where it came from, of a record of ours."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str | None
+    value: str | None
+    value_bytes: int
+    headers: tuple[PeekedHeader, ...]
+    origin: str | None
+
+
+class LogSpan(Document):
+    """What a partition holds: offsets from `earliest` up to and without `latest`."""
+
+    partition: int
+    earliest: int
+    latest: int
+
+
+class TopicLook(Document):
+    """A topic at a source, or at the hub.
+
+    `records` are the newest, the newest first; of a topic of very many partitions, of those with
+    the most records.
+    """
+
+    source: str | None = Field(description="null: at the hub")
+    topic: str
+    replication_factor: int
+    partitions: tuple[LogSpan, ...]
+    configs: dict[str, str] = Field(description="all that are in effect")
+    records: tuple[PeekedRecord, ...]
+    notes: tuple[str, ...] = ()

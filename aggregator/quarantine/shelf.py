@@ -1,0 +1,30 @@
+"""The quarantine topic opened for one question or one attempt: hub client, reader, ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
+from aggregator.quarantine.reader import QuarantineReader
+
+
+@contextmanager
+def opened(
+    config: Config, ledger: Ledger | None = None
+) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
+    """What reads and writes the topic, and the ledger: a new one, or one that is read on.
+
+    Raises ClusterError when the hub does not answer, or refuses.
+    """
+    with open_admin(config, HUB) as admin, QuarantineReader(config) as reader:
+        yield admin, reader, reader.read_ledger(admin, Ledger() if ledger is None else ledger)
+
+
+def chosen_of(ledger: Ledger, wanted: Filter) -> tuple[list[LedgerEntry], list[str]]:
+    """Those that can be tried again, and origins that were named and cannot."""
+    chosen = list(ledger.select(wanted, retried=False))
+    found = {it.record.origin for it in chosen}
+    return chosen, sorted(str(it) for it in wanted.origins or () if it not in found)

@@ -1,0 +1,98 @@
+"""Our own calls by which people decide: accept a gap, try records again, verify now."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from aggregator.config.values import parse_duration
+from aggregator.engine.control import Control
+from aggregator.gaps.document import GapsReport
+from aggregator.model import PoisonReason
+from aggregator.quarantine.document import RetryReport
+from aggregator.quarantine.ledger import Filter
+from aggregator.quarantine.records import Origin, parse_origin
+from aggregator.serve.control import CallerError, caller_check
+from aggregator.serve.desk import Desk
+from aggregator.verify.apart import AuditRun, AuditRunner
+from aggregator.verify.core import Scope
+
+
+class _Wanted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AcceptRequest(_Wanted):
+    """Gaps by their ids, or all open ones of a source, a topic, or both."""
+
+    gaps: list[str] = Field(default=[], max_length=10_000)
+    source: str | None = None
+    topic: str | None = None
+
+
+class RetryRequest(_Wanted):
+    """Records by their origins (`eu/orders-3@5`), or all that fit; with nothing named all.
+
+    Unless `dry_run` is false it is only told what would be done.
+    """
+
+    origins: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
+    source: str | None = None
+    topic: str | None = None
+    reason: PoisonReason | None = None
+    overwrite: bool = Field(default=False, description="also into compacted hub topics")
+    dry_run: bool = True
+
+
+class AuditRequest(_Wanted):
+    """What to compare; all below the checkpoint's positions when nothing is named."""
+
+    source: str | None = None
+    topic: str | None = None
+    last: str | None = Field(default=None, description="only what is that young, such as 1h")
+
+
+def actions_router(control: Control, desk: Desk, audits: AuditRunner) -> APIRouter:
+    """The endpoints; for whoever may change anything."""
+    router = APIRouter(prefix="/api", dependencies=[Depends(caller_check(control))])
+
+    @router.post("/gaps/accept")
+    def accept(wanted: AcceptRequest) -> GapsReport:
+        """Let partitions go on without what they lost."""
+        return desk.accept(wanted.gaps, wanted.source, wanted.topic)
+
+    @router.post("/quarantine/retry")
+    def retry(wanted: RetryRequest) -> RetryReport:
+        """Write quarantined records to their hub topic, if it takes them now; each once."""
+        origins = None if wanted.origins is None else frozenset(map(_origin, wanted.origins))
+        return desk.retry(
+            Filter(wanted.source, wanted.topic, wanted.reason, origins),
+            dry_run=wanted.dry_run,
+            overwrite=wanted.overwrite,
+        )
+
+    @router.post("/verify", status_code=202)
+    def verify(wanted: AuditRequest) -> AuditRun:
+        """Compare the hub with its sources, record by record, in a process beside this one."""
+        config = control.config
+        if wanted.source is not None and wanted.source not in config.sources:
+            raise CallerError(404, f"there is no source {wanted.source}")
+        since: int | None = None
+        if wanted.last is not None:
+            try:
+                since = int((time.time() - parse_duration(wanted.last)) * 1000)
+            except ValueError as error:
+                raise CallerError(400, f"last {error}") from error
+        scope = Scope(source=wanted.source, topic=wanted.topic, since_ms=since)
+        return audits.start(config, scope)
+
+    return router
+
+
+def _origin(text: str) -> Origin:
+    found = parse_origin(text)
+    if found is None:
+        raise CallerError(400, f"origin {text}: write source/topic-partition@offset")
+    return found

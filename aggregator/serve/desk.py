@@ -1,0 +1,162 @@
+"""What the API reads beside the status: gaps, quarantine, audits, commits, topics as they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from aggregator.checkpoint.history import Commit, history
+from aggregator.config.mask import mask_text
+from aggregator.discover import ClusterAdmin
+from aggregator.documents.document import RecoveryStatus, Status
+from aggregator.engine.control import Control, NotReadyError
+from aggregator.errors import AggregatorError, RefusedError
+from aggregator.gaps.decide import accept_gaps, load_gaps
+from aggregator.gaps.document import GapsReport, gaps_report
+from aggregator.gaps.table import GapTable
+from aggregator.peek.document import TopicLook
+from aggregator.peek.read import look_at
+from aggregator.plan.quarantine import quarantine_topic
+from aggregator.quarantine.document import (
+    QuarantinedRecord,
+    QuarantineReport,
+    RetryReport,
+    quarantine_report,
+    retry_rows,
+)
+from aggregator.quarantine.ledger import Filter, Ledger
+from aggregator.quarantine.reader import QuarantineReader
+from aggregator.quarantine.retry import Retry, RetryOutcome
+from aggregator.quarantine.shelf import chosen_of, opened
+from aggregator.serve.control import CallerError
+from aggregator.serve.incidents import Incident, incidents
+from aggregator.timeline.document import EventRow
+from aggregator.timeline.read import read_events
+from aggregator.verify.past import AuditsReport, AuditSummary, read_audits
+
+INCIDENTS = 200
+"""So many of each kind are shown in the timeline."""
+RECOVERING = "recovering"
+"""The kind of the event that tells of a recovery."""
+BUSY_SECONDS = 5.0
+
+Found = TypeVar("Found")
+
+
+class Desk:
+    """Answers from tables and clusters, never from the engine; used by many threads.
+
+    The quarantine topic is read from its beginning once, and then on from where it was left.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._ledger = Ledger()
+        self._quarantine = threading.Lock()
+
+    def gaps(
+        self, source: str | None, topic: str | None, *, only_open: bool, limit: int
+    ) -> GapsReport:
+        """Gaps, open ones first. Raises CheckpointError."""
+        found = load_gaps(self._gaps(), source, topic)
+        return gaps_report(found, only_open=only_open, limit=limit)
+
+    def accept(self, names: list[str], source: str | None, topic: str | None) -> GapsReport:
+        """Accept open gaps; what they hold back goes on at once. Raises as `accept_gaps` does."""
+        accepted = accept_gaps(self._gaps(), names, source, topic)
+        # Where it only starts, or stops, the next look is the first one of a start.
+        with suppress(NotReadyError):
+            self._control.look_again()
+        return gaps_report(accepted, only_open=False, limit=len(accepted))
+
+    def quarantine(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
+        """Records that the hub refused. Raises ClusterError."""
+        config = self._control.config
+        with self._opened():
+            found = list(self._ledger.select(wanted, retried=retried))
+        return quarantine_report(quarantine_topic(config), found, limit)
+
+    def retry(self, wanted: Filter, *, dry_run: bool, overwrite: bool) -> RetryReport:
+        """Try records again. Raises ClusterError when the hub goes away meanwhile."""
+        outcomes: list[RetryOutcome] = []
+        config = self._control.config
+        with self._opened() as (admin, reader, ledger):
+            chosen, unknown = chosen_of(ledger, wanted)
+            attempts = Retry(config, admin, reader, ledger)
+            outcomes.extend(attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite))
+        rows = retry_rows(outcomes, unknown)
+        told = (it.model_copy(update={"detail": mask_text(it.detail, config)}) for it in rows)
+        return RetryReport(dry_run=dry_run, records=tuple(told))
+
+    def commits(self, limit: int) -> list[Commit]:
+        """The last commits of the checkpoint, the newest first. Raises CheckpointError."""
+        place = self._control.config.checkpoint
+        return history(place.path, place.storage_options, limit)
+
+    def audits(self, limit: int) -> AuditsReport:
+        """The last audits, the newest first. Raises CheckpointError."""
+        config = self._control.config
+        place = config.checkpoint
+        return AuditsReport(
+            name=config.name, audits=read_audits(place.path, place.storage_options, limit)
+        )
+
+    def recoveries(self) -> tuple[EventRow, ...]:
+        """Events of recoveries in the last month. Raises CheckpointError."""
+        now = datetime.now(UTC)
+        month = now - timedelta(days=30)
+        config = self._control.config
+        return read_events(config, month, now, kind=RECOVERING, limit=INCIDENTS).events
+
+    def look(self, source: str | None, topic: str, records: int) -> TopicLook:
+        """A topic as it is now at a source, or with None at the hub. Raises as `look_at` does."""
+        config = self._control.config
+        if source is not None and source not in config.sources:
+            known = ", ".join(config.sources)
+            raise CallerError(404, f"there is no source {source}; sources are {known}")
+        return look_at(config, source, topic, records)
+
+    def incidents(self, status: Status) -> tuple[list[Incident], tuple[str, ...]]:
+        """The timeline, and what of it could not be read."""
+        failing: list[str] = []
+        recovery: RecoveryStatus | None = status.recovery
+        config = self._control.config
+
+        def tried(what: str, read: Callable[[], Found], instead: Found) -> Found:
+            try:
+                return read()
+            except AggregatorError as error:
+                failing.append(f"{what}: {mask_text(str(error), config)}")
+                return instead
+
+        gaps = tried("gaps", lambda: self.gaps(None, None, only_open=False, limit=INCIDENTS), None)
+        records: tuple[QuarantinedRecord, ...] = ()
+        if status.quarantine is not None:
+            none = QuarantineReport(topic="", states={}, records=())
+            records = tried(
+                "quarantine",
+                lambda: self.quarantine(Filter(), retried=True, limit=INCIDENTS),
+                none,
+            ).records
+        audits: tuple[AuditSummary, ...] = tried("audits", lambda: self.audits(20).audits, ())
+        earlier: tuple[EventRow, ...] = tried("recoveries", self.recoveries, ())
+        found = incidents(() if gaps is None else gaps.gaps, records, recovery, earlier, audits)
+        return found, tuple(failing)
+
+    def _gaps(self) -> GapTable:
+        place = self._control.config.checkpoint
+        return GapTable(place.path, place.storage_options)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
+        """The ledger as it is now, for nobody else meanwhile."""
+        if not self._quarantine.acquire(timeout=BUSY_SECONDS):
+            raise RefusedError(["records are just being tried again: ask in a moment"])
+        try:
+            with opened(self._control.config, self._ledger) as whole:
+                yield whole
+        finally:
+            self._quarantine.release()

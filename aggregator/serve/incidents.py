@@ -1,0 +1,141 @@
+"""What went wrong and was mended, as one timeline: gaps, quarantine, recoveries, audits. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from aggregator.documents.document import Document, GapStatus, Phase, RecoveryStatus
+from aggregator.quarantine.document import QuarantinedRecord
+from aggregator.timeline.document import EventRow
+from aggregator.verify.past import AuditSummary
+
+
+class IncidentKind(StrEnum):
+    """What an incident is of."""
+
+    GAP = "gap"
+    QUARANTINE = "quarantine"
+    RECOVERY = "recovery"
+    AUDIT = "audit"
+
+
+class Incident(Document):
+    """One of them. `id` names it to whoever acts on it: a gap, the origin of a record."""
+
+    at: datetime
+    kind: IncidentKind
+    level: str = Field(description="error: it waits for a person; warning; info")
+    source: str | None
+    what: str
+    state: str
+    id: str = ""
+    open: bool = Field(description="something can be done about it: accept a gap, retry a record")
+
+
+class Incidents(Document):
+    """The newest first. `failing`: what could not be read, and why."""
+
+    name: str
+    phase: Phase
+    at: datetime
+    incidents: tuple[Incident, ...]
+    failing: tuple[str, ...] = ()
+
+
+def incidents(
+    gaps: Iterable[GapStatus],
+    quarantined: Iterable[QuarantinedRecord],
+    recovery: RecoveryStatus | None,
+    recoveries: Iterable[EventRow],
+    audits: Iterable[AuditSummary],
+) -> list[Incident]:
+    """All as one timeline, the newest first; `recoveries` are events of those before."""
+    found = [
+        *map(_gap, gaps),
+        *map(_record, quarantined),
+        *map(_audit, audits),
+        *(_earlier(it) for it in recoveries if recovery is None or it.at < recovery.at),
+        *([] if recovery is None else [_recovery(recovery)]),
+    ]
+    return sorted(found, key=lambda it: it.at, reverse=True)
+
+
+def _gap(gap: GapStatus) -> Incident:
+    to = "an unknown offset" if gap.to_offset is None else f"{gap.to_offset}"
+    waits = not gap.resolved and gap.decided_at is None
+    state = "decided" if gap.resolved else "open" if waits else "accepted, goes on soon"
+    return Incident(
+        at=gap.found_at,
+        kind=IncidentKind.GAP,
+        level="error" if waits else "warning",
+        source=gap.cluster,
+        what=f"{gap.topic}-{gap.partition}, offsets {gap.from_offset} to {to}: "
+        f"{gap.note or gap.reason}",
+        state=state,
+        id=gap.id,
+        open=waits,
+    )
+
+
+def _record(record: QuarantinedRecord) -> Incident:
+    waits = record.state in ("open", "refused")
+    detail = f": {record.detail}" if record.detail else ""
+    return Incident(
+        at=datetime.fromtimestamp(record.quarantined_at_ms / 1000, UTC),
+        kind=IncidentKind.QUARANTINE,
+        level="warning" if waits else "info",
+        source=record.source,
+        what=f"{record.origin} was refused by {record.hub_topic} ({record.reason}, "
+        f"{record.bytes} bytes){detail}",
+        state=record.state,
+        id=record.origin,
+        open=waits,
+    )
+
+
+def _recovery(recovery: RecoveryStatus) -> Incident:
+    return Incident(
+        at=recovery.at,
+        kind=IncidentKind.RECOVERY,
+        level="info",
+        source=None,
+        what=f"{recovery.partitions} partitions after an unclean stop: {recovery.tail} offsets of "
+        f"the hub were read in {recovery.seconds:.1f} s, {recovery.found} records were there "
+        f"already, {recovery.replayed} were missing and written",
+        state="done",
+        open=False,
+    )
+
+
+def _earlier(event: EventRow) -> Incident:
+    return Incident(
+        at=event.at,
+        kind=IncidentKind.RECOVERY,
+        level="info",
+        source=event.source,
+        what=event.message,
+        state="done",
+        open=False,
+    )
+
+
+def _audit(audit: AuditSummary) -> Incident:
+    wrong = ", ".join(f"{many} {name.replace('_', ' ')}" for name, many in audit.wrong.items())
+    verdict = {0: "all is well", 3: "not everything could be looked at"}.get(
+        audit.exit_code, f"wrong: {wrong}" if wrong else "something is wrong"
+    )
+    return Incident(
+        at=audit.at,
+        kind=IncidentKind.AUDIT,
+        level="error" if audit.wrong else "info",
+        source=None,
+        what=f"{audit.expected} records of {audit.partitions} partitions judged in "
+        f"{audit.seconds:.1f} s: {verdict}",
+        state="wrong" if audit.wrong else "well" if audit.exit_code == 0 else "partly",
+        id=audit.audit,
+        open=False,
+    )

@@ -1,0 +1,186 @@
+"""Our own calls that only read: gaps, quarantine, checkpoints, recovery, topics, lanes, audits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from aggregator.checkpoint.rows import to_moment
+from aggregator.documents.document import Document, LaneStatus, RecoveryStatus
+from aggregator.documents.hub_topics import HubTopicOverview, HubTopics, hub_topics
+from aggregator.engine.control import Control
+from aggregator.gaps.document import GapsReport
+from aggregator.model import PoisonReason
+from aggregator.peek.document import TopicLook
+from aggregator.quarantine.document import QuarantineReport
+from aggregator.quarantine.ledger import Filter
+from aggregator.serve.control import CallerError
+from aggregator.serve.desk import Desk
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.incidents import Incidents
+from aggregator.timeline.document import EventRow
+from aggregator.verify.apart import AuditRun, AuditRunner
+from aggregator.verify.past import AuditsReport
+
+Source = Annotated[str | None, Query(description="only of this source")]
+Topic = Annotated[str | None, Query(description="only of this source topic")]
+Limit = Annotated[int, Query(ge=1, le=10_000)]
+
+
+class CommitRow(Document):
+    """One commit of the checkpoint; `lane` is the owner when `kind` is `epoch`."""
+
+    seq: int
+    committed_at: datetime
+    epoch: int
+    kind: str
+    lane: str
+    generation: int | None
+    positions: int
+    clean: bool
+
+
+class CommitsReport(Document):
+    """The newest first."""
+
+    name: str
+    commits: tuple[CommitRow, ...]
+
+
+class RecoveryReport(Document):
+    """The last recovery of this run, and those of the last month."""
+
+    name: str
+    last: RecoveryStatus | None
+    earlier: tuple[EventRow, ...]
+
+
+class LanesReport(Document):
+    """The lanes as they are."""
+
+    name: str
+    lanes: tuple[LaneStatus, ...]
+
+
+def lookups_router(
+    control: Control,
+    holder: StatusHolder,
+    desk: Desk,
+    audits: AuditRunner,
+    starting: Callable[[], Response],
+) -> APIRouter:
+    """The endpoints; none changes anything. `starting` answers while there is no status yet."""
+    router = APIRouter(prefix="/api", tags=["lookups"])
+
+    # Plain functions: they read tables and ask clusters, in threads.
+    @router.get("/gaps")
+    def gaps(
+        source: Source = None,
+        topic: Topic = None,
+        only_open: Annotated[bool, Query(alias="open")] = False,
+        limit: Limit = 200,
+    ) -> GapsReport:
+        """What was lost at the sources, open gaps first."""
+        return desk.gaps(source, topic, only_open=only_open, limit=limit)
+
+    @router.get("/quarantine")
+    def quarantine(
+        source: Source = None,
+        topic: Topic = None,
+        reason: Annotated[PoisonReason | None, Query()] = None,
+        retried: Annotated[bool, Query(description="also those that the hub took since")] = False,
+        limit: Limit = 200,
+    ) -> QuarantineReport:
+        """Records that the hub refused, and what became of each."""
+        return desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
+
+    @router.get("/checkpoints")
+    def checkpoints(limit: Limit = 50) -> CommitsReport:
+        """The last commits of the checkpoint."""
+        rows = tuple(
+            CommitRow(
+                seq=it.seq,
+                committed_at=to_moment(it.committed_at_ms),
+                epoch=it.epoch,
+                kind=it.kind,
+                lane=it.lane,
+                generation=it.generation,
+                positions=it.positions,
+                clean=it.clean,
+            )
+            for it in desk.commits(limit)
+        )
+        return CommitsReport(name=control.config.name, commits=rows)
+
+    @router.get("/recovery", response_model=RecoveryReport)
+    def recovery() -> Any:
+        """What was recovered after unclean stops."""
+        status = holder.latest()
+        if status is None:
+            return starting()
+        return RecoveryReport(name=status.name, last=status.recovery, earlier=desk.recoveries())
+
+    @router.get("/lanes", response_model=LanesReport)
+    def lanes() -> Any:
+        """What reads the sources."""
+        status = holder.latest()
+        return starting() if status is None else LanesReport(name=status.name, lanes=status.lanes)
+
+    @router.get("/audits")
+    def past_audits(limit: Limit = 20) -> AuditsReport:
+        """What `verify` has found, the newest first."""
+        return desk.audits(limit)
+
+    @router.get("/verify")
+    def verifying() -> AuditRun:
+        """The audit that this instance runs, or the last one that it ran."""
+        return audits.latest
+
+    @router.get("/incidents", response_model=Incidents)
+    def timeline() -> Any:
+        """Gaps, quarantined records, recoveries and audits as one timeline."""
+        status = holder.latest()
+        if status is None:
+            return starting()
+        found, failing = desk.incidents(status)
+        return Incidents(
+            name=status.name,
+            phase=status.phase,
+            at=status.at,
+            incidents=tuple(found),
+            failing=failing,
+        )
+
+    @router.get("/hub/topics", response_model=HubTopics)
+    def topics() -> Any:
+        """Every hub topic, and what each source gives to it."""
+        status = holder.latest()
+        if status is None:
+            return starting()
+        return hub_topics(status, holder.earlier(), control.titles)
+
+    @router.get("/hub/topics/{topic}", response_model=HubTopicOverview)
+    def hub_topic(topic: str) -> Any:
+        """One of them."""
+        status = holder.latest()
+        if status is None:
+            return starting()
+        all_topics = hub_topics(status, holder.earlier(), control.titles).topics
+        found = next((it for it in all_topics if it.topic == topic), None)
+        if found is None:
+            raise CallerError(404, f"nothing is copied to a hub topic {topic}")
+        return found
+
+    @router.get("/topics/{topic}/look")
+    def look(
+        topic: str,
+        source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
+        records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
+    ) -> TopicLook:
+        """A topic as it is now: configs, what its logs hold, its newest records with headers."""
+        return desk.look(source, topic, records)
+
+    return router

@@ -1,0 +1,99 @@
+// Hub topics: what each source gives to one, how it is at both ends, and the newest records there.
+
+import { ask } from "./api.js";
+import { bytes, count, el, moment, seconds, states, table } from "./dom.js";
+
+const FRESH = 10_000;
+/** What was told of a topic at a cluster, and when: a cluster that hangs holds up nothing else. */
+const looks = new Map();
+
+const link = (topic) => el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);
+const rate = (it) => count(it.records_per_second);
+const behind = (it) => (it.seconds_behind === null ? "unknown" : seconds(it.seconds_behind));
+
+export async function topics() {
+  const now = await ask("/api/hub/topics");
+  return { at: now, parts: [
+    el("h1", {}, "Topics at the hub"),
+    now.topics.length
+      ? table("Rates and lag over all sources of a topic", [
+          ["topic", (it) => link(it.topic)],
+          ["sources", (it) => [...new Set(it.sources.map((side) => side.title || side.source))].join(", ")],
+          ["source partitions", (it) => count(it.partitions), true],
+          ["records/s", rate, true],
+          ["records", (it) => count(it.records), true],
+          ["bytes", (it) => bytes(it.bytes), true],
+          ["lag", (it) => count(it.lag), true],
+        ], now.topics)
+      : el("p", {}, "Nothing is copied: no source is configured, or none has a topic that matches."),
+  ] };
+}
+
+export async function topic(name, redraw) {
+  const [now, it] = await Promise.all([ask("/api/overview"), ask(`/api/hub/topics/${encodeURIComponent(name)}`)]);
+  const sides = [[null, name, "the hub"], ...it.sources.map((side) => [side.source, side.topic, side.title || side.source])];
+  const found = sides.map(([source, topic, title]) => ({ title, topic, ...look(source, topic, redraw) }));
+  return { at: now, parts: [
+    el("h1", {}, name),
+    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
+    table("What goes into it", [
+      ["source", (side) => el("a", { href: `#/source/${encodeURIComponent(side.source)}` }, side.title || side.source)],
+      ["its topic", (side) => side.topic],
+      ["partitions", (side) => count(side.partitions), true],
+      ["states", (side) => states(side.states)],
+      ["records/s", rate, true],
+      ["records", (side) => count(side.records), true],
+      ["lag", (side) => count(side.lag), true],
+      ["behind", behind, true],
+    ], it.sources),
+    differences(found),
+    ...found.flatMap(side),
+  ] };
+}
+
+function look(source, topic, redraw) {
+  const key = JSON.stringify([source, topic]);
+  const known = looks.get(key) ?? { at: 0 };
+  if (Date.now() - known.at < FRESH || known.asking) return known;
+  const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
+  looks.set(key, { ...known, asking: true });
+  ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`)
+    .then((told) => ({ told, error: "" }), (error) => ({ told: known.told, error: error.message }))
+    .then((result) => { looks.set(key, { ...result, at: Date.now() }); redraw(); });
+  return looks.get(key);
+}
+
+function differences(found) {
+  const answered = found.filter((side) => side.told);
+  const names = [...new Set(answered.flatMap((side) => Object.keys(side.told.configs)))].sort();
+  const rows = [
+    ["partitions", (side) => side.told.partitions.length],
+    ["replication factor", (side) => side.told.replication_factor],
+    ...names.map((name) => [name, (side) => side.told.configs[name]]),
+  ].filter(([, value]) => new Set(answered.map(value)).size > 1);
+  if (answered.length < 2 || !rows.length) return null;
+  return table("Where they differ", [["config", ([name]) => name], ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"])], rows);
+}
+
+function side({ title, topic, told, error }) {
+  const head = el("h2", {}, `${topic} at ${title}`);
+  const away = error ? el("p", { class: "bad" }, error) : null;
+  if (!told) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
+  const held = told.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
+  return [
+    head, away,
+    el("p", {}, `${count(told.partitions.length)} partitions hold ${count(held)} offsets.`),
+    ...told.notes.map((note) => el("p", { class: "warn" }, note)),
+    told.records.length
+      ? table(`The newest records at ${title}`, [
+          ["at (UTC)", (it) => (it.timestamp_ms < 0 ? "none" : moment(new Date(it.timestamp_ms).toISOString()))],
+          ["partition", (it) => it.partition, true],
+          ["offset", (it) => it.offset, true],
+          ["key", (it) => it.key ?? "null", "text"],
+          ["value", (it) => it.value ?? "null", "text"],
+          ["bytes", (it) => bytes(it.value_bytes), true],
+          ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
+        ], told.records)
+      : el("p", { class: "soft" }, "It holds no record."),
+  ];
+}

@@ -1,0 +1,270 @@
+"""The dashboard in a real Chromium, over real clusters under load: what Control Center showed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.ports import free_ports
+from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from support.application import application
+from support.browser import Visitor, visiting
+from support.changing import delete_records
+from support.clusters import ClusterFactory
+from support.load import load
+from support.reading import wait_for, wait_until_topic_has
+from support.rest import ask
+from support.running import make_config, source
+
+SIZE = 1_000
+
+
+@pytest.mark.timeout(900)
+def test_many_sources_are_watched_and_decided_about_in_a_browser(
+    source_a: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    """Overview, a source, a topic at both ends, a frozen source, a gap, an audit, a rewind."""
+    us = cluster_factory("us")
+    topic, lost = f"orders-{unique}", f"lost-{unique}"
+    for cluster in (source_a, us):
+        create_topic(cluster.bootstrap_servers, topic, partitions=3)
+    create_topic(source_a.bootstrap_servers, lost)
+    first = [NewRecord(b"lost %d" % number) for number in range(100)]
+    produce(source_a.bootstrap_servers, lost, first[:50])
+    (port,) = free_ports(1)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {
+            "eu": source(source_a, f"{topic}|{lost}", title="Frankfurt"),
+            "us": source(us, topic, title="Virginia"),
+        },
+        api={"listen": f"127.0.0.1:{port}"},
+        topics={"on_gap": "stop"},
+        supervision={"deadline": "5s"},
+    )
+    url = f"http://127.0.0.1:{port}"
+    with (
+        application(config, tmp_path / "app") as app,
+        load([source_a, us], topic, 500, size=SIZE),
+    ):
+        app.until_logged("running")
+        wait_until_topic_has(hub.bootstrap_servers, lost, 50)
+        with visiting(url, tmp_path / "screens") as visitor:
+            _overview(visitor)
+            _source_and_topic(visitor, topic)
+            _frozen(visitor, us)
+            _gap(visitor, url, source_a, lost, first)
+            wait_until_topic_has(hub.bootstrap_servers, lost, 90)
+            _rewind(visitor, topic)
+            _audit(visitor)
+            _others(visitor)
+            # An answer of 409 or so is told to people, and by the browser on its console as well.
+            assert visitor.errors == []
+            assert visitor.strangers == []
+
+
+def _overview(visitor: Visitor) -> None:
+    visitor.page.goto(visitor.url)  # A browser is led to the dashboard.
+    visitor.page.get_by_role("heading", name="Sources of").wait_for()
+    visitor.until("Frankfurt")
+    wait_for(lambda: "unknown" not in _row(visitor, "Virginia"), "rates are known")
+    for title in ("Frankfurt", "Virginia"):
+        row = _row(visitor, title)
+        assert "running" in row
+        # Rates, and half, 95 and 99 of a hundred records by their age.
+        assert re.search(r"[1-9][\d,.]* [kM]?B", row), row
+        assert re.search(r"\d+ / [\d,]+ / [\d,]+ ms", row), row
+    visitor.check("overview")
+    assert visitor.fits(320)
+
+
+def _source_and_topic(visitor: Visitor, topic: str) -> None:
+    visitor.page.get_by_role("link", name="Virginia").first.click()
+    visitor.page.get_by_role("heading", name="Virginia (us)").wait_for()
+    visitor.check("source")
+    visitor.page.get_by_role("link", name=topic).first.click()
+    visitor.page.get_by_role("heading", name=topic, level=1).wait_for()
+    for where in ("the hub", "Frankfurt", "Virginia"):
+        visitor.page.get_by_role("region", name=f"The newest records at {where}").wait_for()
+    at_hub = visitor.page.get_by_role("region", name="The newest records at the hub").inner_text()
+    assert "source.cluster: eu" in at_hub or "source.cluster: us" in at_hub, at_hub
+    at_source = visitor.page.get_by_role("region", name="The newest records at Virginia")
+    assert "source.cluster" not in at_source.inner_text()
+    visitor.check("topic")
+    assert visitor.fits(320)
+
+
+def _frozen(visitor: Visitor, us: EmbeddedCluster) -> None:
+    visitor.go("", "Sources of")
+    us.brokers[0].pause()
+    try:
+        visitor.until("Needs a person")
+        wait_for(lambda: "unreachable" in _row(visitor, "Virginia"), "it says that it is away")
+        assert "running" in _row(visitor, "Frankfurt")
+        visitor.check("unreachable")
+        # Of a source that hangs the topic's page tells the rest all the same.
+        visitor.go("topics", "Topics at the hub")
+    finally:
+        us.brokers[0].resume()
+    visitor.go("", "Sources of")
+    wait_for(lambda: "running" in _row(visitor, "Virginia"), "it is back")
+
+
+def _gap(
+    visitor: Visitor, url: str, cluster: EmbeddedCluster, topic: str, records: list[NewRecord]
+) -> None:
+    assert ask("PUT", f"{url}/api/sources/eu/pause")[0] == 200
+    produce(cluster.bootstrap_servers, topic, records[50:])
+    delete_records(cluster.bootstrap_servers, topic, 60)
+    assert ask("PUT", f"{url}/api/sources/eu/resume")[0] == 200
+    visitor.go("incidents", "Gaps, quarantine")
+    visitor.until("1 wait for a decision.")
+    assert "50 to 59 were deleted" in visitor.text()
+    visitor.check("gap")
+    visitor.page.get_by_role("button", name="Accept").click()
+    dialog = visitor.page.get_by_role("dialog")
+    assert "stays lost" in dialog.inner_text()
+    dialog.get_by_role("button", name="Accept it").click()
+    dialog.wait_for(state="hidden")
+    visitor.until("Nothing waits for a decision.")
+    (gap,) = ask("GET", f"{url}/api/gaps")[1]["gaps"]
+    assert (gap["topic"], gap["lost"], gap["decision"]) == (topic, 10, "accept")
+
+
+def _rewind(visitor: Visitor, topic: str) -> None:
+    """What it would do is shown first; for that the source may run."""
+    visitor.go("source/us", "Virginia")
+    visitor.page.get_by_role("button", name="Rewind").click()
+    dialog = visitor.page.get_by_role("dialog")
+    dialog.get_by_label("Topic").select_option(topic)
+    dialog.get_by_label("How far back").select_option(label="to the beginning of its logs")
+    dialog.get_by_role("button", name="Show what would be done").click()
+    dialog.get_by_text("has to be paused").wait_for()
+    assert dialog.get_by_role("row").count() == 1 + 3
+    dialog.get_by_role("button", name="Close").click()
+    visitor.page.get_by_role("button", name="Pause").click()
+    dialog.get_by_role("button", name="Pause").click()
+    dialog.wait_for(state="hidden")
+    visitor.until("paused")
+    visitor.page.get_by_role("button", name="Rewind").click()
+    dialog.get_by_label("How far back").select_option(label="to the beginning of its logs")
+    dialog.get_by_role("button", name="Show what would be done").click()
+    dialog.get_by_role("button", name="Rewind").click()
+    dialog.wait_for(state="hidden")
+    visitor.page.get_by_role("button", name="Resume").click()
+    dialog.get_by_role("button", name="Resume").click()
+    dialog.wait_for(state="hidden")
+    visitor.until("running")
+
+
+def _audit(visitor: Visitor) -> None:
+    visitor.go("incidents", "Gaps, quarantine")
+    visitor.page.get_by_role("button", name="Verify now").click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Verify").click()
+    visitor.until("An audit runs")
+    visitor.until("judged in", seconds=180)
+    assert "all is well" in visitor.text()
+    visitor.check("incidents")
+    assert visitor.fits(320)
+
+
+def _others(visitor: Visitor) -> None:
+    for fragment, heading in (
+        ("events", "Events"),
+        ("topics", "Topics at the hub"),
+        ("config", "The config in effect"),
+    ):
+        visitor.go(fragment, heading)
+        visitor.check(fragment)
+        assert visitor.fits(320), fragment
+
+
+def _row(visitor: Visitor, title: str) -> str:
+    table = visitor.page.get_by_role("region", name="Sources; age")
+    return table.get_by_role("row", name=title).first.inner_text()
+
+
+def test_a_page_says_what_it_has_no_right_to_and_takes_a_token(
+    hub: EmbeddedCluster, tmp_path: Path
+) -> None:
+    """Nothing is configured; without the token nothing is told, and with it one can look."""
+    (port,) = free_ports(1)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {},
+        api={"listen": f"127.0.0.1:{port}", "read_token": "read-0123456789abcdef"},
+    )
+    with application(config, tmp_path / "app") as app:
+        app.until_logged("running")
+        with visiting(f"http://127.0.0.1:{port}", tmp_path / "screens") as visitor:
+            visitor.page.goto(f"{visitor.url}/ui/")
+            dialog = visitor.page.get_by_role("dialog")
+            dialog.get_by_label("Token").fill("read-0123456789abcdef")
+            dialog.get_by_role("button", name="Show it").click()
+            visitor.until("No source is configured yet")
+            visitor.check("nothing")
+            app.kill()
+            visitor.page.get_by_text("nobody answers").wait_for(timeout=60_000)
+            assert visitor.strangers == []
+
+
+def test_nothing_is_asked_of_a_hub_for_a_look_at_what_is_not_there(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """Looks and decisions over REST: what there is, what there is not, what is not allowed."""
+    topic = f"look-{unique}"
+    create_topic(source_a.bootstrap_servers, topic, partitions=2)
+    produce(source_a.bootstrap_servers, topic, [NewRecord(b"v%d" % n, b"k") for n in range(9)])
+    (port,) = free_ports(1)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, topic)},
+        api={"listen": f"127.0.0.1:{port}"},
+    )
+    url = f"http://127.0.0.1:{port}/api"
+    with application(config, tmp_path / "app") as app:
+        app.until_logged("running")
+        wait_until_topic_has(hub.bootstrap_servers, topic, 9)
+        code, look = ask("GET", f"{url}/topics/{topic}/look?source=eu&records=3")
+        assert code == 200, look
+        assert [it["value"] for it in look["records"]] == ["v8", "v7", "v6"]
+        ends = end_offsets(source_a.bootstrap_servers, topic)
+        assert {it["partition"]: it["latest"] for it in look["partitions"]} == ends
+        _, look = ask("GET", f"{url}/topics/{topic}/look?records=1")
+        (record,) = look["records"]
+        assert record["origin"].startswith(f"eu/{topic}-") and record["key"] == "k"
+        assert ask("GET", f"{url}/topics/{topic}/look?source=nix")[0] == 404
+        assert ask("GET", f"{url}/topics/none-{unique}/look")[0] == 409
+        (found,) = ask("GET", f"{url}/hub/topics")[1]["topics"]
+        assert (found["topic"], found["partitions"]) == (topic, 2)
+        assert ask("GET", f"{url}/hub/topics/{topic}")[1]["sources"][0]["source"] == "eu"
+        assert ask("GET", f"{url}/hub/topics/none")[0] == 404
+        assert ask("GET", f"{url}/gaps")[1]["gaps"] == []
+        assert ask("POST", f"{url}/gaps/accept", {"gaps": ["nix"]})[0] == 409
+        assert ask("POST", f"{url}/gaps/accept", {})[0] == 409
+        assert ask("GET", f"{url}/quarantine")[1]["records"] == []
+        assert ask("POST", f"{url}/quarantine/retry", {"origins": ["x"]})[0] == 400
+        assert ask("POST", f"{url}/quarantine/retry", {})[1] == {"dry_run": True, "records": []}
+        assert ask("GET", f"{url}/checkpoints?limit=3")[1]["commits"][0]["seq"] >= 1
+        assert ask("GET", f"{url}/recovery")[1]["last"] is None
+        (lane,) = ask("GET", f"{url}/lanes")[1]["lanes"]
+        assert lane["state"] == "RUNNING"
+        assert ask("GET", f"{url}/audits")[1]["audits"] == []
+        assert ask("POST", f"{url}/verify", {"last": "soon"})[0] == 400
+        assert ask("POST", f"{url}/verify", {"source": "nix"})[0] == 404
+        assert ask("POST", f"{url}/verify", {"topic": topic})[0] == 202
+        assert ask("POST", f"{url}/verify", {})[0] == 409
+        app.terminate()
+        # Also an audit that runs does not keep it.
+        assert app.wait(30)
+        assert app.wait_gone()

@@ -1,0 +1,98 @@
+"""A real Chromium that looks at the dashboard, and notes what it must not find there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, sync_playwright
+
+from support.debian import program
+
+SCREENSHOTS = "AGGREGATOR_SCREENSHOTS"
+"""The variable that names the folder for screenshots; docs/images when they are made anew."""
+ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+
+
+@dataclass
+class Visitor:
+    """A page of the dashboard in a browser. `errors` and `strangers` have to stay empty."""
+
+    page: Page
+    url: str
+    folder: Path
+    errors: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+
+    def go(self, fragment: str, heading: str) -> None:
+        """Open a page of the dashboard, and wait for its heading."""
+        self.page.goto(f"{self.url}/ui/#/{fragment}")
+        self.page.get_by_role("heading", name=heading, level=1).wait_for()
+
+    def text(self) -> str:
+        """What the page says."""
+        return self.page.locator("main").inner_text()
+
+    def until(self, words: str, seconds: float = 60.0) -> None:
+        """Wait until the page says this."""
+        self.page.locator("main").get_by_text(words).first.wait_for(timeout=seconds * 1000)
+
+    def check(self, name: str) -> None:
+        """Look at the page in light and in dark for barriers (axe), and keep a picture of it."""
+        for scheme in ("light", "dark"):
+            self.page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+            found = Axe().run(self.page, options={"runOnly": RULES})
+            assert found.violations_count == 0, found.generate_report()
+            self.page.screenshot(path=self.folder / f"{name}-{scheme}.png", full_page=True)
+        self.page.emulate_media(color_scheme="light")
+
+    def fits(self, width: int) -> bool:
+        """Whether nothing of the page has to be scrolled to sideways at this width in pixels."""
+        before = self.page.viewport_size
+        self.page.set_viewport_size({"width": width, "height": 800})
+        wide = self.page.evaluate("document.documentElement.scrollWidth")
+        if before is not None:
+            self.page.set_viewport_size(before)
+        return int(wide) <= width
+
+
+@contextmanager
+def visiting(url: str, folder: Path) -> Iterator[Visitor]:
+    """A visitor of the instance at `url`; screenshots go to `folder`, or where the variable says.
+
+    Chromium is found or installed; it ends with the block, and with this process.
+    """
+    place = Path(os.environ.get(SCREENSHOTS) or folder)
+    place.mkdir(parents=True, exist_ok=True)
+    chromium = program("chromium", "chromium-browser", "google-chrome", package="chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        visitor = Visitor(page, url, place)
+        host = urlsplit(url).netloc
+        page.on("pageerror", lambda error: visitor.errors.append(str(error)))
+        page.on(
+            "console",
+            lambda said: visitor.errors.append(said.text) if said.type == "error" else None,
+        )
+        page.on(
+            "request",
+            lambda asked: (
+                visitor.strangers.append(asked.url)
+                if urlsplit(asked.url).netloc not in (host, "")
+                else None
+            ),
+        )
+        try:
+            yield visitor
+        finally:
+            browser.close()

@@ -1,0 +1,156 @@
+"""The timeline of gaps, quarantine, recoveries and audits; and audits as they are read back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.documents.document import GapStatus, RecoveryStatus
+from aggregator.quarantine.document import QuarantinedRecord
+from aggregator.serve.incidents import Incident, incidents
+from aggregator.timeline.document import EventRow
+from aggregator.verify.audits import append_audit
+from aggregator.verify.past import AuditSummary, read_audits
+from aggregator.verify.record import rows_of
+from aggregator.verify.report import HubTopicResult, PartitionResult, VerifyReport
+from support.statuses import NOW
+
+MINUTE = timedelta(minutes=1)
+
+
+def gap(**parts: Any) -> GapStatus:
+    fields: dict[str, Any] = {
+        "id": "g1", "cluster": "eu", "topic": "orders", "partition": 3,
+        "cause": "BELOW_EARLIEST", "from_offset": 20, "to_offset": 30, "lost": 10,
+        "position": 20, "reason": "20 to 29 were deleted", "found_at": NOW, "epoch": 1,
+        "cluster_id_then": "c", "cluster_id_now": "c",
+        "topic_id_then": "t", "topic_id_now": "t",
+        "decision": "stop", "decided_at": None, "resolved": False,
+        "resumes_at": None, "note": "",
+    }
+    return GapStatus(**{**fields, **parts})
+
+
+def record(**parts: Any) -> QuarantinedRecord:
+    fields: dict[str, Any] = {
+        "origin": "eu/orders-3@5", "source": "eu", "topic": "orders", "partition": 3,
+        "offset": 5, "timestamp_ms": 1, "reason": "too_large", "hub_topic": "orders",
+        "bytes": 9, "kept": "whole", "state": "open", "detail": "",
+        "quarantined_at_ms": int(NOW.timestamp() * 1000),
+    }
+    return QuarantinedRecord(**{**fields, **parts})
+
+
+def recovery() -> RecoveryStatus:
+    return RecoveryStatus(
+        at=NOW, partitions=3, tail=100, found=90, holed=1, replayed=10, seconds=0.7
+    )
+
+
+def audit(**parts: Any) -> AuditSummary:
+    fields: dict[str, Any] = {
+        "audit": "a", "at": NOW, "seconds": 2.0, "commit": 5, "exit_code": 0,
+        "partitions": 6, "expected": 100, "missing": 0, "twice": 0, "altered": 0,
+        "out_of_order": 0, "foreign": 0,
+    }
+    return AuditSummary(**{**fields, **parts})
+
+
+def one(*found: Incident) -> Incident:
+    (only,) = found
+    return only
+
+
+@pytest.mark.parametrize(
+    ("parts", "level", "state", "is_open"),
+    [
+        ({}, "error", "open", True),
+        ({"decision": "accept", "decided_at": NOW}, "warning", "accepted, goes on soon", False),
+        ({"decided_at": NOW, "resolved": True}, "warning", "decided", False),
+    ],
+)
+def test_a_gap_waits_until_somebody_decides(
+    parts: dict[str, Any], level: str, state: str, is_open: bool
+) -> None:
+    it = one(*incidents([gap(**parts)], (), None, (), ()))
+    assert (it.level, it.state, it.open, it.id) == (level, state, is_open, "g1")
+    assert it.what == "orders-3, offsets 20 to 30: 20 to 29 were deleted"
+
+
+@pytest.mark.parametrize(
+    ("state", "is_open"),
+    [("open", True), ("refused", True), ("trying", False), ("retried", False)],
+)
+def test_a_quarantined_record_waits_until_the_hub_has_it(state: str, is_open: bool) -> None:
+    it = one(*incidents((), [record(state=state)], None, (), ()))
+    assert (it.open, it.id, it.at) == (is_open, "eu/orders-3@5", NOW)
+
+
+def test_an_audit_says_what_is_wrong() -> None:
+    well, partly, wrong = (
+        one(*incidents((), (), None, (), [it]))
+        for it in (audit(), audit(exit_code=3), audit(exit_code=4, missing=2, out_of_order=1))
+    )
+    assert (well.level, well.state) == ("info", "well") and "all is well" in well.what
+    assert partly.state == "partly"
+    assert (wrong.level, wrong.state) == ("error", "wrong")
+    assert wrong.what.endswith("wrong: 2 missing, 1 out of order")
+
+
+def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
+    earlier = EventRow(
+        id=1, at=NOW - MINUTE, kind="recovering", level="info", message="reading 5 offsets"
+    )
+    # The event of the recovery that the status tells of itself, told when it had begun.
+    own = earlier.model_copy(update={"at": NOW + MINUTE, "message": "reading 100 offsets"})
+    found = incidents(
+        [gap(found_at=NOW + 2 * MINUTE)],
+        [record()],
+        recovery(),
+        [earlier, own],
+        [audit(at=NOW - 2 * MINUTE)],
+    )
+    assert [str(it.kind) for it in found] == [
+        *("gap", "quarantine", "recovery", "recovery", "audit")
+    ]
+    assert [it.what.split(":")[0] for it in found if it.kind == "recovery"] == [
+        "3 partitions after an unclean stop",
+        "reading 5 offsets",
+    ]
+
+
+def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
+    assert read_audits(str(tmp_path), {}) == ()
+    for number in range(3):
+        report = VerifyReport(
+            audit=f"a{number}",
+            name="central",
+            at=NOW + number * MINUTE,
+            seconds=1.5,
+            commit=7,
+            partitions=tuple(
+                PartitionResult(
+                    cluster="eu",
+                    topic="orders",
+                    partition=at,
+                    hub_topic="orders",
+                    expected=10,
+                    present=9,
+                    missing=number,
+                    foreign=1,
+                )
+                for at in range(4)
+            ),
+            hub_topics=(HubTopicResult(topic="orders", no_origin=3, no_such_record=1),),
+        )
+        append_audit(str(tmp_path), {}, rows_of(report))
+    newest, before = read_audits(str(tmp_path), {}, limit=2)
+    assert (newest.audit, before.audit) == ("a2", "a1")
+    assert (newest.partitions, newest.expected, newest.missing) == (4, 40, 8)
+    # Once, where they lie: as the report counts them.
+    assert newest.foreign == 4 == report.totals.foreign
+    assert newest.wrong == {"missing": 8, "foreign": 4}
+    assert newest.exit_code == 4
