@@ -85,6 +85,7 @@ docs: $(STAMP) ## Write the generated pages of docs/ anew
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (needs uv)
 	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
+	$(COMPILE) pyproject.toml --extra build -o requirements-run.lock
 	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 		print(*p["optional-dependencies"]["java"], sep="\n")' \
 		| $(COMPILE) - --no-annotate -o requirements-java.lock

@@ -80,6 +80,15 @@ def test_packages_are_installed_as_locked_and_by_no_other_way() -> None:
     assert all("--require-hashes" in run or "--no-deps" in run for run in installs)
 
 
+def test_what_runs_is_locked_as_what_was_tested_and_brings_no_tools_of_developers() -> None:
+    run, dev = (
+        dict(re.findall(r"^(\S+?)==([^ ;]+)", (ROOT / name).read_text("utf-8"), re.M))
+        for name in ("requirements-run.lock", "requirements.lock")
+    )
+    assert run.items() <= dev.items()
+    assert not {"pytest", "mypy", "ruff", "playwright"} & run.keys()
+
+
 def test_it_does_not_run_as_root_and_nothing_needs_root_after_that() -> None:
     words = [word for word, _ in DOCKERFILE]
     (user,) = arguments("USER")
