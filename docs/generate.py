@@ -42,6 +42,7 @@ COMMANDS = (
     ("sources", "list"),
     ("sources", "add"),
     ("sources", "remove"),
+    ("sources", "reset"),
     ("sources", "restart"),
     ("sources", "pause"),
     ("sources", "resume"),

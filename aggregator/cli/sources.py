@@ -20,6 +20,7 @@ from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, command_running, running_status
 from aggregator.cli.tables import sources_table
+from aggregator.config.load import AS_WRITTEN
 from aggregator.config.schema import Config
 from aggregator.connect import core_words as words
 from aggregator.connect.core import translate
@@ -35,6 +36,7 @@ EXAMPLES = (
     "aggregator sources pause us",
     "aggregator sources restart us",
     "aggregator sources remove us",
+    "aggregator sources reset us",
 )
 BY = "command line"
 
@@ -128,7 +130,7 @@ def add(
     if isinstance(answer, Absent):
         # As a whole it has to be right, as for an instance that runs.
         load_config(ctx, config_file, sets, {alias: found.source})
-        answer = _noted(config, alias, connector)
+        answer = _noted(config, alias, connector, stays=True)
     show(report_of_reload(answer), output)
     for key, why in found.notes.items():
         typer.echo(f"warning: {key}: {why}", err=True)
@@ -147,7 +149,27 @@ def remove(
     answer = command_running(config, "DELETE", f"/api/sources/{alias}", ReloadReport)
     if isinstance(answer, Absent):
         check_alias(config, alias)
-        answer = _noted(config, alias, None)
+        answer = _noted(config, alias, None, stays=False)
+    show(report_of_reload(answer), output)
+
+
+@app.command()
+def reset(
+    ctx: typer.Context,
+    alias: Alias,
+    config_file: ConfigFile = None,
+    sets: Sets = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Take back what was added, changed or removed at run time: the config file holds again."""
+    config = load_config(ctx, config_file, sets)
+    answer = command_running(config, "PUT", f"/api/sources/{alias}/reset", ReloadReport)
+    if isinstance(answer, Absent):
+        if alias not in _table(config).changes():
+            raise typer.BadParameter(f"source {alias} is as the config file has it")
+        # As a whole it has to be right without it.
+        after = load_config(ctx, config_file, sets, {alias: AS_WRITTEN})
+        answer = _noted(config, alias, AS_WRITTEN, stays=alias in after.sources)
     show(report_of_reload(answer), output)
 
 
@@ -167,16 +189,21 @@ def restart(
     show(report_of_source(answer), output)
 
 
-def _noted(config: Config, alias: str, connector: Mapping[str, str] | None) -> ReloadReport:
+def _noted(
+    config: Config, alias: str, connector: Mapping[str, str] | None, *, stays: bool
+) -> ReloadReport:
     """Keep a change for the next start; refused while an instance runs that does not answer."""
     refuse_if_held(config.checkpoint.path)
-    _table(config).put(alias, connector, BY)
-    is_new = alias not in config.sources
+    if connector is AS_WRITTEN:
+        _table(config).take_back(alias, BY)
+    else:
+        _table(config).put(alias, connector, BY)
+    was = alias in config.sources
     return ReloadReport(
         name=config.name,
         keys=(f"sources.{alias}",),
-        added=(alias,) if connector is not None and is_new else (),
-        removed=(alias,) if connector is None else (),
+        added=(alias,) if stays and not was else (),
+        removed=(alias,) if was and not stays else (),
         notes=("nothing runs: it holds from the next start on",),
     )
 

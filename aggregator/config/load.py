@@ -26,6 +26,8 @@ _MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.
 Added = Mapping[str, Mapping[str, Any] | None]
 """Sources that were added at run time, as they would stand in the YAML; None for one removed."""
 NOTHING: Added = MappingProxyType({})
+AS_WRITTEN: Mapping[str, Any] = MappingProxyType({})
+"""In the place of a source: it is again what the YAML says of it, or is no more."""
 
 
 def load(
@@ -106,6 +108,7 @@ def load_text(
 
 def _with_added(tree: dict[str, Any], added: Added) -> dict[str, Any]:
     sources = tree.get("sources") or {}
+    added = {alias: source for alias, source in added.items() if source is not AS_WRITTEN}
     if not added or not isinstance(sources, dict):
         return tree
     kept = {alias: source for alias, source in sources.items() if alias not in added}

@@ -50,8 +50,12 @@ class ConnectorTable:
     storage_options: Mapping[str, str]
 
     def changes(self) -> dict[str, Change]:
-        """The newest change of each connector, by name, in the order in which they first came."""
-        rows = read_notes(self.path, self.storage_options, TABLE)
+        """The newest change of each connector, by name, in the order in which they first came.
+
+        Those that were taken back are left out.
+        """
+        notes = read_notes(self.path, self.storage_options, TABLE)
+        rows = [row for row in {row["name"]: row for row in notes}.values() if row["config"] != ""]
         return {
             row["name"]: Change(
                 row["name"],
@@ -64,13 +68,16 @@ class ConnectorTable:
 
     def put(self, name: str, config: Mapping[str, str] | None, by: str) -> Change:
         """Keep a connector's config, or with None that it is removed."""
-        change = Change(name, config, by, datetime.now(UTC))
-        row = {
-            "at": change.at,
-            "by": by,
-            "name": name,
-            "config": None if config is None else json.dumps(dict(config), sort_keys=True),
-        }
+        text = None if config is None else json.dumps(dict(config), sort_keys=True)
+        return Change(name, config, by, self._append(name, text, by))
+
+    def take_back(self, name: str, by: str) -> None:
+        """Keep that a connector is again as the config file has it."""
+        self._append(name, "", by)
+
+    def _append(self, name: str, config: str | None, by: str) -> datetime:
+        at = datetime.now(UTC)
+        row = {"at": at, "by": by, "name": name, "config": config}
         append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
         failpoint("after-change")
-        return change
+        return at

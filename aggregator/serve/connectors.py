@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aggregator.config.load import AS_WRITTEN
 from aggregator.config.mask import MASK, is_secret
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
@@ -93,6 +94,21 @@ class Connectors:
         self.get(name)
         with self._lock:
             return self._control.change_source(name, None, lambda: self._keep(name, None, by))
+
+    def take_back(self, name: str, by: str) -> ReloadReport:
+        """Read a source as the config file has it, or not at all when that has none of this name.
+
+        CallerError (404) when it is so already.
+        """
+        with self._lock:
+            if name not in self._kept():
+                raise CallerError(404, f"source {name} is as the config file has it")
+
+            def keep() -> None:
+                self._table.take_back(name, by)
+                self._changes = {it: to for it, to in self._kept().items() if it != name}
+
+            return self._control.change_source(name, AS_WRITTEN, keep)
 
     def validate(self, plugin: str, config: Mapping[str, str]) -> dict[str, Any]:
         """The check of a config, as Connect answers it; `plugin` is the name of a class."""

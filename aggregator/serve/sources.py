@@ -31,6 +31,11 @@ def sources_router(control: Control, connectors: Connectors) -> APIRouter:
         """Take a source out; its positions stay."""
         return connectors.remove(alias, caller_name(request))
 
+    @router.put("/{alias}/reset")
+    def reset(request: Request, alias: str) -> ReloadReport:
+        """Take back what was changed at run time: the source is what the config file says."""
+        return connectors.take_back(alias, caller_name(request))
+
     @router.put("/{alias}/restart")
     def restart(alias: str) -> SourceControl:
         """Let the lanes of a source end, and start anew."""

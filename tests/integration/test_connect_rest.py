@@ -163,6 +163,11 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
     with application(config, tmp_path / "app") as app:
         app.until_logged("running")
         assert rest("GET", "/connectors") == (200, ["eu"])
+        # Taken back: the config has no such source.
+        code, told = rest("PUT", "/api/sources/eu/reset")
+        assert (code, told["removed"]) == (200, ["eu"]), told
+        assert rest("GET", "/connectors") == (200, [])
+        assert rest("PUT", "/api/sources/eu/reset")[0] == 404
         app.terminate()
         app.until(lambda: not app.alive, "it has ended")
         assert app.exit_code == 0, app.text

@@ -80,6 +80,17 @@ def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) 
     assert json.loads(shell("sources", "-o", "json"))["sources"] == ["eu"]
 
 
+def test_what_was_changed_of_a_source_is_taken_back(shell: Shell) -> None:
+    told = shell("sources", "reset", "eu", code=EXIT_CONFIG)
+    assert "source eu is as the config file has it" in told
+    shell("sources", "remove", "eu")
+    assert "added: eu" in shell("sources", "reset", "eu")
+    shell("sources", "add", "us", "--servers", "us:1", "--topics", "a")
+    assert "removed: us" in shell("sources", "reset", "us")
+    listed = json.loads(shell("sources", "-o", "json"))
+    assert (listed["sources"], listed["changes"]) == (["eu"], [])
+
+
 def test_a_source_that_is_not_right_is_not_kept(shell: Shell) -> None:
     told = shell("sources", "add", "us", "--servers", "us", "--topics", "a", code=EXIT_CONFIG)
     assert "sources.us.bootstrap_servers: 'us' is not host:port" in told
@@ -102,6 +113,7 @@ def test_what_an_instance_writes_nobody_else_changes(shell: Shell) -> None:
             ("pause", "eu"),
             ("resume", "eu"),
             ("sources", "remove", "eu"),
+            ("sources", "reset", "eu"),
             ("sources", "add", "us", "--servers", "us:1", "--topics", "a"),
             ("positions", "set", "--to", "earliest"),
             ("positions", "rewind", "--by", "1h", "--yes"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.config.load import AS_WRITTEN
 from aggregator.connect.effective import load_effective
 from aggregator.connect.table import ConnectorTable
 from aggregator.errors import CheckpointError
@@ -58,3 +59,11 @@ def test_the_effective_config_is_the_yaml_with_what_was_changed(
     table.put("eu", None, "me")
     assert list(load_effective(file).sources) == ["us"]
     assert list(load_effective(file, added={"us": None}).sources) == []
+    # Taken back: as the file has them.
+    table.take_back("eu", "me")
+    assert load_effective(file).sources["eu"].bootstrap_servers == "eu:1"
+    assert list(load_effective(file, added={"us": AS_WRITTEN}).sources) == ["eu"]
+    table.take_back("us", "me")
+    assert table.changes() == {}
+    table.put("us", CONFIG, "me")
+    assert list(load_effective(file).sources) == ["eu", "us"]

@@ -23,22 +23,45 @@ MINUTE = timedelta(minutes=1)
 
 def gap(**parts: Any) -> GapStatus:
     fields: dict[str, Any] = {
-        "id": "g1", "cluster": "eu", "topic": "orders", "partition": 3,
-        "cause": "BELOW_EARLIEST", "from_offset": 20, "to_offset": 30, "lost": 10,
-        "position": 20, "reason": "20 to 29 were deleted", "found_at": NOW, "epoch": 1,
-        "cluster_id_then": "c", "cluster_id_now": "c",
-        "topic_id_then": "t", "topic_id_now": "t",
-        "decision": "stop", "decided_at": None, "resolved": False,
-        "resumes_at": None, "note": "",
+        "id": "g1",
+        "cluster": "eu",
+        "topic": "orders",
+        "partition": 3,
+        "cause": "BELOW_EARLIEST",
+        "from_offset": 20,
+        "to_offset": 30,
+        "lost": 10,
+        "position": 20,
+        "reason": "20 to 29 were deleted",
+        "found_at": NOW,
+        "epoch": 1,
+        "cluster_id_then": "c",
+        "cluster_id_now": "c",
+        "topic_id_then": "t",
+        "topic_id_now": "t",
+        "decision": "stop",
+        "decided_at": None,
+        "resolved": False,
+        "resumes_at": None,
+        "note": "",
     }
     return GapStatus(**{**fields, **parts})
 
 
 def record(**parts: Any) -> QuarantinedRecord:
     fields: dict[str, Any] = {
-        "origin": "eu/orders-3@5", "source": "eu", "topic": "orders", "partition": 3,
-        "offset": 5, "timestamp_ms": 1, "reason": "too_large", "hub_topic": "orders",
-        "bytes": 9, "kept": "whole", "state": "open", "detail": "",
+        "origin": "eu/orders-3@5",
+        "source": "eu",
+        "topic": "orders",
+        "partition": 3,
+        "offset": 5,
+        "timestamp_ms": 1,
+        "reason": "too_large",
+        "hub_topic": "orders",
+        "bytes": 9,
+        "kept": "whole",
+        "state": "open",
+        "detail": "",
         "quarantined_at_ms": int(NOW.timestamp() * 1000),
     }
     return QuarantinedRecord(**{**fields, **parts})
@@ -52,9 +75,18 @@ def recovery() -> RecoveryStatus:
 
 def audit(**parts: Any) -> AuditSummary:
     fields: dict[str, Any] = {
-        "audit": "a", "at": NOW, "seconds": 2.0, "commit": 5, "exit_code": 0,
-        "partitions": 6, "expected": 100, "missing": 0, "twice": 0, "altered": 0,
-        "out_of_order": 0, "foreign": 0,
+        "audit": "a",
+        "at": NOW,
+        "seconds": 2.0,
+        "commit": 5,
+        "exit_code": 0,
+        "partitions": 6,
+        "expected": 100,
+        "missing": 0,
+        "twice": 0,
+        "altered": 0,
+        "out_of_order": 0,
+        "foreign": 0,
     }
     return AuditSummary(**{**fields, **parts})
 
