@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from pydantic import Field
@@ -12,6 +12,9 @@ from aggregator.documents.document import Document, GapStatus, Phase, RecoverySt
 from aggregator.quarantine.document import QuarantinedRecord
 from aggregator.timeline.document import EventRow
 from aggregator.verify.past import AuditSummary
+
+SLACK = timedelta(seconds=5)
+"""An event is told a little before the recovery that it tells of."""
 
 
 class IncidentKind(StrEnum):
@@ -58,10 +61,17 @@ def incidents(
         *map(_gap, gaps),
         *map(_record, quarantined),
         *map(_audit, audits),
-        *(_earlier(it) for it in recoveries if recovery is None or it.at < recovery.at),
+        *(_earlier(it) for it in recoveries if not _is_of(it, recovery)),
         *([] if recovery is None else [_recovery(recovery)]),
     ]
     return sorted(found, key=lambda it: it.at, reverse=True)
+
+
+def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
+    """Whether an event told of this recovery, which ended some time after that."""
+    if recovery is None:
+        return False
+    return event.at >= recovery.at - timedelta(seconds=recovery.seconds) - SLACK
 
 
 def _gap(gap: GapStatus) -> Incident:
@@ -90,7 +100,7 @@ def _record(record: QuarantinedRecord) -> Incident:
         level="warning" if waits else "info",
         source=record.source,
         what=f"{record.origin} was refused by {record.hub_topic} ({record.reason}, "
-        f"{record.bytes} bytes){detail}",
+        f"{record.bytes:,} bytes){detail}",
         state=record.state,
         id=record.origin,
         open=waits,
@@ -103,9 +113,9 @@ def _recovery(recovery: RecoveryStatus) -> Incident:
         kind=IncidentKind.RECOVERY,
         level="info",
         source=None,
-        what=f"{recovery.partitions} partitions after an unclean stop: {recovery.tail} offsets of "
-        f"the hub were read in {recovery.seconds:.1f} s, {recovery.found} records were there "
-        f"already, {recovery.replayed} were missing and written",
+        what=f"{recovery.partitions} partitions: {recovery.tail:,} offsets of the hub were read in "
+        f"{recovery.seconds:.1f} s, {recovery.found:,} records were there already, "
+        f"{recovery.replayed:,} were missing and written",
         state="done",
         open=False,
     )
@@ -124,7 +134,7 @@ def _earlier(event: EventRow) -> Incident:
 
 
 def _audit(audit: AuditSummary) -> Incident:
-    wrong = ", ".join(f"{many} {name.replace('_', ' ')}" for name, many in audit.wrong.items())
+    wrong = ", ".join(f"{many:,} {name.replace('_', ' ')}" for name, many in audit.wrong.items())
     verdict = {0: "all is well", 3: "not everything could be looked at"}.get(
         audit.exit_code, f"wrong: {wrong}" if wrong else "something is wrong"
     )
@@ -133,7 +143,7 @@ def _audit(audit: AuditSummary) -> Incident:
         kind=IncidentKind.AUDIT,
         level="error" if audit.wrong else "info",
         source=None,
-        what=f"{audit.expected} records of {audit.partitions} partitions judged in "
+        what=f"{audit.expected:,} records of {audit.partitions} partitions judged in "
         f"{audit.seconds:.1f} s: {verdict}",
         state="wrong" if audit.wrong else "well" if audit.exit_code == 0 else "partly",
         id=audit.audit,

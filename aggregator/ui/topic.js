@@ -8,6 +8,8 @@ const FRESH = 10_000;
 const looks = new Map();
 
 const link = (topic) => el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);
+/** The beginning of a long text: the whole stands in the JSON. */
+const cut = (text) => (text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text);
 const rate = (it) => count(it.records_per_second);
 const behind = (it) => (it.seconds_behind === null ? "unknown" : seconds(it.seconds_behind));
 
@@ -89,8 +91,8 @@ function side({ title, topic, told, error }) {
           ["at (UTC)", (it) => (it.timestamp_ms < 0 ? "none" : moment(new Date(it.timestamp_ms).toISOString()))],
           ["partition", (it) => it.partition, true],
           ["offset", (it) => it.offset, true],
-          ["key", (it) => it.key ?? "null", "text"],
-          ["value", (it) => it.value ?? "null", "text"],
+          ["key", (it) => cut(it.key), "text"],
+          ["value", (it) => cut(it.value), "text"],
           ["bytes", (it) => bytes(it.value_bytes), true],
           ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
         ], told.records)

@@ -136,8 +136,9 @@ def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
     earlier = EventRow(
         id=1, at=NOW - MINUTE, kind="recovering", level="info", message="reading 5 offsets"
     )
-    # The event of the recovery that the status tells of itself, told when it had begun.
-    own = earlier.model_copy(update={"at": NOW + MINUTE, "message": "reading 100 offsets"})
+    # The event of the recovery that the status tells of itself, told when it began.
+    begun = NOW - timedelta(seconds=1)
+    own = earlier.model_copy(update={"at": begun, "message": "reading 100 offsets"})
     found = incidents(
         [gap(found_at=NOW + 2 * MINUTE)],
         [record()],
@@ -149,7 +150,7 @@ def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
         *("gap", "quarantine", "recovery", "recovery", "audit")
     ]
     assert [it.what.split(":")[0] for it in found if it.kind == "recovery"] == [
-        "3 partitions after an unclean stop",
+        "3 partitions",
         "reading 5 offsets",
     ]
 
