@@ -22,6 +22,7 @@ LAYERS = (
     *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     "peek",
+    "audits",
     "connect",
     "timeline",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),

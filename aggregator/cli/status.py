@@ -9,12 +9,14 @@ from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, running_status
 from aggregator.cli.tables import positions_table, sources_table
 from aggregator.documents.document import (
+    AuditStatus,
     GapsStatus,
     PartitionState,
     QuarantineStatus,
     RecoveryStatus,
     Status,
 )
+from aggregator.documents.overview import audit_words
 from aggregator.documents.stopped import CheckpointView, checkpoint_view
 
 EXAMPLES = ("aggregator status -c aggregator.yaml", "aggregator status -o json")
@@ -93,6 +95,7 @@ def report_of_status(status: Status) -> Report:
             *((_recovered(status.recovery),) if status.recovery is not None else ()),
             *((_gaps(status.gaps),) if status.gaps.total else ()),
             *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
+            *((_audit(status.audit),) if status.audit is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
@@ -103,6 +106,14 @@ def _gaps(gaps: GapsStatus) -> str:
         f"Gaps: {gaps.total:,}, {gaps.open:,} of them open, {gaps.lost:,} offsets lost as far as "
         "known (aggregator gaps)"
     )
+
+
+def _audit(found: AuditStatus) -> str:
+    if found.at is None:
+        return f"Audits cannot be read: {found.error}"
+    words = f"{audit_words(found)} (aggregator verify)" if found.wrong else "nothing is wrong"
+    line = f"Audit at {cell(found.at)} UTC: {found.expected:,} records judged, {words}"
+    return f"{line}; a newer one may not be known: {found.error}" if found.error else line
 
 
 def _recovered(done: RecoveryStatus) -> str:

@@ -159,6 +159,10 @@ class SourceStatus(Document):
     quarantined: int = Field(default=0, description="records that the hub refused, since start")
     gaps: int = Field(default=0, description="gaps of its partitions, ever")
     lost: int = Field(default=0, description="offsets lost in them, as far as known")
+    lost_at: datetime | None = Field(
+        default=None,
+        description="when the newest gap was found in which any are, or may be, lost",
+    )
 
 
 class CheckpointStatus(Document):
@@ -228,6 +232,26 @@ class QuarantineStatus(Document):
     error: str = Field(default="", description="why newer ones may not be counted")
 
 
+class AuditStatus(Document):
+    """The newest audit that is recorded, whatever it judged: what `aggregator verify` found.
+
+    Counts are of records, as in its report.
+    """
+
+    at: datetime | None = Field(default=None, description="when it was made; null when unknown")
+    wrong: bool = Field(default=False, description="something is wrong: it ended with 4")
+    partitions: int = Field(default=0, description="source partitions that it judged")
+    not_compared: int = Field(default=0, description="of these: silent, or with a conflict")
+    expected: int = 0
+    present: int = 0
+    missing: int = 0
+    twice: int = 0
+    altered: int = 0
+    out_of_order: int = 0
+    foreign: int = 0
+    error: str = Field(default="", description="why a newer one may not be known")
+
+
 class Status(Document):
     """The whole document."""
 
@@ -247,5 +271,6 @@ class Status(Document):
     recovery: RecoveryStatus | None = None
     quarantine: QuarantineStatus | None = None
     gaps: GapsStatus = GapsStatus()
+    audit: AuditStatus | None = None
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

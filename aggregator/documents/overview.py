@@ -12,6 +12,7 @@ from datetime import datetime
 from pydantic import Field
 
 from aggregator.documents.document import (
+    AuditStatus,
     Document,
     GapsStatus,
     Latency,
@@ -145,6 +146,12 @@ def attention(status: Status) -> Iterator[Attention]:
                 what=f"a gap in {gap.topic}-{gap.partition} waits for a decision: {gap.reason} "
                 f"(aggregator gaps accept {gap.id})",
             )
+    if status.audit is not None and status.audit.wrong:
+        yield Attention(
+            level="error",
+            what=f"the last audit, of {status.audit.at:%Y-%m-%d %H:%M} UTC, found "
+            f"{audit_words(status.audit)} (aggregator verify)",
+        )
     waiting = Counter(it.cluster for it in status.partitions if it.state in WAITING)
     for alias, count in waiting.items():
         why = next(
@@ -165,6 +172,21 @@ def attention(status: Status) -> Iterator[Attention]:
             what=f"the hub refused {status.quarantine.records} records since the start; the "
             f"newest: {status.quarantine.newest} (aggregator quarantine list)",
         )
+
+
+def audit_words(audit: AuditStatus) -> str:
+    """What is wrong in an audit, in words."""
+    counts = {
+        "missing": audit.missing,
+        "twice": audit.twice,
+        "altered": audit.altered,
+        "out of order": audit.out_of_order,
+        "foreign": audit.foreign,
+    }
+    told = [f"{count:,} {name}" for name, count in counts.items() if count]
+    if audit.not_compared:
+        told.append(f"{audit.not_compared:,} partitions not compared")
+    return ", ".join(told)
 
 
 def _source(

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from aggregator.audits.watch import AuditWatch
 from aggregator.clusters.groups import Groups
 from aggregator.clusters.hub import StoodAt
 from aggregator.clusters.look import Lookout
@@ -67,6 +68,7 @@ class Threads:
     lookout: Lookout
     sources: SourcesWatch
     quarantine: QuarantineWatch
+    audits: AuditWatch
     hub: ClusterAdmin
     groups: Groups
     stood: StoodAt
@@ -97,6 +99,7 @@ class Engine:
         self._lookout = threads.lookout
         self._sources = threads.sources
         self._quarantine = threads.quarantine
+        self._audits = threads.audits
         self._groups = threads.groups
         self._writer = writer
         self._control = control
@@ -241,6 +244,7 @@ class Engine:
                 observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
             ),
             quarantine=self._quarantine.latest,
+            audit=self._audits.latest,
             groups=self._untold,
             replayed_before=replayed_before,
         )

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
+from aggregator.audits.watch import AuditWatch
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.groups import Groups
 from aggregator.clusters.hub import StoodAt, read_snapshot, stood_at
@@ -235,7 +236,9 @@ def _threads(
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources)
     sources, groups = SourcesWatch(), Groups()
+    audits = AuditWatch(config.checkpoint)
     try:
+        audits.start()
         with open_admin(config, HUB) as admin:
             quarantine = QuarantineWatch(config, emit)
             quarantine.start(admin)
@@ -245,7 +248,7 @@ def _threads(
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
                 try:
                     yield Threads(
-                        *(spark, connector, observer, lookout, sources, quarantine, admin),
+                        *(spark, connector, observer, lookout, sources, quarantine, audits, admin),
                         groups=groups,
                         stood=stood,
                     )
@@ -255,6 +258,7 @@ def _threads(
                 quarantine.stop(admin)
     finally:
         control.close()
+        audits.stop()
         lookout.stop()
         sources.stop()
         groups.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from aggregator.documents.document import Document, GapsStatus, GapStatus
 from aggregator.gaps.core import GapRecord
@@ -76,3 +77,8 @@ def gaps_status(records: Sequence[GapRecord]) -> GapsStatus:
 def lost_offsets(records: Iterable[GapRecord]) -> int:
     """Offsets lost in all of them, where that is known."""
     return sum(record.gap.lost or 0 for record in records)
+
+
+def last_loss(records: Iterable[GapRecord]) -> datetime | None:
+    """When the newest gap was found in which offsets are lost, or it is not known whether any."""
+    return max((record.found_at for record in records if record.gap.lost != 0), default=None)

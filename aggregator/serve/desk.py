@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from aggregator.audits.past import AuditsReport, AuditSummary, read_audits
 from aggregator.checkpoint.history import Commit, history
 from aggregator.config.mask import mask_text
 from aggregator.discover import ClusterAdmin
@@ -35,7 +36,6 @@ from aggregator.serve.control import CallerError
 from aggregator.serve.incidents import Incident, incidents
 from aggregator.timeline.document import EventRow
 from aggregator.timeline.read import read_events
-from aggregator.verify.past import AuditsReport, AuditSummary, read_audits
 
 INCIDENTS = 200
 """So many of each kind are shown in the timeline."""

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from aggregator.audits.past import AuditSummary
 from aggregator.documents.document import Document, GapStatus, Phase, RecoveryStatus
 from aggregator.quarantine.document import QuarantinedRecord
 from aggregator.timeline.document import EventRow
-from aggregator.verify.past import AuditSummary
 
 SLACK = timedelta(seconds=5)
 """An event is told a little before the recovery that it tells of."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
+from aggregator.audits.past import AuditsReport
 from aggregator.checkpoint.rows import to_moment
 from aggregator.documents.document import Document, LaneStatus, RecoveryStatus
 from aggregator.documents.hub_topics import HubTopicOverview, HubTopics, hub_topics
@@ -23,7 +24,6 @@ from aggregator.serve.holder import StatusHolder
 from aggregator.serve.incidents import Incidents
 from aggregator.timeline.document import EventRow
 from aggregator.verify.apart import AuditRun, AuditRunner
-from aggregator.verify.past import AuditsReport
 
 Source = Annotated[str | None, Query(description="only of this source")]
 Topic = Annotated[str | None, Query(description="only of this source topic")]

@@ -23,7 +23,14 @@ from prometheus_client.registry import Collector
 
 from aggregator.config.schema import MetricsConfig
 from aggregator.connector.reports import bucket_bounds
-from aggregator.documents.document import LaneState, PartitionState, Phase, SourceStatus, Status
+from aggregator.documents.document import (
+    AuditStatus,
+    LaneState,
+    PartitionState,
+    Phase,
+    SourceStatus,
+    Status,
+)
 from aggregator.documents.percentiles import most
 from aggregator.model import SourceState
 from aggregator.serve.metrics_mm2 import mirror_maker
@@ -31,6 +38,8 @@ from aggregator.serve.metrics_mm2 import mirror_maker
 PREFIX = "aggregator_"
 EVERY = 4
 """Of our buckets each so many-th is told: bounds that grow by 2.4, 18 of them."""
+
+FINDINGS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
 
 Rows = Iterable[tuple[Sequence[str], float | None]]
 
@@ -91,6 +100,12 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         "Since when a log reaches beyond what is copied, the longest of a source.",
         ("source",),
         [((it.alias,), it.seconds_behind) for it in sources],
+    )
+    yield _gauge(
+        "lost_timestamp_seconds",
+        "When the newest gap was found in which offsets of a source are, or may be, lost.",
+        ("source",),
+        [((it.alias,), _seconds(it.lost_at)) for it in sources],
     )
     for name, words, field in (
         ("records_skipped", "Records left out because the hub held them.", "skipped"),
@@ -160,6 +175,7 @@ def _of_the_whole(status: Status) -> Iterator[Metric]:
         (("open",), float(gaps.open)),
         (("decided",), float(gaps.total - gaps.open)),
     ])  # fmt: skip
+    yield from _of_the_audit(status.audit)
     found = status.recovery
     if found is not None:
         for name, words, value in (
@@ -169,6 +185,25 @@ def _of_the_whole(status: Status) -> Iterator[Metric]:
             ("recovery_replayed_records", "Missing records written since.", found.replayed),
         ):
             yield _gauge(name, words, (), [((), float(value))])
+
+
+def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
+    known = audit if audit is not None and audit.at is not None else None
+    yield _gauge("audit_timestamp_seconds", "When the hub was last verified.", (), [
+        ((), _seconds(known.at) if known is not None else None)
+    ])  # fmt: skip
+    if known is None:
+        return
+    yield _gauge("audit_wrong", "1 when something was wrong then.", (), [((), float(known.wrong))])
+    yield _gauge("audit_records", "Records, by what was found of them then.", ("finding",), [
+        ((name,), float(getattr(known, name))) for name in FINDINGS
+    ])  # fmt: skip
+    yield _gauge("audit_partitions", "Source partitions that were judged then.", (), [
+        ((), float(known.partitions))
+    ])  # fmt: skip
+    yield _gauge("audit_partitions_not_compared", "Of these silent, or with a conflict.", (), [
+        ((), float(known.not_compared))
+    ])  # fmt: skip
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:

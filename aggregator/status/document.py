@@ -8,7 +8,7 @@ import socket
 from aggregator import __version__
 from aggregator.documents.document import CheckpointStatus, RecoveryStatus, SourceStatus, Status
 from aggregator.flow.state import SourceLife
-from aggregator.gaps.document import gaps_status, lost_offsets
+from aggregator.gaps.document import gaps_status, last_loss, lost_offsets
 from aggregator.model import Route
 from aggregator.plan.behind import Delay, lags, longest_by_source
 from aggregator.status.figures import SourceFigures
@@ -57,6 +57,7 @@ def status(view: View) -> Status:
         recovery=_recovery(view),
         quarantine=view.quarantine.status if view.quarantine is not None else None,
         gaps=gaps_status(tuple(view.state.gaps.values())),
+        audit=view.audit,
         warnings=plan.warnings if plan is not None else (),
         reason=view.reason,
     )
@@ -95,6 +96,7 @@ def _source(
         quarantined=refused.get(alias, 0),
         gaps=len(gaps),
         lost=lost_offsets(gaps),
+        lost_at=last_loss(gaps),
     )
 
 

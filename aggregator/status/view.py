@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
-from aggregator.documents.document import Phase, QuarantineStatus
+from aggregator.documents.document import AuditStatus, Phase, QuarantineStatus
 from aggregator.flow.news import Measured
 from aggregator.flow.state import State
 from aggregator.model import Positions
@@ -70,6 +70,7 @@ class View:
     figures: Mapping[str, SourceFigures] = field(default_factory=dict)
     committed: Committed = field(default_factory=Committed)
     quarantine: Refused | None = None
+    audit: AuditStatus | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from aggregator.audits.table import HUB_TOPIC, PARTITION, append_audit
 from aggregator.config.schema import Config
-from aggregator.verify.audits import HUB_TOPIC, PARTITION, append_audit
 from aggregator.verify.report import VerifyReport
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.document import (
+    AuditStatus,
     CheckpointStatus,
     Copied,
     GapsStatus,
@@ -62,6 +63,7 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
                 state=SourceState.CATCHING_UP,
                 since=NOW,
                 seconds_behind=1.5,
+                lost_at=NOW - timedelta(days=2),
                 skipped=3,
                 copied=tuple(
                     Copied(topic=f"t{it}", records=10, bytes=1000) for it in range(topics)
@@ -101,4 +103,5 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
         gaps=GapsStatus(total=3, open=1, lost=9),
+        audit=AuditStatus(at=NOW - timedelta(days=1), partitions=2, expected=99, present=99),
     )

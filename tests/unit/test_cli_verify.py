@@ -11,11 +11,11 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from aggregator.audits.table import SCHEMA
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.verify import report_of_audit
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA, EXIT_DONE
-from aggregator.verify.audits import SCHEMA
 from aggregator.verify.core import Standing
 from aggregator.verify.record import rows_of
 from aggregator.verify.report import Finding, HubTopicResult, PartitionResult, VerifyReport

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from aggregator.audits.past import AuditSummary, read_audits
+from aggregator.audits.table import append_audit
 from aggregator.documents.document import GapStatus, RecoveryStatus
 from aggregator.quarantine.document import QuarantinedRecord
 from aggregator.serve.incidents import Incident, incidents
 from aggregator.timeline.document import EventRow
-from aggregator.verify.audits import append_audit
-from aggregator.verify.past import AuditSummary, read_audits
 from aggregator.verify.record import rows_of
 from aggregator.verify.report import HubTopicResult, PartitionResult, VerifyReport
 from support.statuses import NOW

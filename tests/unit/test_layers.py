@@ -20,7 +20,10 @@ WORDS = {"errors", "events", "model", "version"}
 EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
-ROOMS = {"flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"}
+ROOMS = {
+    *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
+    "audits",
+}
 """What an engine works with."""
 CORE = "core"
 """So begins the name of the module of a room in which is decided: a pure part by itself."""
@@ -59,17 +62,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "writing"},
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
+    # What was found when the hub was verified, and who looks for the newest of it.
+    "audits": BELOW_EDGES | {"checkpoint", "documents"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps"},
+    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
-    | {"documents", "gaps", "quarantine", "peek", "verify"}
+    | {"documents", "gaps", "quarantine", "peek", "verify", "audits"}
     | {"engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},

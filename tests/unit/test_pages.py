@@ -13,6 +13,7 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.documents.document import (
+    AuditStatus,
     CheckpointStatus,
     PartitionState,
     Phase,
@@ -70,6 +71,11 @@ def test_rates_are_of_two_moments() -> None:
             status_with(sources=(source_with(state=SourceState.UNREACHABLE, reason="no answer"),)),
             "error",
             "unreachable: no answer",
+        ),
+        (
+            status_with(audit=AuditStatus(at=NOW, wrong=True, twice=3, not_compared=1)),
+            "error",
+            "found 3 twice, 1 partitions not compared (aggregator verify)",
         ),
         (status_with(sources=(source_with(topics=0),)), "warning", "none of its topics matches"),
         (status_with(sources=(source_with(group_error="no right"),)), "warning", "no right"),

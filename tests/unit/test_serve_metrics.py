@@ -8,10 +8,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.config.schema import MetricsConfig
-from aggregator.documents.document import Status
+from aggregator.documents.document import AuditStatus, Status
 from aggregator.serve.metrics import metrics_text
 from support.statuses import BOUNDS, NOW, SECOND, status_with, whole_status
 
+DAY = 86_400
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
@@ -58,6 +59,13 @@ def test_before_the_first_status_it_is_up_and_no_more() -> None:
         ("checkpoint_failing", {}, 0),
         ("gaps", {"state": "open"}, 1),
         ("gaps", {"state": "decided"}, 2),
+        ("lost_timestamp_seconds", {"source": "s0"}, NOW.timestamp() - 2 * DAY),
+        ("audit_timestamp_seconds", {}, NOW.timestamp() - DAY),
+        ("audit_wrong", {}, 0),
+        ("audit_records", {"finding": "expected"}, 99),
+        ("audit_records", {"finding": "missing"}, 0),
+        ("audit_partitions", {}, 2),
+        ("audit_partitions_not_compared", {}, 0),
         ("recovery_seconds", {}, 0.5),
         ("recovery_records", {}, 5),
         ("start_time_seconds", {}, NOW.timestamp() - 3600),
@@ -92,6 +100,19 @@ def test_partitions_are_told_when_they_are_asked_for_and_only_what_is_known() ->
     unknown = {**where, "partition": "0"}
     assert one(found, "aggregator_partition_lag_offsets", **unknown) is None
     assert one(found, "aggregator_partition_up", **unknown) == 0
+
+
+@pytest.mark.parametrize("audit", [None, AuditStatus(error="cannot be read")])
+def test_where_no_audit_is_known_nothing_is_told_of_one(audit: AuditStatus | None) -> None:
+    found = samples(status_with(audit=audit))
+    assert not [name for name, _ in found if name.startswith("aggregator_audit")]
+
+
+def test_an_audit_that_found_something_wrong_says_what() -> None:
+    found = samples(status_with(audit=AuditStatus(at=NOW, wrong=True, twice=3, not_compared=1)))
+    assert one(found, "aggregator_audit_wrong") == 1
+    assert one(found, "aggregator_audit_records", finding="twice") == 3
+    assert one(found, "aggregator_audit_partitions_not_compared") == 1
 
 
 def test_a_lag_of_which_nothing_is_known_is_no_sample() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.audits.table import append_audit
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
-from aggregator.verify.audits import append_audit
 from aggregator.verify.bounds import Bounds
 from aggregator.verify.core import CopyBegin
 

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
+from aggregator.audits.table import HUB_TOPIC, TABLE
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.documents.document import Document
-from aggregator.verify.audits import HUB_TOPIC, TABLE
 
 WRONG = ("missing", "twice", "altered", "out_of_order", "foreign")
 

@@ -1,0 +1,1 @@
+"""A room: audits, what `aggregator verify` found, kept beside the checkpoint and watched there."""
