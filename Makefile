@@ -34,7 +34,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
 .PHONY: test-integration
-.PHONY: check format docs lock clean
+.PHONY: check format docs screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ format: $(STAMP) ## Format the code and mend what the linter can mend
 
 docs: $(STAMP) ## Write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
+
+screenshots: connector ## Make the pictures of docs/images anew, in a real Chromium
+	AGGREGATOR_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/integration/test_dashboard.py \
+		-k many_sources
 
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (needs uv)
 	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }

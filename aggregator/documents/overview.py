@@ -85,6 +85,7 @@ class Overview(Document):
     recovery: RecoveryStatus | None
     quarantine: QuarantineStatus | None
     gaps: GapsStatus
+    audit: AuditStatus | None
 
 
 def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) -> Overview:
@@ -120,6 +121,7 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
         recovery=status.recovery,
         quarantine=status.quarantine,
         gaps=status.gaps,
+        audit=status.audit,
     )
 
 

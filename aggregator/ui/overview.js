@@ -6,6 +6,13 @@ import { behind, bytes, count, el, latency, seconds, state, table } from "./dom.
 const name = (source) => source.title || source.alias;
 const link = (source) => el("a", { href: `#/source/${encodeURIComponent(source.alias)}` }, name(source));
 
+/** What the last audit found, and how long ago. */
+function verdict(audit, at) {
+  if (!audit?.at) return "none yet";
+  const ago = `${seconds((Date.parse(at) - Date.parse(audit.at)) / 1000)} ago`;
+  return el("span", { class: audit.wrong ? "bad" : null }, `${audit.wrong ? "wrong" : audit.not_compared ? "partly" : "all is well"}, ${ago}`);
+}
+
 export async function overview() {
   const now = await ask("/api/overview");
   const all = now.sources;
@@ -38,7 +45,7 @@ export async function overview() {
     ], all),
     el("h2", {}, "Hub"),
     el("dl", { class: "facts" },
-      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
+      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["last audit", verdict(now.audit, now.at)], ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
         .map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))));
   return { at: now, parts };
 }

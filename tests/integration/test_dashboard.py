@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
+from aggregator.config import load_text
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.engine.control import Control
+from aggregator.serve.app import make_app
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
 from support.application import application
 from support.browser import Visitor, visiting
 from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.load import load
 from support.reading import wait_for, wait_until_topic_has
-from support.rest import ask
+from support.rest import SETS, ask
 from support.running import make_config, source
+from support.statuses import whole_status
 
 SIZE = 1_000
 
@@ -173,6 +180,8 @@ def _audit(visitor: Visitor) -> None:
     assert "all is well" in visitor.text()
     visitor.check("incidents")
     assert visitor.fits(320)
+    visitor.go("", "Sources of")
+    visitor.until("all is well,")
 
 
 def _others(visitor: Visitor) -> None:
@@ -214,6 +223,39 @@ def test_a_page_says_what_it_has_no_right_to_and_takes_a_token(
             app.kill()
             visitor.page.get_by_text("nobody answers").wait_for(timeout=60_000)
             assert visitor.strangers == []
+
+
+USABLE_SECONDS = 2.0
+
+
+def test_fifty_sources_with_five_thousand_partitions_are_usable_within_two_seconds(
+    tmp_path: Path,
+) -> None:
+    """The state is made up, no cluster is there: what is shown is the page, and how fast."""
+    config = load_text("", [*SETS, f"checkpoint.path={tmp_path / 'state'}"])
+    holder = StatusHolder()
+    status = whole_status(sources=50, topics=10, partitions=10)
+    holder.put(status.at, lambda: status)
+    server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
+    server.start()
+    try:
+        with visiting(server.url, tmp_path / "screens") as visitor:
+            spent = [_seconds_to_show(visitor, "", "Sources of", 50) for _ in range(3)]
+            assert min(spent) < USABLE_SECONDS, spent
+            assert visitor.fits(320)
+            spent = [_seconds_to_show(visitor, "topics", "Topics", 10) for _ in range(3)]
+            assert min(spent) < USABLE_SECONDS, spent
+            assert (visitor.errors, visitor.strangers) == ([], [])
+    finally:
+        server.stop()
+
+
+def _seconds_to_show(visitor: Visitor, fragment: str, heading: str, rows: int) -> float:
+    visitor.page.goto("about:blank")
+    began = time.monotonic()
+    visitor.go(fragment, heading)
+    visitor.page.locator("main tbody tr").nth(rows - 1).wait_for()
+    return time.monotonic() - began
 
 
 def test_nothing_is_asked_of_a_hub_for_a_look_at_what_is_not_there(

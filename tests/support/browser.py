@@ -15,7 +15,9 @@ from playwright.sync_api import Page, sync_playwright
 from support.debian import program
 
 SCREENSHOTS = "AGGREGATOR_SCREENSHOTS"
-"""The variable that names the folder for screenshots; docs/images when they are made anew."""
+"""The variable that names the folder of the documentation's images: then these are made anew."""
+SHOWN = ("unreachable-light", "topic-dark", "incidents-light")
+"""What the documentation shows; of all others only tests keep a picture."""
 ARGUMENTS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -52,7 +54,11 @@ class Visitor:
             self.page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
             found = Axe().run(self.page, options={"runOnly": RULES})
             assert found.violations_count == 0, found.generate_report()
-            self.page.screenshot(path=self.folder / f"{name}-{scheme}.png", full_page=True)
+            picture = f"{name}-{scheme}"
+            self.page.screenshot(path=self.folder / f"{picture}.png", full_page=True)
+            images = os.environ.get(SCREENSHOTS)
+            if images and picture in SHOWN:
+                self.page.screenshot(path=Path(images) / f"{picture}.png")
         self.page.emulate_media(color_scheme="light")
 
     def fits(self, width: int) -> bool:
@@ -67,17 +73,16 @@ class Visitor:
 
 @contextmanager
 def visiting(url: str, folder: Path) -> Iterator[Visitor]:
-    """A visitor of the instance at `url`; screenshots go to `folder`, or where the variable says.
+    """A visitor of the instance at `url`, whose pictures of pages go to `folder`.
 
     Chromium is found or installed; it ends with the block, and with this process.
     """
-    place = Path(os.environ.get(SCREENSHOTS) or folder)
-    place.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     chromium = program("chromium", "chromium-browser", "google-chrome", package="chromium")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
         page = browser.new_page(viewport={"width": 1280, "height": 800})
-        visitor = Visitor(page, url, place)
+        visitor = Visitor(page, url, folder)
         host = urlsplit(url).netloc
         page.on("pageerror", lambda error: visitor.errors.append(str(error)))
         page.on(
