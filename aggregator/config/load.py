@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from aggregator.config import checks
 from aggregator.config.keys import Shape, node_at, options
 from aggregator.config.overlay import overlay
-from aggregator.config.references import resolve
+from aggregator.config.references import refers, resolve
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.config.schema_errors import takes_none, translate
 from aggregator.config.topics import TopicRules
@@ -92,18 +92,53 @@ def load_text(
     tree: dict[str, Any] = data or {}
     tree = _with_added(tree, added)
     problems += overlay(tree, sets)
-    tree, more, failed = resolve(tree, env, folder)
+    whole, more, failed = resolve(tree, env, folder)
     problems += more
-    tree = _without_nothing(tree, (), problems)
-    config, more = _typed(tree)
-    problems += [problem for problem in more if problem.path not in failed]
     known = {problem.path for problem in problems}
-    semantic = [problem for problem in checks.problems(tree) if problem.path not in failed]
-    problems += [problem for problem in semantic if problem.path not in known]
+    config, found = _checked(whole, failed, known)
+    own = {f"sources.{alias}": source for alias, source in added.items()}
+    referring = [path for path, source in own.items() if refers(source, path)]
+    if found and referring:
+        blank, _, _ = resolve(tree, env, folder, blank=referring)
+        found = _told(found, _checked(blank, failed, known)[1], referring)
+    problems += found
     if problems or config is None:
         # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
         raise ConfigError(_in_order(problems), source)
     return config
+
+
+def _checked(
+    tree: dict[str, Any], failed: set[str], known: set[str]
+) -> tuple[Config | None, list[Problem]]:
+    """The config of a tree, or what is wrong with it.
+
+    Nothing about the paths that `failed`, and one problem each of those that are `known`.
+    """
+    problems: list[Problem] = []
+    tree = _without_nothing(tree, (), problems)
+    config, more = _typed(tree)
+    problems += [problem for problem in more if problem.path not in failed]
+    known = known | {problem.path for problem in problems}
+    semantic = [problem for problem in checks.problems(tree) if problem.path not in failed]
+    problems += [problem for problem in semantic if problem.path not in known]
+    return config, problems
+
+
+def _told(found: list[Problem], blank: list[Problem], referring: Sequence[str]) -> list[Problem]:
+    """The problems `found` in sources that were added, without what their references stand for.
+
+    Whoever may add or check a source gives the reference, and need not be who may see the value:
+    a problem that is not the same when the values are `blank` is told without its words.
+    """
+    same = set(blank)
+    own = tuple(f"{path}." for path in referring)
+    return [
+        it
+        if it in same or not it.path.startswith(own)
+        else Problem(it.path, "is not right, by what ${...} stands for", "its value is not shown")
+        for it in found
+    ]
 
 
 def _with_added(tree: dict[str, Any], added: Added) -> dict[str, Any]:

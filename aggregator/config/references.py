@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +18,25 @@ PLACEHOLDERS = (
 )
 """Names in `${...}` that are no references, by the path where they stand."""
 
+BLANK = "***"
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 def resolve(
-    tree: Any, env: Mapping[str, str], folder: Path, path: tuple[str, ...] = ()
+    tree: Any,
+    env: Mapping[str, str],
+    folder: Path,
+    path: tuple[str, ...] = (),
+    *,
+    blank: Collection[str] = (),
 ) -> tuple[Any, list[Problem], set[str]]:
     """The tree with every reference in its text replaced, what failed, and the paths that failed.
 
     `$${` stands for a literal `${`. What a reference brings in is not looked through again.
     A relative PATH of `${file:PATH}` starts at `folder`; one newline at the end of the file goes.
-    Text whose reference failed stays as it is.
+    Text whose reference failed stays as it is. Below the paths of `blank` every reference becomes
+    `***`, whatever it stands for.
     """
     problems: list[Problem] = []
     failed: set[str] = set()
@@ -42,7 +49,8 @@ def resolve(
         if not isinstance(item, str):
             return item
         found: list[Problem] = []
-        text = _replace(item, at, env, folder, found.append)
+        hidden = any(at.startswith(f"{it}.") for it in blank)
+        text = _replace(item, at, env, folder, found.append, hidden=hidden)
         if not found:
             return text
         problems.extend(found)
@@ -50,6 +58,18 @@ def resolve(
         return item
 
     return walk(tree, ".".join(path)), problems, failed
+
+
+def refers(tree: Any, path: str) -> bool:
+    """Whether any text of the tree that is at this path holds a reference."""
+    if isinstance(tree, Mapping):
+        return any(refers(value, f"{path}.{key}") for key, value in tree.items())
+    if isinstance(tree, list):
+        return any(refers(value, f"{path}[{index}]") for index, value in enumerate(tree))
+    if not isinstance(tree, str):
+        return False
+    names = [match[1] for match in _REFERENCE.finditer(tree)]
+    return any(name is not None and name not in placeholders(path) for name in names)
 
 
 def placeholders(path: str) -> frozenset[str]:
@@ -73,6 +93,8 @@ def _replace(
     env: Mapping[str, str],
     folder: Path,
     report: Callable[[Problem], None],
+    *,
+    hidden: bool,
 ) -> str:
     def value(match: re.Match[str]) -> str:
         whole, inner, closed = match.group(0), match.group(1), match.group(2)
@@ -84,9 +106,11 @@ def _replace(
         if inner in placeholders(path):
             return whole
         if inner.startswith("file:"):
-            return _file(inner.removeprefix("file:"), path, folder, report)
-        # As Kafka's own provider of variables is written.
-        return _variable(inner.removeprefix("env:"), path, env, report)
+            found = _file(inner.removeprefix("file:"), path, folder, report)
+        else:
+            # As Kafka's own provider of variables is written.
+            found = _variable(inner.removeprefix("env:"), path, env, report)
+        return BLANK if hidden else found
 
     return _REFERENCE.sub(value, text)
 
@@ -114,11 +138,11 @@ def _variable(
 
 def _file(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
     where, key = folder / name, ""
-    if not where.exists() and ":" in name:
-        # As Kafka's own provider of files is written.
-        name, _, key = name.rpartition(":")
-        where = folder / name
     try:
+        if ":" in name and not where.exists():
+            # As Kafka's own provider of files is written.
+            name, _, key = name.rpartition(":")
+            where = folder / name
         text = where.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"

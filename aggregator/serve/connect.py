@@ -46,7 +46,8 @@ class Offsets(BaseModel):
 
 def connect_router(control: Control, connectors: Connectors) -> APIRouter:
     """The endpoints of Connect over `control`; those that change anything are for this machine."""
-    guard = [Depends(caller_check(control))]
+    check = caller_check(control)
+    guard = [Depends(check)]
     router = APIRouter(tags=["connect"])
 
     @router.get("/connectors")
@@ -210,9 +211,10 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         return plugins.definitions()
 
     @router.put("/connector-plugins/{plugin}/config/validate")
-    def validate(plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
+    def validate(request: Request, plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
         """Check a config without taking it."""
-        return connectors.validate(_check_plugin(plugin), settings_to_text(wanted))
+        config = settings_to_text(wanted)
+        return connectors.validate(_check_plugin(plugin), config, lambda: check(request))
 
     @router.get("/admin/loggers")
     def loggers() -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from aggregator.config.load import AS_WRITTEN
 from aggregator.config.mask import MASK, is_secret
+from aggregator.config.references import refers
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
 from aggregator.connect.document import SourceConnector, connector_of
@@ -110,14 +111,23 @@ class Connectors:
 
             return self._control.change_source(name, AS_WRITTEN, keep)
 
-    def validate(self, plugin: str, config: Mapping[str, str]) -> dict[str, Any]:
-        """The check of a config, as Connect answers it; `plugin` is the name of a class."""
+    def validate(
+        self, plugin: str, config: Mapping[str, str], may_read: Callable[[], None]
+    ) -> dict[str, Any]:
+        """The check of a config, as Connect answers it; `plugin` is the name of a class.
+
+        `may_read` raises when variables and files of this machine are not to be read for the
+        caller, as they are for a config that refers to some.
+        """
         name = config.get("name", "connector")
         found = translate(name, config)
         more: tuple[Problem, ...] = ()
         if not found.problems:
+            if refers(found.source, f"sources.{name}"):
+                may_read()
             more = _by_key(name, found, self._control.problems_with(name, found.source))
-        return validated(plugin, config, (*found.problems, *more))
+        shown = {key: _shown(key, value) for key, value in config.items()}
+        return validated(plugin, shown, (*found.problems, *more))
 
     def _put(
         self,

@@ -17,6 +17,7 @@ import pytest
 from aggregator.cli.running import Absent, CommandError, command_running, running_status
 from aggregator.config import load_text, masked
 from aggregator.config.schema import ApiConfig, Config, TlsConfig
+from aggregator.connect.core_words import CLASSES
 from aggregator.documents.controls import SourceControl
 from aggregator.engine.control import Control
 from aggregator.errors import ConfigError
@@ -107,6 +108,17 @@ def test_who_may_read_reads_and_changes_nothing(
             assert (code, "api.write_token" in told["message"]) == (403, True), (path, told)
             assert ask(method, url + path, body)[0] == 401
         assert not Path(config.checkpoint.path).exists()
+
+
+def test_a_check_reads_what_it_refers_to_only_for_who_may_change_things(tmp_path: Path) -> None:
+    check = f"/connector-plugins/{CLASSES[0]}/config/validate"
+    with serving(tmp_path, *TOKENS) as (url, _):
+        good = {"src.kafka.bootstrap.servers": "us:1", "topic.rename.format": "${topic}.us"}
+        for value, code in (("orders", 200), ("${file:/dev/zero}", 403), ("${env:HOME}", 403)):
+            config = {**good, "topics": value}
+            assert ask("PUT", url + check, config, headers=bearer(READ))[0] == code
+        config = {**good, "topics": "${env:HOME}"}
+        assert ask("PUT", url + check, config, headers=bearer(WRITE))[0] == 200
 
 
 @pytest.mark.parametrize("show", [bearer, basic])

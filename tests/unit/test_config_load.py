@@ -460,6 +460,48 @@ def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expec
     assert problems_with(f"topics: {{partitions: '{value}'}}") == [f"topics.partitions: {expected}"]
 
 
+@pytest.mark.parametrize(
+    ("source", "path"),
+    [
+        ({"bootstrap_servers": "${X}"}, "sources.us.bootstrap_servers"),
+        ({"start": "${env:X}"}, "sources.us.start"),
+        ({"topics": {"include": ["a", "(${X}"]}}, "sources.us.topics.include"),
+        ({"on_gap": "${file:x}"}, "sources.us.on_gap"),
+        ({"kafka": {"request.timeout.ms": "${X}"}}, "sources.us.kafka.request.timeout.ms"),
+        # Told about another setting than the one that refers to it.
+        (
+            {"kafka": {"ssl.truststore.location": "s", "ssl.truststore.type": "${X}"}},
+            "sources.us.kafka.ssl.truststore.location",
+        ),
+    ],
+)
+def test_what_an_added_source_refers_to_is_not_told(
+    tmp_path: Path, source: dict[str, Any], path: str
+) -> None:
+    """Whoever adds or checks a source gives the reference, and may not be who may see the value."""
+    (tmp_path / "x").write_text("unseen")
+    good = {"bootstrap_servers": "us:1", "topics": {"include": "a"}}
+    with pytest.raises(ConfigError) as caught:
+        load_text(
+            MINIMAL,
+            env={"X": "unseen"},
+            folder=tmp_path,
+            added={"us": {**good, "weight": 0, **source}},
+        )
+    found = {problem.path: problem for problem in caught.value.problems}
+    assert found.keys() == {path, "sources.us.weight"}
+    assert "its value is not shown" in str(found[path])
+    assert "unseen" not in str(caught.value).lower()
+    # What has nothing to do with it is told as ever.
+    assert "'0' is not a whole number" in str(found["sources.us.weight"])
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ":key"])
+def test_a_file_that_cannot_be_named_is_a_problem(name: str) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        load_text(MINIMAL, env={}, added={"us": {"bootstrap_servers": f"${{file:{name}}}"}})
+
+
 def test_a_file_that_is_not_text_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "jks").write_bytes(b"\xfe\xed\xfe\xed")
     with pytest.raises(ConfigError) as caught:
