@@ -202,6 +202,8 @@ def _pattern_problems(path: str, pattern: str) -> Iterator[Problem]:
         at = f" at position {error.pos}" if error.pos is not None else ""
         hint = "write .* for any text" if pattern.startswith("*") else ""
         yield Problem(path, f"'{pattern}' is not a regex: {error.msg}{at}", hint)
+    except (OverflowError, RecursionError) as error:
+        yield Problem(path, f"'{pattern}' is not a regex: {error}")
 
 
 def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:

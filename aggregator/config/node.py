@@ -92,4 +92,7 @@ def timestamp_to_millis(moment: datetime) -> str:
     """Milliseconds since 1970 of an aware moment, as text; ValueError for a naive one."""
     if moment.tzinfo is None:
         raise ValueError(f"'{moment.isoformat()}' has no UTC offset")
-    return str(int(moment.astimezone(UTC).timestamp() * 1000))
+    try:
+        return str(int(moment.astimezone(UTC).timestamp() * 1000))
+    except OverflowError as error:
+        raise ValueError(f"'{moment.isoformat()}' is out of the years that are known") from error

@@ -183,7 +183,7 @@ class _Reading:
 
     def _take_tasks(self) -> None:
         value = self._take_first([words.TASKS], "tasks")
-        if value and not (value.isdigit() and int(value) > 0):
+        if value and not re.fullmatch(r"0*[1-9][0-9]{0,8}", value):
             self.problems.append(Problem(words.TASKS, f"'{value}' is no number above 0"))
         elif value and int(value) > 1:
             self.source["tasks"] = int(value)

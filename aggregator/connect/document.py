@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeGuard
 
 from aggregator.connect import core_words as words
 from aggregator.documents.document import PartitionState, PartitionStatus, SourceStatus, Status
 from aggregator.model import SourceState
-from aggregator.moves.core import MoveRequest
+from aggregator.moves.core import OFFSETS, MoveRequest
 
 TYPE = "source"
 TRACED = 20
@@ -149,16 +149,26 @@ def altered(name: str, offsets: Sequence[Mapping[str, Any]]) -> MoveRequest:
             raise ValueError(f"offsets[{number}].partition has to name cluster, topic, partition")
         if place["cluster"] != name:
             raise ValueError(f"offsets[{number}].partition is of cluster {place['cluster']}")
+        if not (isinstance(place["topic"], str) and _is_number(place["partition"])):
+            raise ValueError(
+                f"offsets[{number}].partition has a topic that is no text, or a "
+                "partition that is no number"
+            )
         last = offset.get("offset") if isinstance(offset, Mapping) else None
-        if offset is not None and (not isinstance(last, int) or last < 0):
+        if offset is not None and not _is_number(last):
             raise ValueError(
                 f"offsets[{number}].offset has no offset of 0 or more, and is not null"
             )
-        topic = wanted.setdefault(str(place["topic"]), {})
-        topic[int(place["partition"])] = None if last is None else last + 1
+        topic = wanted.setdefault(place["topic"], {})
+        topic[place["partition"]] = None if last is None else last + 1
     if not wanted:
         raise ValueError("offsets is empty")
     return MoveRequest(source=name, to_offsets=wanted)
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    """Whether a value of JSON is a whole number that can be an offset, or a partition."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < OFFSETS
 
 
 def _hands(connector: SourceConnector) -> list[Sequence[str]]:

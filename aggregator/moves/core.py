@@ -18,6 +18,10 @@ from aggregator.model import OffsetRange, SourcePartition
 
 TARGETS = ("to", "to_offset", "to_offsets", "to_time_ms", "to_version", "by_seconds", "by_offsets")
 OF_REWIND = ("by_seconds", "by_offsets")
+OFFSETS = 2**63 - 1
+"""Kafka's offsets and times are below."""
+YEARS_SECONDS = 1e10
+"""Three hundred years; what is longer cannot be counted back from now."""
 
 
 class MoveRequest(BaseModel):
@@ -33,13 +37,13 @@ class MoveRequest(BaseModel):
     topic: str | None = None
     partition: int | None = Field(default=None, ge=0)
     to: Literal["earliest", "latest"] | None = None
-    to_offset: int | None = Field(default=None, ge=0)
-    to_time_ms: int | None = Field(default=None, ge=0)
+    to_offset: int | None = Field(default=None, ge=0, le=OFFSETS)
+    to_time_ms: int | None = Field(default=None, ge=0, le=OFFSETS)
     to_version: int | None = Field(default=None, ge=1)
-    to_offsets: dict[str, dict[int, Annotated[int, Field(ge=0)] | None]] | None = Field(
+    to_offsets: dict[str, dict[int, Annotated[int, Field(ge=0, le=OFFSETS)] | None]] | None = Field(
         default=None, description="topic -> partition -> offset of this source; null is earliest"
     )
-    by_seconds: float | None = Field(default=None, gt=0)
+    by_seconds: float | None = Field(default=None, gt=0, le=YEARS_SECONDS)
     by_offsets: int | None = Field(default=None, ge=1)
     rewind: bool = False
     again: bool = False

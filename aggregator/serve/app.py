@@ -19,6 +19,7 @@ from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.actions import actions_router
+from aggregator.serve.answers import ERRORS, HEALTH, Health, text
 from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
@@ -57,9 +58,10 @@ def make_app(
         openapi_url="/api/openapi.json",
         docs_url=None,
         redoc_url=None,
+        responses=ERRORS,
     )
 
-    @app.get("/", response_model=None)
+    @app.get("/", response_model=None, responses={307: {"description": "a browser: the pages"}})
     async def root(request: Request) -> dict[str, str] | Response:
         """Version and the hub's cluster id, as Connect's root; a browser gets the dashboard."""
         page = page_for(request) if control is not None else None
@@ -69,14 +71,14 @@ def make_app(
         cluster_id = status.hub_cluster_id if status is not None else ""
         return {"version": __version__, "commit": "unknown", "kafka_cluster_id": cluster_id}
 
-    @app.get("/health")
+    @app.get("/health", response_model=Health, responses=dict.fromkeys((500, 503), HEALTH))
     async def health() -> Response:
         """200 healthy, 503 starting, 500 unhealthy, as Connect's."""
         code, body = health_of(holder.latest())
         return JSONResponse(body, code)
 
     # A plain function: many sources take a while to write down, and nobody is to wait for that.
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=Response, responses=text("text/plain"))
     def metrics() -> Response:
         """The status in Prometheus' words."""
         config = control.config.metrics if control is not None else MetricsConfig()

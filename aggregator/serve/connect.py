@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field
 
-from aggregator.config.node import settings_to_text
 from aggregator.connect import document, plugins
 from aggregator.connect.core import class_of
 from aggregator.engine.control import Control
@@ -21,21 +20,21 @@ from aggregator.events import LEVELS
 from aggregator.moves.core import MoveRequest
 from aggregator.serve.connectors import STATES, Connectors
 from aggregator.serve.control import CallerError, caller_check, caller_name
+from aggregator.serve.settings import Changes, Settings
 
 ROOT = "root"
+ADDED: dict[int | str, dict[str, Any]] = {201: {"description": "there was none of this name"}}
+STATES_TOLD: dict[int | str, dict[str, Any]] = {
+    202: {"description": "with includeTasks or onlyFailed: the status, as GET tells it"}
+}
 
 
 class NewConnector(BaseModel):
     """What is posted: a name, a config, and how it is to begin."""
 
     name: str = Field(min_length=1)
-    config: dict[str, str] = Field(default_factory=dict)
+    config: Settings = Field(default_factory=dict)
     initial_state: str | None = None
-
-    @field_validator("config", mode="before")
-    @classmethod
-    def _to_text(cls, value: Any) -> Any:
-        return settings_to_text(value)
 
 
 class Offsets(BaseModel):
@@ -88,22 +87,18 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         """The config of a connector; a secret that stands in the YAML is masked."""
         return connectors.get(name).config
 
-    @router.put("/connectors/{name}/config", dependencies=guard)
-    def put(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Response:
+    @router.put("/connectors/{name}/config", dependencies=guard, responses=ADDED)
+    def put(request: Request, name: str, wanted: Annotated[Settings, Body()]) -> Response:
         """Add a connector (201), or change its whole config (200)."""
-        new = name in connectors.put(name, settings_to_text(wanted), caller_name(request)).added
+        new = name in connectors.put(name, wanted, caller_name(request)).added
         headers = {"location": f"/connectors/{name}"} if new else {}
         body = document.info(connectors.get(name))
         return JSONResponse(body, 201 if new else 200, headers)
 
     @router.patch("/connectors/{name}/config", dependencies=guard)
-    def patch(request: Request, name: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
+    def patch(request: Request, name: str, wanted: Annotated[Changes, Body()]) -> Any:
         """Change some keys of a config; null takes a key out."""
-        nothing = dict.fromkeys(key for key, value in wanted.items() if value is None)
-        changed = connectors.patch(
-            name, {**nothing, **settings_to_text(wanted)}, caller_name(request)
-        )
-        return document.info(changed)
+        return document.info(connectors.patch(name, wanted, caller_name(request)))
 
     @router.delete("/connectors/{name}", status_code=204, dependencies=guard)
     def remove(request: Request, name: str) -> None:
@@ -177,7 +172,9 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         connectors.get(name)
         control.pause(name, stopped=True)
 
-    @router.post("/connectors/{name}/restart", dependencies=guard)
+    @router.post(
+        "/connectors/{name}/restart", status_code=204, dependencies=guard, responses=STATES_TOLD
+    )
     def restart(
         name: str,
         include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
@@ -211,10 +208,9 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         return plugins.definitions()
 
     @router.put("/connector-plugins/{plugin}/config/validate")
-    def validate(request: Request, plugin: str, wanted: Annotated[dict[str, Any], Body()]) -> Any:
+    def validate(request: Request, plugin: str, wanted: Annotated[Settings, Body()]) -> Any:
         """Check a config without taking it."""
-        config = settings_to_text(wanted)
-        return connectors.validate(_check_plugin(plugin), config, lambda: check(request))
+        return connectors.validate(_check_plugin(plugin), wanted, lambda: check(request))
 
     @router.get("/admin/loggers")
     def loggers() -> Any:

@@ -8,8 +8,8 @@ not). Never may it come from a page of another site.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
-from urllib.parse import urlsplit
+from collections.abc import Callable, Mapping
+from urllib.parse import SplitResult, urlsplit
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -106,7 +106,7 @@ def check_caller(request: Request, listen: str = "") -> None:
     host = request.headers.get("host", "")
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", SITES[0])
-    if site not in SITES or (origin is not None and urlsplit(origin).netloc != host):
+    if site not in SITES or (origin is not None and _split(origin).netloc != host):
         raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
     if may_change(request.scope):
         return
@@ -118,9 +118,17 @@ def check_caller(request: Request, listen: str = "") -> None:
         raise CallerError(
             403, f"only this machine may change anything, not {client}: show api.write_token"
         )
-    name = urlsplit(f"//{host}").hostname or ""
+    name = _split(f"//{host}").hostname or ""
     if not (is_loopback(name) or name in (own, listen)):
         raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; CallerError (400) for what is none."""
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise CallerError(400, f"{url} is no address: {error}") from error
 
 
 def caller_name(request: Request) -> str:
@@ -161,19 +169,21 @@ def status_of(error: Exception) -> int:
 async def _told(request: Request, error: Exception) -> Response:
     """An error in Connect's shape, with the exit code that it has on the command line."""
     text, code = str(error), EXIT_CONFIG
+    headers: Mapping[str, str] | None = None
     if isinstance(error, RequestValidationError):
         text = "; ".join(
             f"{'.'.join(str(part) for part in it['loc'][1:]) or 'body'}: {it['msg']}"
             for it in error.errors()
         )
     elif isinstance(error, HTTPException):
-        text = str(error.detail)
+        text, headers = str(error.detail), error.headers
     elif isinstance(error, AggregatorError):
         code = error.exit_code
     status = status_of(error)
-    body = {"error_code": status, "message": text}
+    # JSON may hold halves of characters, which no answer can.
+    body = {"error_code": status, "message": text.encode("utf-8", "replace").decode()}
     own = {"exit_code": code} if request.url.path.startswith("/api/") else {}
-    return JSONResponse({**body, **own}, status)
+    return JSONResponse({**body, **own}, status, headers)
 
 
 def _known(control: Control, alias: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 from collections.abc import MutableMapping
 from enum import StrEnum
@@ -108,7 +107,8 @@ def _shown(authorization: str) -> str:
     if scheme.lower() == "basic":
         try:
             return base64.b64decode(text.strip(), validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
+            # No base64, or none of text.
             return ""
     return ""
 

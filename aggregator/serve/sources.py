@@ -9,12 +9,13 @@ from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.engine.control import Control
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import caller_check, caller_name
+from aggregator.serve.settings import Settings
 
 
 class SourceRequest(BaseModel):
     """A source in the words of a connector's config."""
 
-    config: dict[str, str] = Field(min_length=1)
+    config: Settings = Field(min_length=1)
 
 
 def sources_router(control: Control, connectors: Connectors) -> APIRouter:

@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 
 from aggregator.config.values import parse_duration
 from aggregator.engine.control import Control
+from aggregator.serve.answers import text
 from aggregator.serve.control import CallerError
 from aggregator.timeline.document import EventsReport, HistoryReport
 from aggregator.timeline.feed import Feed
@@ -27,6 +28,8 @@ FOLLOWERS = 50
 """So many may follow at once."""
 ROWS = 100_000
 DAY = "24h"
+EVENTS = "text/event-stream"
+LEAST_STEP_SECONDS = 1.0
 
 Since = Annotated[str, Query(description="so long ago (1h, 7d), or an ISO time")]
 Until = Annotated[str, Query(description="the same; 0s is now")]
@@ -52,6 +55,8 @@ def timeline_router(control: Control, recorder: Recorder) -> APIRouter:
             step_seconds = float(parse_duration(step))
         except ValueError as error:
             raise CallerError(400, str(error)) from error
+        if 0 < step_seconds < LEAST_STEP_SECONDS:
+            raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
         begin, end = _span(since, until)
         return read_history(
             control.config, begin, end, source=source, topic=topic, step_seconds=step_seconds
@@ -80,7 +85,7 @@ def timeline_router(control: Control, recorder: Recorder) -> APIRouter:
             failing=recorder.failing,
         )
 
-    @router.get("/events/stream")
+    @router.get("/events/stream", response_class=StreamingResponse, responses=text(EVENTS))
     async def stream(
         last_event_id: Annotated[int | None, Header()] = None,
     ) -> StreamingResponse:
@@ -90,7 +95,7 @@ def timeline_router(control: Control, recorder: Recorder) -> APIRouter:
         begin = recorder.feed.last if last_event_id is None else last_event_id
         return StreamingResponse(
             followers.follow(recorder.feed, begin),
-            media_type="text/event-stream",
+            media_type=EVENTS,
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
 

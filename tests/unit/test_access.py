@@ -156,6 +156,7 @@ def test_with_a_token_to_read_alone_changes_are_for_this_machine(tmp_path: Path)
         ({"write_token": WRITE}, f"Bearer {WRITE}", Right.WRITE),
         ({"read_token": READ, "write_token": WRITE}, f"Bearer {READ}", Right.READ),
         ({"read_token": READ}, "Basic %%%", None),
+        ({"read_token": READ}, "Basic caf\u00e9", None),
         ({"read_token": READ}, "Bearer caf\u00e9", None),
         ({"tls": TlsConfig(certificate="c", key="k")}, "", Right.PLACE),
         ({"tls": TlsConfig(certificate="c", key="k", client_ca="a")}, "", Right.WRITE),

@@ -268,6 +268,8 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ("topics: {overrides: [a]}", "topics.overrides: a list is not a map of settings"),
         ("topics: {overrides: {'a.*': {grow: true}}}", "topics.overrides.a.*: is no topic name"
          " (an override is for one hub topic; a regex does not work here)"),
+        ("topics: {config_exclude: ['a{4294967296}']}", "topics.config_exclude[0]:"
+         " 'a{4294967296}' is not a regex: the repetition number is too large"),
         ("topics: {config_exclude: ['a', '(']}", "topics.config_exclude[1]: '(' is not a regex:"
          " missing ), unterminated subpattern at position 0"),
         ("topics: {config_exclude: x}", "topics.config_exclude: 'x' is not a list of text"),

@@ -107,6 +107,8 @@ def test_a_policy_of_somebody_else_is_refused() -> None:
         ({"topic__whitelist": "-"}, "topic.whitelist", "no topic is named"),
         ({"src__kafka__bootstrap__servers": "-"}, "src.kafka.bootstrap.servers", "not given"),
         ({"tasks__max": "many"}, "tasks.max", "'many' is no number above 0"),
+        # A digit to Python, and no number.
+        ({"tasks__max": "²"}, "tasks.max", "'²' is no number above 0"),
         ({"name": "other"}, "name", "is other, and the connector is called connect-test"),
         ({"aggregator__on_gaps": "skip"}, "aggregator.on_gaps", "did you mean aggregator.on_gap?"),
         ({"src__kafka__sasl__jaas__config": 'x required password="p";'},

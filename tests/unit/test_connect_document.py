@@ -114,6 +114,23 @@ def test_offsets_that_are_patched_are_of_the_last_record_too() -> None:
             [{"partition": {"cluster": "eu", "partition": 0, "topic": "a"}, "offset": {"at": 1}}],
             r"offsets\[0\].offset has no offset",
         ),
+        (
+            [{"partition": {"cluster": "eu", "partition": None, "topic": "a"}, "offset": None}],
+            r"offsets\[0\].partition has a topic that is no text, or a partition",
+        ),
+        (
+            [{"partition": {"cluster": "eu", "partition": 0, "topic": 5}, "offset": None}],
+            r"offsets\[0\].partition has a topic that is no text, or a partition",
+        ),
+        (
+            [
+                {
+                    "partition": {"cluster": "eu", "partition": 0, "topic": "a"},
+                    "offset": {"offset": 2**63},
+                }
+            ],
+            r"offsets\[0\].offset has no offset",
+        ),
     ],
 )
 def test_offsets_that_are_not_right_are_told(rows: list[dict[str, Any]], words: str) -> None:

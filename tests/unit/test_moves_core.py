@@ -51,6 +51,9 @@ def problem(request: MoveRequest, where: BeforeMove) -> str:
         ({"by_seconds": 5}, "by_seconds is for a rewind"),
         ({"to": "middle"}, "earliest"),
         ({"to_offset": -1}, "greater than or equal to 0"),
+        ({"to_offset": 2**63}, "less than or equal to"),
+        ({"to_time_ms": 10**30}, "less than or equal to"),
+        ({"by_seconds": float("inf"), "rewind": True}, "less than or equal to"),
         ({"to_offset": 1, "nix": 2}, "Extra inputs"),
     ],
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -181,6 +185,35 @@ def test_what_there_is_not_is_told_in_the_same_form(url: str) -> None:
         405,
         {"error_code": 405, "message": "Method Not Allowed"},
     )
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"{url}/connectors", method="DELETE"))
+    with refused.value:
+        assert refused.value.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize(
+    "config", [{"topics": ["a"]}, {"topics": {"a": "b"}}, {"topics": "\ud800"}, {"\ud800": "a"}]
+)
+def test_a_value_that_is_no_text_is_refused(
+    url: str, engine: PlayedEngine, config: dict[str, Any]
+) -> None:
+    for method, path, body in (
+        ("PUT", "/connectors/us/config", config),
+        ("PATCH", "/connectors/eu/config", config),
+        ("POST", "/connectors", {"name": "us", "config": config}),
+        ("PUT", f"/connector-plugins/{CLASSES[0]}/config/validate", config),
+    ):
+        code, told = ask(method, url + path, body)
+        assert code == 400, told
+        assert re.search("valid string|half of a character", told["message"]), told
+    assert engine.calls == []
+
+
+def test_a_secret_that_is_to_be_checked_is_not_told_again(url: str) -> None:
+    path = f"{url}/connector-plugins/{CLASSES[0]}/config/validate"
+    code, told = ask("PUT", path, {"src.kafka.ssl.key.password": "geheim"})
+    assert code == 200 and "holds a secret" in str(told)
+    assert "geheim" not in str(told)
 
 
 def test_plugins_and_the_check_of_a_config(url: str) -> None:

@@ -338,7 +338,15 @@ def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -
 
 
 @pytest.mark.parametrize(
-    "query", ["events?since=soon", "history?until=soon", "history?step=soon", "events?limit=0"]
+    "query",
+    [
+        "events?since=soon",
+        "events?since=0001-01-01T00:00:00%2B23:59",
+        "history?until=soon",
+        "history?step=soon",
+        "history?step=0.1ms",
+        "events?limit=0",
+    ],
 )
 def test_what_is_asked_wrongly_is_a_400_with_the_reason(url: str, query: str) -> None:
     code, body = ask("GET", f"{url}/api/{query}")

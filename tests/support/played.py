@@ -1,0 +1,110 @@
+"""The whole API over a played engine, before clusters that agree to whatever is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from aggregator.config import load_text, masked
+from aggregator.config.schema import Config
+from aggregator.engine import control as engine_control
+from aggregator.engine.control import Control
+from aggregator.events import Event, LogLevel
+from aggregator.serve.app import make_app
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+from aggregator.timeline.recorder import Recorder
+from aggregator.timeline.table import EVENTS, TimelineTable
+from support.rest import PlayedEngine
+from support.statuses import BOUNDS, whole_status
+
+READ, WRITE = "read-me-0123456789", "change-me-0123456789"
+ALIAS = "s0"
+"""The one source of the config, and of the status that is told."""
+CONNECTOR = {"src.kafka.bootstrap.servers": "127.0.0.1:11", "topics": "orders"}
+"""A config that is taken."""
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that shows a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
+@dataclass
+class PlayedApi:
+    """An API that asks for tokens; `config` is what it begins with."""
+
+    url: str
+    config: Config
+    control: Control
+    engine: PlayedEngine
+
+    @property
+    def state(self) -> Path:
+        """Where the tables are."""
+        return Path(self.config.checkpoint.path)
+
+    def as_it_began(self) -> None:
+        """Take back what was asked of it, so that the next who asks meets the same."""
+        self.control.in_force.config = self.config
+        self.control.paused, self.control.stopped = {}, frozenset()
+        self.control.log_level = LogLevel()
+        self.engine.calls.clear()
+
+
+def described() -> dict[str, Any]:
+    """The description that such an API gives of itself."""
+    app, _, _ = _made(Path("nowhere"))
+    return app.openapi()
+
+
+@contextmanager
+def played_api(state: Path) -> Iterator[PlayedApi]:
+    """One that is gone with the block. It tells one source, and events that are in a table."""
+    app, control, recorder = _made(state)
+    for message in ("first", "second"):
+        recorder.feed.take(Event("warning", message, {"source": ALIAS}, datetime.now(UTC)))
+    rows = recorder.feed.unsaved()
+    TimelineTable(str(state), {}, EVENTS).append(rows[:1])
+    recorder.feed.saved(rows[:1])
+    # Whoever follows them is told so at once, and waits for nothing.
+    recorder.feed.close()
+    engine = PlayedEngine(control)
+    server = ApiServer(app, "127.0.0.1", 0)
+    server.start()
+    with pytest.MonkeyPatch.context() as patch:
+        agreed: Any = SimpleNamespace(raise_if_refused=lambda: None)
+        patch.setattr(engine_control, "discover", lambda config: None)
+        patch.setattr(engine_control, "hub_facts", lambda found: None)
+        patch.setattr(engine_control, "plan_with", lambda *found: agreed)
+        try:
+            yield PlayedApi(server.url, control.config, control, engine)
+        finally:
+            server.stop()
+            engine.stop()
+
+
+def _made(state: Path) -> tuple[FastAPI, Control, Recorder]:
+    sets = [
+        "hub.bootstrap_servers=127.0.0.1:9",
+        f"sources.{ALIAS}.bootstrap_servers=127.0.0.1:10",
+        f"sources.{ALIAS}.topics.include=t0",
+        "supervision.connect_timeout=100ms",
+        f"checkpoint.path={state}",
+        f"api.read_token={READ}",
+        f"api.write_token={WRITE}",
+    ]
+    config = load_text("", sets, {})
+    control = Control(config, lambda added: load_text("", sets, {}, added=added))
+    holder, status = StatusHolder(), whole_status()
+    holder.put(status.at, lambda: status)
+    recorder = Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
+    return make_app(holder, masked(config), control, recorder), control, recorder
