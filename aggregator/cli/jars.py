@@ -28,6 +28,7 @@ class JarSet(StrEnum):
     REGISTRY = "registry"
     COMPILER = "compiler"
     JAVA_TESTS = "java-tests"
+    CONNECT_CLIENT = "connect-client"
 
 
 def jars(

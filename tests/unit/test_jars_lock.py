@@ -11,7 +11,7 @@ from aggregator.cli.jars import JarSet
 from aggregator.errors import JarsError
 from aggregator.jars.lock import Jar, jars_of, load_lock, parse_lock, render_ivy
 
-SETS = ["spark", "broker", "mirror", "registry", "compiler", "java-tests"]
+SETS = ["spark", "broker", "mirror", "registry", "compiler", "java-tests", "connect-client"]
 MAVEN = "{http://ant.apache.org/ivy/maven}"
 
 
