@@ -56,15 +56,24 @@ class SourceWatch:
         self._stop.set()
 
     def _loop(self) -> None:
-        with open_admin(self._config, self.alias) as admin:
-            while not self._stop.wait(PROBE_SECONDS):
-                before = self.latest
-                try:
-                    seen = self._probe(admin)
-                except Exception as error:  # a thread has no caller to raise to: it is the answer
-                    self.latest = replace(before, failure=str(error))
-                else:
-                    self.latest = Watched("", time.monotonic(), seen, True)
+        while not self._stop.is_set():
+            try:
+                with open_admin(self._config, self.alias) as admin:
+                    self._watch(admin)
+            except ClusterCallError as error:
+                # No client comes of its settings. A file that they name may be mended.
+                self.latest = replace(self.latest, failure=str(error))
+                self._stop.wait(PROBE_SECONDS)
+
+    def _watch(self, admin: ClusterAdmin) -> None:
+        while not self._stop.wait(PROBE_SECONDS):
+            before = self.latest
+            try:
+                seen = self._probe(admin)
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
+                self.latest = replace(before, failure=str(error))
+            else:
+                self.latest = Watched("", time.monotonic(), seen, True)
 
     def _probe(self, admin: ClusterAdmin) -> Seen:
         asked_at = time.monotonic()

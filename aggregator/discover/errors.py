@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, KafkaException
 
+from aggregator.config.mask import hide_passwords
 from aggregator.errors import ClusterError
 from aggregator.model import ClusterFailure, FailureKind
 
@@ -129,7 +130,12 @@ def _failure(alias: str, path: str, kind: FailureKind, reason: str) -> ClusterFa
 
 
 def _clean(text: str) -> str:
-    """Librdkafka's text without its inner words: `connection refused 127.0.0.1:1`."""
+    """Librdkafka's text without its inner words: `connection refused 127.0.0.1:1`.
+
+    It may quote the address that gives out tokens, with a password in it, or the value of a
+    setting, and neither is for whoever may see the status.
+    """
+    text = re.sub(r'Invalid value ".*" for', "Invalid value for", hide_passwords(text), flags=re.S)
     text = re.sub(r"\s*\(after \d+ms in state [^)]*\)\s*$", "", text)
     if match := re.search(r"Connect to ipv[46]#(\S+) failed: (.*)", text):
         return f"{match.group(2).strip().lower()} {match.group(1)}"

@@ -15,6 +15,7 @@ from aggregator.flow.news import Measured
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.behind import Delay
 from aggregator.plan.suspects import Seen
+from support.reading import wait_for
 
 EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "t", 0), ("eu", "t", 1), ("us", "t", 0)))
 SETS = (
@@ -148,3 +149,15 @@ def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) 
     watches.follow(config(), mine)
     assert watches._watches == {"eu": before["eu"]}
     assert not before["eu"]._stop.is_set()
+
+
+def test_settings_that_no_client_takes_are_the_answer_of_a_watch_which_goes_on() -> None:
+    found = SourceWatch(config("sources.eu.kafka.client.dns.lookup=unseen"), "eu")
+    found.follow(frozenset({EU0}))
+    try:
+        told = wait_for(lambda: found.latest.failure, "the source is told as failed")
+        assert 'Invalid value for configuration property "client.dns.lookup"' in told
+        assert "unseen" not in told
+        assert found._thread.is_alive()
+    finally:
+        found.stop()
