@@ -43,6 +43,8 @@ NUMBERS = {
 }
 """Numbers: librdkafka's name and the range that it takes; a value outside is moved into it."""
 
+PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+
 BACKOFFS = {
     ("reconnect.backoff.ms", "reconnect.backoff.max.ms"): (50, 1_000),
     ("retry.backoff.ms", "retry.backoff.max.ms"): (100, 1_000),
@@ -74,6 +76,9 @@ def to_librdkafka(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Pro
             found[first], found[longest] = str(min(low, high)), str(high)
     if "security.protocol" in settings:
         found["security.protocol"] = settings["security.protocol"].lower()
+        if found["security.protocol"] not in PROTOCOLS:
+            hint = f"one of {', '.join(PROTOCOLS).upper()}"
+            problems.append(_at("security.protocol", "is no protocol of Kafka", hint))
     if "ssl.endpoint.identification.algorithm" in settings:
         check = settings["ssl.endpoint.identification.algorithm"].strip().lower()
         found["ssl.endpoint.identification.algorithm"] = check or "none"

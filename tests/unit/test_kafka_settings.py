@@ -358,6 +358,14 @@ def test_logins_that_cannot_work(settings: dict[str, str], expected: str) -> Non
     assert refused({"security.protocol": "SASL_SSL", **settings}) == [f"kafka.{expected}"]
 
 
+def test_a_protocol_that_there_is_not_is_refused_and_not_told() -> None:
+    expected = (
+        "kafka.security.protocol: is no protocol of Kafka "
+        "(one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)"
+    )
+    assert refused({"security.protocol": "unseen"}) == [expected]
+
+
 def test_a_login_is_not_read_where_it_is_not_used() -> None:
     settings = {"security.protocol": "SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": "x"}
     assert translated(settings) == {"security.protocol": "ssl"}
