@@ -14,7 +14,7 @@ from typing import Any
 
 from aggregator.config.jaas import parse_jaas
 from aggregator.config.keys import nearest
-from aggregator.config.mask import MASK, is_secret
+from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.node import ALIAS_PATTERN
 from aggregator.config.schema import SourceConfig
 from aggregator.connect import core_words as words
@@ -53,14 +53,17 @@ def translate(name: str, config: Mapping[str, str]) -> Translated:
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
-    """Keys whose value is a secret and stands there as it is, and not as a `${...}` reference.
+    """Keys whose value is or has a secret that stands there as it is, not as a `${...}` reference.
 
     Such a config is not kept: it would lie in a table, and be told to whoever asks.
     """
-    return [key for key, value in config.items() if is_secret(key) and _is_literal(key, value)]
+    return [key for key, value in config.items() if _is_literal(key, value)]
 
 
 def _is_literal(key: str, value: str) -> bool:
+    if not is_secret(key):
+        text = REFERENCE.sub("", value)
+        return hide_passwords(text) != text
     texts = [value]
     if "jaas" in key.lower() and value != MASK:
         # A login line is no secret as a whole; what is none might hold one anywhere.

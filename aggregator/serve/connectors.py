@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.config.load import AS_WRITTEN
-from aggregator.config.mask import MASK, is_secret
+from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.references import refers
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
@@ -188,4 +188,6 @@ def _by_key(name: str, found: Translated, problems: tuple[Problem, ...]) -> tupl
 
 
 def _shown(key: str, value: str) -> str:
-    return MASK if is_secret(key) and literal_secrets({key: value}) else value
+    if not literal_secrets({key: value}):
+        return value
+    return MASK if is_secret(key) else hide_passwords(value)

@@ -164,6 +164,8 @@ def test_a_problem_of_the_whole_config_leads_back_to_its_key() -> None:
         ({"src.kafka.sasl.jaas.config": 'a.b required username="u" password="${env:P}";'}, False),
         ({"src.kafka.sasl.jaas.config": "${file:/run/jaas}"}, False),
         ({"src.kafka.ssl.keystore.location": "/a"}, False),
+        ({"src.kafka.sasl.oauthbearer.token.endpoint.url": "http://me:pw@host/token"}, True),
+        ({"src.kafka.sasl.oauthbearer.token.endpoint.url": "http://me:${env:P}@host"}, False),
     ],
 )
 def test_secrets_that_stand_there_as_they_are(config: dict[str, str], literal: bool) -> None:
