@@ -23,6 +23,7 @@ from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
 from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.table import EVENTS, TimelineTable
+from aggregator.verify.apart import AuditRunner
 from support.rest import PlayedEngine
 from support.statuses import BOUNDS, whole_status
 
@@ -107,4 +108,7 @@ def _made(state: Path) -> tuple[FastAPI, Control, Recorder]:
     holder, status = StatusHolder(), whole_status()
     holder.put(status.at, lambda: status)
     recorder = Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
-    return make_app(holder, masked(config), control, recorder), control, recorder
+    audits = AuditRunner()
+    # None is begun: it would be a process with a JVM.
+    audits.close()
+    return make_app(holder, masked(config), control, recorder, audits), control, recorder

@@ -57,7 +57,14 @@ description = schemathesis.openapi.from_dict(described(), config=CONFIG)
 
 def aim(case: schemathesis.Case[Any]) -> bool:
     """Let a call be for what there is; False when it names nothing."""
-    there = {"name": ALIAS, "alias": ALIAS, "plugin": CLASSES[0], "logger": "root", "number": 0}
+    there: dict[str, Any] = {
+        "name": ALIAS,
+        "alias": ALIAS,
+        "plugin": CLASSES[0],
+        "logger": "root",
+        "number": 0,
+    }
+    there["topic"] = "hub.t0"
     for name in case.path_parameters:
         case.path_parameters[name] = there[name]
     return bool(case.path_parameters)
