@@ -106,7 +106,7 @@ def test_a_service_is_complete(name: str) -> None:
     service = SERVICES[name]
     assert ("image" in service) != ("build" in service)
     if "image" in service:
-        assert re.fullmatch(r"[\w./-]+:\d+\.\d+\.\d+", service["image"]), "a pinned version"
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", service["image"]), "a pinned version"
     else:
         assert (DOCKER / service["build"]["context"] / service["build"]["dockerfile"]).is_file()
     check = service["healthcheck"]
@@ -134,6 +134,23 @@ def test_the_clusters_are_three_different_ones() -> None:
     assert all(len(base64.urlsafe_b64decode(f"{each}==")) == 16 for each in ids)
     ports = [port for service in SERVICES.values() for port in service.get("ports", [])]
     assert len({port.split(":")[1] for port in ports}) == len(ports)
+
+
+def test_prometheus_scrapes_the_aggregator_with_the_token_that_may_look() -> None:
+    config = yaml.safe_load((DOCKER / "prometheus" / "compose.yml").read_text("utf-8"))
+    (job,) = config["scrape_configs"]
+    port = SERVICES["aggregator"]["ports"][0].rsplit(":", 1)[1]
+    assert job["static_configs"] == [{"targets": [f"aggregator:{port}"]}]
+    (given,) = SERVICES["prometheus"]["configs"]
+    assert job["authorization"] == {"credentials_file": given["target"]}
+    told = COMPOSE["configs"][given["source"]]["content"]
+    assert told == SERVICES["aggregator"]["environment"]["AGGREGATOR_READ_TOKEN"]
+    # The rules lie beside it, in the container as here.
+    folder = Path("/etc/prometheus")
+    mounted = dict(it.split(":")[:2] for it in SERVICES["prometheus"]["volumes"])
+    assert config["rule_files"] == ["rules.yml"]
+    assert Path(mounted["./prometheus/rules.yml"]) == folder / "rules.yml"
+    assert Path(mounted["./prometheus/compose.yml"]) == folder / "prometheus.yml"
 
 
 TOKENS = {"AGGREGATOR_READ_TOKEN": "r" * 16, "AGGREGATOR_WRITE_TOKEN": "w" * 16}
