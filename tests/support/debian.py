@@ -1,50 +1,70 @@
-"""Programs of other people that tests need: found on PATH, else installed; never done without."""
+"""Programs that no Python package brings: found on PATH, else installed by apt-get."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
+
+INSTALL_SECONDS = 600
+LOCK = Path(tempfile.gettempdir()) / "aggregator-tests-install.lock"
+SCRIPT = """
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    # Debian starts the services of what it installs, unless this says no.
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\\nexit 101\\n' > "$policy"
+    chmod 755 "$policy"
+fi
+export DEBIAN_FRONTEND=noninteractive
+install() {
+    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$1"
+}
+install "$1" || { apt-get update && install "$1"; }
+"""
+"""Installs the package that is named by its argument, and leaves none of its services running."""
 
 
 def program(*names: str, package: str) -> str:
-    """The path of the first of these programs that is there; its Debian package is installed.
+    """The path of the first of these programs that is there; a Debian package is to bring one.
 
-    Raises RuntimeError with the fix when it is not there and cannot be installed.
+    Installing needs root, or a sudo that asks for no password. RuntimeError says what to install
+    where that is not possible: a test that needs a program is never left out.
     """
-    if (found := _found(names)) is not None:
-        return found
-    said = _install(package)
-    if (found := _found(names)) is not None:
-        return found
-    raise RuntimeError(
-        f"{' or '.join(names)} is needed on PATH, and cannot be installed here: "
-        f"apt-get install --no-install-recommends {package}\n{said}"
-    )
+    if (found := _on_path(names)) is None:
+        _install(names, package)
+        found = _on_path(names)
+    if found is None:
+        raise RuntimeError(f"the Debian package {package} is there, but none of {list(names)} is")
+    return found
 
 
-def _found(names: tuple[str, ...]) -> str | None:
-    return next((path for name in names if (path := shutil.which(name))), None)
+def _on_path(names: tuple[str, ...]) -> str | None:
+    return next((found for name in names if (found := shutil.which(name))), None)
 
 
-def _install(package: str) -> str:
-    """Install a package as root, or with a sudo that asks nothing; returns what was said."""
+def _install(names: tuple[str, ...], package: str) -> None:
+    advice = f"install {' or '.join(names)} and put it on PATH; on Debian: apt install {package}"
     if shutil.which("apt-get") is None:
-        return "there is no apt-get"
-    first = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    # Nothing of it is to run by itself.
-    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    said = ""
-    for words in (["update"], ["install", "-y", "--no-install-recommends", package]):
-        try:
-            done = subprocess.run(
-                [*first, "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", *words],
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
-        except OSError as error:
-            return str(error)
-        said = (done.stdout + done.stderr)[-2_000:]
-    return said
+        raise RuntimeError(f"there is no apt-get here: {advice}")
+    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if root and shutil.which("sudo") is None:
+        raise RuntimeError(f"only root may install: {advice}")
+    with LOCK.open("a") as lock:
+        # Several processes that test side by side may want it at once: the first one installs.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _on_path(names) is not None:
+            return
+        done = subprocess.run(
+            [*root, "sh", "-ec", SCRIPT, "install", package],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALL_SECONDS,
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"apt-get failed: {advice}\n{done.stdout[-2000:]}")
