@@ -242,6 +242,7 @@ def everything(app: Application, config: Config, url: str, read: dict[str, str])
         "number": ["0", "7"],
         "plugin": [CLASSES[0]],
         "logger": ["root"],
+        "topic": [str(config.sources["eu"].topics.include), "nix"],
     }
     found = documents(url, read, values)
     for path in ("/connectors?expand=info&expand=status", "/api/history?topic=nix", "/nix"):
