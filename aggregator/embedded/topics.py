@@ -212,7 +212,11 @@ def _usable(bootstrap: str, topic: str, partitions: int, client: Client | None) 
         found = kafka.list_topics(topic, timeout=SECONDS).topics[topic]
         if found.error is not None or len(found.partitions) != partitions:
             return False
-        return bool(_offsets(kafka, topic))
+        try:
+            return bool(_offsets(kafka, topic))
+        except ClusterError:
+            # Another broker was asked, which does not know it yet.
+            return False
 
     wait_until(usable, seconds=SECONDS, what=f"{topic} with {partitions} partitions is not usable")
 
