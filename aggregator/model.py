@@ -48,6 +48,9 @@ QUARANTINE_HEADERS = (
 QUARANTINE_TIMESTAMP = "quarantine.timestamp"
 """One more behind them where the origin is ORIGIN_HEADER: the topic has timestamps of its own."""
 
+HEARTBEATS_TOPIC = "heartbeats"
+"""The hub topic of the heartbeats; MirrorMaker 2 calls its own so."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of one topic, of a cluster that the context names."""

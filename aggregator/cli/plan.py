@@ -75,7 +75,8 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
         ],
         frozenset({"partitions", "hub partitions"}),
     )
-    actions = Table("At the hub", ("action",), [(str(action),) for action in plan.actions])
+    at_hub = (*plan.actions, *plan.beside)
+    actions = Table("At the hub", ("action",), [(str(action),) for action in at_hub])
     lanes = Table(
         "Lanes",
         ("lane", "sources", "partitions", "at most"),
@@ -101,7 +102,7 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
             routes,
             *(() if plan.routes else ("No routes: no topic is taken now.",)),
             actions,
-            *(() if plan.actions else ("Nothing to do at the hub.",)),
+            *(() if at_hub else ("Nothing to do at the hub.",)),
             lanes,
             _first_table(first),
             *((f"warning: {unknown}",) if unknown else ()),

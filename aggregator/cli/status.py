@@ -11,6 +11,7 @@ from aggregator.cli.tables import positions_table, sources_table
 from aggregator.documents.document import (
     AuditStatus,
     GapsStatus,
+    HeartbeatsStatus,
     PartitionState,
     QuarantineStatus,
     RecoveryStatus,
@@ -96,9 +97,16 @@ def report_of_status(status: Status) -> Report:
             *((_gaps(status.gaps),) if status.gaps.total else ()),
             *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
             *((_audit(status.audit),) if status.audit is not None else ()),
+            *((_heartbeats(status.heartbeats),) if status.heartbeats is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
+
+
+def _heartbeats(told: HeartbeatsStatus) -> str:
+    if told.error:
+        return f"Heartbeats: none are written: {told.error}"
+    return f"Heartbeats into {told.topic}: {', '.join(told.sources) or 'none just now'}"
 
 
 def _gaps(gaps: GapsStatus) -> str:

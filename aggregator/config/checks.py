@@ -13,6 +13,7 @@ from aggregator.config.node import settings_to_text
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen, patterns
 from aggregator.errors import Problem
+from aggregator.model import HEARTBEATS_TOPIC
 
 _OURS = "the aggregator sets it itself; remove it"
 REFUSED: Mapping[str, tuple[str, str]] = {
@@ -50,6 +51,7 @@ _TYPO = 0.86
 """Above this likeness an unknown setting is a typo, below it a plugin's own setting."""
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+_TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 
 
 def problems(tree: Mapping[str, Any]) -> list[Problem]:
@@ -83,6 +85,8 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
             hint = "an override is for one hub topic; a regex does not work here"
             found.append(Problem(f"topics.overrides.{name}", "is no topic name", hint))
     found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
+    if str(tree.get("heartbeats")).strip().lower() in _TRUE:
+        found.extend(_heartbeats_problems(tree))
     return found
 
 
@@ -213,6 +217,30 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
     if conf.get("spark.task.maxFailures", "1").strip() != "1":
         reason = "refused: a retried task would write its records again"
         yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
+
+
+def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """Whatever of ours flows into the topic of the heartbeats, as far as the config alone tells.
+
+    What the topics of the sources add to that is the plan's business.
+    """
+    topics = _map(tree, "topics")
+    ours = f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats"
+    quarantine = str(topics.get("quarantine", "")).replace("${name}", str(tree.get("name", "")))
+    if quarantine == HEARTBEATS_TOPIC:
+        yield Problem("topics.quarantine", ours, "choose another name, or set heartbeats: false")
+    for alias, source in _map(tree, "sources").items():
+        if not isinstance(source, dict):
+            continue
+        rename = str(source.get("rename") or topics.get("rename") or "${topic}")
+        include = _map(source, "topics").get("include", "")
+        listed = [str(item) for item in include] if isinstance(include, list) else str(include)
+        names = patterns(listed)
+        filled = [rename.replace("${cluster}", str(alias)).replace("${topic}", it) for it in names]
+        if HEARTBEATS_TOPIC in filled:
+            hint = "take it out, give it another name by rename, or set heartbeats: false"
+            reason = f"flows into hub topic {HEARTBEATS_TOPIC}, which is that of the heartbeats"
+            yield Problem(f"sources.{alias}.topics.include", reason, hint)
 
 
 def _api_problems(api: Mapping[str, Any]) -> Iterator[Problem]:

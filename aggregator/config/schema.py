@@ -317,6 +317,11 @@ class Config(Node):
     timeline: TimelineConfig = Field(
         default_factory=TimelineConfig, description="what is kept of the past"
     )
+    heartbeats: bool = Field(
+        default=False,
+        description="write a record for each source that is read into hub topic heartbeats, once "
+        "a second, as MirrorMaker 2 writes them",
+    )
 
     def rename_of(self, alias: str) -> str:
         """The template by which the hub topics of a source are named."""

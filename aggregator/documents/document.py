@@ -252,6 +252,14 @@ class AuditStatus(Document):
     error: str = Field(default="", description="why a newer one may not be known")
 
 
+class HeartbeatsStatus(Document):
+    """Heartbeats that are written into a topic of the hub, for others to see."""
+
+    topic: str
+    sources: tuple[str, ...] = Field(default=(), description="those that had one just now")
+    error: str = Field(default="", description="why none arrive at the hub")
+
+
 class Status(Document):
     """The whole document."""
 
@@ -270,6 +278,9 @@ class Status(Document):
     checkpoint: CheckpointStatus
     recovery: RecoveryStatus | None = None
     quarantine: QuarantineStatus | None = None
+    heartbeats: HeartbeatsStatus | None = Field(
+        default=None, description="null where the config asks for none"
+    )
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
     warnings: tuple[str, ...] = ()

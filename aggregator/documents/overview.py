@@ -168,6 +168,10 @@ def attention(status: Status) -> Iterator[Attention]:
             )
         if source.group_error:
             yield Attention(level="warning", source=source.alias, what=source.group_error)
+    if status.heartbeats is not None and status.heartbeats.error:
+        yield Attention(
+            level="warning", what=f"no heartbeats are written: {status.heartbeats.error}"
+        )
     if status.quarantine is not None and status.quarantine.records:
         yield Attention(
             level="warning",

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.audits.watch import AuditWatch
+from aggregator.clusters.core_heartbeats import beating
 from aggregator.clusters.groups import Groups
+from aggregator.clusters.heartbeats import Heartbeats
 from aggregator.clusters.hub import StoodAt
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.sources import SourcesWatch
@@ -24,7 +26,7 @@ from aggregator.commits.observer import Observer
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import ClusterAdmin
-from aggregator.documents.document import Phase
+from aggregator.documents.document import HeartbeatsStatus, Phase
 from aggregator.engine.control import Control
 from aggregator.engine.hands import Hands
 from aggregator.engine.known import KnownOf
@@ -39,7 +41,7 @@ from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.gaps.table import GapTable
-from aggregator.model import SourcePartition, SourceState
+from aggregator.model import HEARTBEATS_TOPIC, SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
@@ -71,6 +73,7 @@ class Threads:
     audits: AuditWatch
     hub: ClusterAdmin
     groups: Groups
+    heartbeats: Heartbeats
     stood: StoodAt
 
 
@@ -101,6 +104,7 @@ class Engine:
         self._quarantine = threads.quarantine
         self._audits = threads.audits
         self._groups = threads.groups
+        self._heartbeats = threads.heartbeats
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -185,6 +189,8 @@ class Engine:
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
         self._control.close()
+        # From here on nobody looks whether the sources are read.
+        self._heartbeats.follow(self._in_force.config, ())
         self.tell(Phase.STOPPING)
         self._recovery.cancel()
         timeout = self._in_force.config.supervision.stop_timeout
@@ -246,6 +252,7 @@ class Engine:
             quarantine=self._quarantine.latest,
             audit=self._audits.latest,
             groups=self._untold,
+            heartbeats=self._beats,
             replayed_before=replayed_before,
         )
         self._on_view(self.view)
@@ -256,6 +263,9 @@ class Engine:
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
         self._publish()
+        states = {alias: life.state for alias, life in self.state.sources.items()}
+        reading = self.state.of(Stage.READING)
+        self._heartbeats.follow(self._in_force.config, beating(states, reading))
 
     def _publish(self) -> None:
         """Have the sources told what is committed of them."""
@@ -268,6 +278,15 @@ class Engine:
             words = f"source {alias} cannot be told what is committed: {failures[alias]}"
             self._emit(Event("group_failed", words, {"source": alias}))
         self._untold = failures
+
+    @property
+    def _beats(self) -> HeartbeatsStatus | None:
+        if not self._in_force.config.heartbeats:
+            return None
+        found = self._heartbeats
+        return HeartbeatsStatus(
+            topic=HEARTBEATS_TOPIC, sources=tuple(sorted(found.written)), error=found.failure
+        )
 
     @property
     def _catching_up(self) -> frozenset[str]:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from aggregator.audits.watch import AuditWatch
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.groups import Groups
+from aggregator.clusters.heartbeats import Heartbeats
 from aggregator.clusters.hub import StoodAt, read_snapshot, stood_at
 from aggregator.clusters.look import Lookout, first_look
 from aggregator.clusters.prepare import Prepared, prepare
@@ -235,7 +236,7 @@ def _threads(
     control.open()
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources)
-    sources, groups = SourcesWatch(), Groups()
+    sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
     audits = AuditWatch(config.checkpoint)
     try:
         audits.start()
@@ -250,6 +251,7 @@ def _threads(
                     yield Threads(
                         *(spark, connector, observer, lookout, sources, quarantine, audits, admin),
                         groups=groups,
+                        heartbeats=heartbeats,
                         stood=stood,
                     )
                 finally:
@@ -262,6 +264,7 @@ def _threads(
         lookout.stop()
         sources.stop()
         groups.stop()
+        heartbeats.stop()
 
 
 def _observer(

@@ -11,6 +11,7 @@ from aggregator.errors import RefusedError
 from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
+from aggregator.plan.heartbeats import plan_heartbeats
 from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
@@ -42,6 +43,8 @@ class Plan:
     tasks: int = 1
     """How many tasks each source has at most, but for those in `own_tasks` (alias -> tasks)."""
     own_tasks: Mapping[str, int] = field(default_factory=dict)
+    beside: tuple[Action, ...] = ()
+    """What is done at the hub beside all that: when it is refused, nothing waits for it."""
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
@@ -62,7 +65,7 @@ class Plan:
                 for alias, it in self.failed.items()
             },
             "routes": [_route(route) for route in self.routes],
-            "actions": [_action(action) for action in self.actions],
+            "actions": [_action(action) for action in (*self.actions, *self.beside)],
             "lanes": [
                 {
                     "name": lane.name,
@@ -109,6 +112,7 @@ def make_plan(
     matching = match_topics(config, discovery, hub)
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
     quarantine = plan_quarantine(config, matching.contributions, hub)
+    heartbeats = plan_heartbeats(config, matching.contributions, hub)
     actions = (*hub_plan.actions, *quarantine.actions)
     routes = plan_routes(config, matching, hub_plan.topics)
     partitions = [sp for route in routes for sp in route.source_partitions()]
@@ -127,11 +131,18 @@ def make_plan(
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refusals = (*matching.refusals, *hub_plan.refusals, *quarantine.refusals, slots.refusal)
+    refusals = (
+        *matching.refusals,
+        *hub_plan.refusals,
+        *quarantine.refusals,
+        heartbeats.refusal,
+        slots.refusal,
+    )
     warnings = (
         *matching.warnings,
         *hub_plan.warnings,
         *quarantine.warnings,
+        heartbeats.warning,
         *history,
         slots.warning,
     )
@@ -152,6 +163,7 @@ def make_plan(
         pace=plan_pace(config),
         tasks=tasks_per_source(_cores(config, slots, cores), others, left),
         own_tasks=own,
+        beside=heartbeats.actions,
     )
 
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from aggregator.config.topics import TopicSelection
 from aggregator.config.values import patterns
 from aggregator.errors import ConfigError, Problem
+from aggregator.model import HEARTBEATS_TOPIC
 
 INTERNAL_TOPICS = (
     r"__.*",
@@ -22,7 +23,7 @@ INTERNAL_TOPICS = (
 )
 """Names of Kafka itself, of MirrorMaker 2 and of its Connect workers; never taken."""
 
-EXPLICIT_TOPICS = (r"heartbeats",)
+EXPLICIT_TOPICS = (re.escape(HEARTBEATS_TOPIC),)
 """Taken only when an include pattern names them literally: MirrorMaker's heartbeats would say
 that a copy is alive which is not ours, so `.*` does not mean them."""
 

@@ -56,6 +56,7 @@ def status(view: View) -> Status:
         ),
         recovery=_recovery(view),
         quarantine=view.quarantine.status if view.quarantine is not None else None,
+        heartbeats=view.heartbeats,
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
         warnings=plan.warnings if plan is not None else (),

@@ -11,7 +11,12 @@ from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
-from aggregator.documents.document import AuditStatus, Phase, QuarantineStatus
+from aggregator.documents.document import (
+    AuditStatus,
+    HeartbeatsStatus,
+    Phase,
+    QuarantineStatus,
+)
 from aggregator.flow.news import Measured
 from aggregator.flow.state import State
 from aggregator.model import Positions
@@ -72,6 +77,7 @@ class View:
     quarantine: Refused | None = None
     audit: AuditStatus | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
+    heartbeats: HeartbeatsStatus | None = None
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 

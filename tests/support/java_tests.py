@@ -23,9 +23,15 @@ def compile_tests(sources: Sequence[Path], target: Path) -> None:
 def run_java(target: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a main class, and its arguments, with what was compiled into a folder."""
     # All on one class path, so that a test sees what is private to the package that it tests.
-    class_path = os.pathsep.join(map(str, [target, *_class_path()]))
+    return _run([target, *_class_path()], *arguments, given=given)
+
+
+def _run(
+    class_path: Sequence[Path], *arguments: str, given: str
+) -> subprocess.CompletedProcess[str]:
+    places = os.pathsep.join(map(str, class_path))
     return subprocess.run(
-        [java_command(), "-Dstdout.encoding=UTF-8", "-cp", class_path, *arguments],
+        [java_command(), "-Dstdout.encoding=UTF-8", "-cp", places, *arguments],
         input=given,
         capture_output=True,
         text=True,
@@ -33,6 +39,17 @@ def run_java(target: Path, *arguments: str, given: str = "") -> subprocess.Compl
         errors="replace",
         timeout=DEADLINE_SECONDS,
     )
+
+
+def read_by_mirror_maker(target: Path, given: str) -> list[str]:
+    """What mirror/ReadHeartbeats.java prints, with MirrorMaker 2's own jars and no others."""
+    (compiler,) = jars("compiler")
+    mirror = jars("mirror")
+    source = SOURCES / "mirror" / "ReadHeartbeats.java"
+    compile_java(java_command(), compiler, mirror, [source], target)
+    done = _run([target, *mirror], "mirror.ReadHeartbeats", given=given)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
 
 
 def printed_by(name: str, target: Path, given: str = "") -> list[str]:

@@ -15,6 +15,7 @@ from aggregator.config import load_text
 from aggregator.documents.document import (
     AuditStatus,
     CheckpointStatus,
+    HeartbeatsStatus,
     PartitionState,
     Phase,
     SourceStatus,
@@ -79,6 +80,11 @@ def test_rates_are_of_two_moments() -> None:
         ),
         (status_with(sources=(source_with(topics=0),)), "warning", "none of its topics matches"),
         (status_with(sources=(source_with(group_error="no right"),)), "warning", "no right"),
+        (
+            status_with(heartbeats=HeartbeatsStatus(topic="heartbeats", error="no right")),
+            "warning",
+            "no heartbeats are written: no right",
+        ),
     ],
 )
 def test_what_needs_a_person_is_said(status: Status, level: str, words: str) -> None:
