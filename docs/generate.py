@@ -39,6 +39,7 @@ COMMANDS = (
     ("check",),
     ("status",),
     ("lag",),
+    ("open",),
     ("sources",),
     ("sources", "list"),
     ("sources", "add"),

@@ -16,6 +16,7 @@ from aggregator.cli import (
     check,
     config,
     control,
+    dashboard,
     demo,
     events,
     gaps,
@@ -87,6 +88,7 @@ app.command(epilog=examples(*plan.EXAMPLES))(plan.plan)
 app.command(epilog=examples(*check.EXAMPLES))(check.check)
 app.command(epilog=examples(*status.EXAMPLES))(status.status)
 app.command(epilog=examples(*lag.EXAMPLES))(lag.lag)
+app.command("open", epilog=examples(*dashboard.EXAMPLES))(dashboard.open_dashboard)
 app.add_typer(sources.app, name="sources", epilog=examples(*sources.EXAMPLES))
 app.command(epilog=examples(*control.PAUSE_EXAMPLES))(control.pause)
 app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)

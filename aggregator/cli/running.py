@@ -31,9 +31,10 @@ Document = TypeVar("Document", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No running instance answers; why."""
+    """No running instance answers; why. `is_there`: one runs, and tells us nothing yet."""
 
     reason: str
+    is_there: bool = False
 
 
 def running_status(config: Config) -> Status | Absent:
@@ -111,9 +112,10 @@ def _ask(config: Config, path: str, kind: type[Document]) -> Document | Absent:
         return kind.model_validate(answer)
     except HTTPError as error:
         if error.code in (401, 403):
-            return Absent(f"the instance on {config.api.listen} does not know this token")
+            reason = f"the instance on {config.api.listen} does not know this token"
+            return Absent(reason, is_there=True)
         if error.code == 503:
-            return Absent(f"the instance on {config.api.listen} is still starting")
+            return Absent(f"the instance on {config.api.listen} is still starting", is_there=True)
         return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
     except (URLError, OSError):
         return Absent(f"no instance answers on {config.api.listen}")
