@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from aggregator.config.schema import Config
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.document import (
     AuditStatus,
@@ -22,7 +24,15 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
-from aggregator.model import SourceState
+from aggregator.flow.news import Measured
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import LaneLife, Partition, SourceLife, State
+from aggregator.model import ClusterFacts, Lane, Positions, Route, SourceState
+from aggregator.plan.behind import Delay
+from aggregator.plan.plan import Plan
+from aggregator.plan.slots import SlotPlan
+from aggregator.status.figures import SourceFigures
+from aggregator.status.view import View, first_view
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BOUNDS = bucket_bounds()
@@ -104,4 +114,45 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
         ),
         gaps=GapsStatus(total=3, open=1, lost=9),
         audit=AuditStatus(at=NOW - timedelta(days=1), partitions=2, expected=99, present=99),
+    )
+
+
+def whole_view(config: Config, topics: int, partitions: int) -> View:
+    """A moment of a run by this config that reads so many topics of each source, and partitions of
+    each topic: all that a status is made of, as an engine would hand it out.
+    """
+    routes = tuple(
+        Route(alias, f"topic-{topic}", f"topic-{topic}", partitions, partitions)
+        for alias in config.sources
+        for topic in range(topics)
+    )
+    every = [sp for route in routes for sp in route.source_partitions()]
+    union = Lane("union", tuple(every))
+    hub, slots = ClusterFacts("(hub)", "H", 3, {}), SlotPlan("local[4]", 4, 4)
+    state = State(
+        config,
+        begun=True,
+        plan=Plan(hub, {}, {}, routes, {}, (), (union,), slots),
+        partitions=dict.fromkeys(every, Partition(Stage.READING, lane="union")),
+        lanes={"union": LaneLife(union, routes, 1, "key")},
+        sources={alias: SourceLife(SourceState.RUNNING, NOW) for alias in config.sources},
+    )
+    figures = SourceFigures(
+        copied=tuple(
+            Copied(topic=f"topic-{it}", records=10**6 + it, bytes=10**9) for it in range(topics)
+        ),
+        latency=Latency(flight_ms=Percentiles(p50=2, p95=3, p99=4)),
+        age=counts(b0=5, b9=7),
+        flight=counts(b1=4, b7=1),
+    )
+    return replace(
+        first_view(config),
+        state=state,
+        phase=Phase.RUNNING,
+        positions=Positions({sp: 10**6 + at for at, sp in enumerate(every)}),
+        measured=Measured(
+            ends={sp: 10**6 + 2 * at for at, sp in enumerate(every)},
+            behind={sp: Delay(0.25) for sp in every},
+        ),
+        figures=dict.fromkeys(config.sources, figures),
     )
