@@ -72,27 +72,31 @@ def campaign(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for jar_set in ("broker", "spark"):
         jars(jar_set, progress=_teller())
-    where = machine()
+    where, rounds = machine(), []
     try:
-        rounds = [_scenario(name, settings, given) for name in names] or [
-            run_round(
-                "random",
-                f"faults drawn for {minutes:g} minutes with seed {settings.seed}",
-                settings,
-                random_script(minutes, chosen),
-                _teller(),
-            )
-        ]
+        for name in names:
+            rounds.append(_scenario(name, settings, given))
+        if not names:
+            says = f"faults drawn for {minutes:g} minutes with seed {settings.seed}"
+            script = random_script(minutes, chosen)
+            rounds.append(run_round("random", says, settings, script, _teller()))
     except KeyboardInterrupt:
-        typer.echo("interrupted: nothing is written", err=True)
+        typer.echo("interrupted: what had not ended is not written", err=True)
         raise typer.Exit(130) from None
+    finally:
+        # Also when a cluster fails to start: what came before took long.
+        if rounds:
+            _write(rounds, where, out)
+    raise typer.Exit(0 if all(each.good for each in rounds) else 1)
+
+
+def _write(rounds: list[Round], where: Mapping[str, object], out: Path) -> None:
     words = f'make faults FAULTS_ARGS="{shlex.join(sys.argv[1:])}"'
     report = Report(datetime.now(UTC).date().isoformat(), where, words, rounds)
     for path in write(report, out):
         typer.echo(f"written: {path}", err=True)
     for each in rounds:
         _tell_end(each)
-    raise typer.Exit(0 if report.good else 1)
 
 
 def _scenario(name: str, settings: Settings, given: Mapping[str, Any]) -> Round:
