@@ -154,17 +154,25 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         request = document.reset(name, control.config.sources[name].start)
         return _moved(control, request, "reset")
 
-    @router.put("/connectors/{name}/pause", status_code=202, dependencies=guard)
-    def pause(name: str) -> None:
+    @router.put(
+        "/connectors/{name}/pause", status_code=202, dependencies=guard, response_class=Response
+    )
+    def pause(name: str) -> Response:
         """Let a source rest; returns when its lanes have ended."""
         connectors.get(name)
         control.pause(name)
+        # As Connect's: no body at all, not even a null.
+        return Response(status_code=202)
 
-    @router.put("/connectors/{name}/resume", status_code=202, dependencies=guard)
-    def resume(name: str) -> None:
+    @router.put(
+        "/connectors/{name}/resume", status_code=202, dependencies=guard, response_class=Response
+    )
+    def resume(name: str) -> Response:
         """Let a source go on from where it is."""
         connectors.get(name)
         control.resume(name)
+        # As Connect's: no body at all, not even a null.
+        return Response(status_code=202)
 
     @router.put("/connectors/{name}/stop", status_code=204, dependencies=guard)
     def stop(name: str) -> None:
