@@ -202,7 +202,7 @@ class Control:
             keep()
             if paused or stopped:
                 self._note_paused(alias, stopped=stopped)
-            elif paused is not None or source is None:
+            elif paused is not None:
                 self._note_resumed(alias)
 
         return self._change({alias: source}, before)
@@ -237,6 +237,9 @@ class Control:
                 if plan is not None:
                     engine.check(plan)
                 before()
+                for alias in added.keys() - new.sources.keys():
+                    # Added again, it begins as any other.
+                    self._note_resumed(alias)
                 if plan is not None:
                     engine.leave(found.leaving(self.config))
                     # The next step goes by it, and looks at the clusters anew.

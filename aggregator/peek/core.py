@@ -30,9 +30,10 @@ def shown(content: bytes | None) -> str | None:
 def tails(
     logs: Mapping[TopicPartition, OffsetRange], records: int
 ) -> dict[TopicPartition, OffsetRange]:
-    """Where to read so that the newest `records` of a topic are among what is read.
+    """Where to read for the newest `records` of a topic.
 
-    Behind the last record there may be markers, so a little more than that is read.
+    Behind the last record there may be markers, so a little more than that is read. Where more
+    offsets than that hold no record (compaction, an aborted transaction), fewer are found.
     """
     filled = [
         (log.latest - log.earliest, tp) for tp, log in logs.items() if log.latest > log.earliest

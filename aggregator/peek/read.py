@@ -2,44 +2,55 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
+from aggregator.config.kafka_settings import reader_settings
+from aggregator.config.mask import mask_text
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.discover.errors import text_of
-from aggregator.errors import ClusterError, RefusedError
+from aggregator.errors import AggregatorError
 from aggregator.model import OffsetRange, TopicFacts, TopicPartition
 from aggregator.peek.core import shown, tails
 from aggregator.peek.document import LogSpan, PeekedHeader, PeekedRecord, TopicLook
-from aggregator.quarantine.reader import open_consumer, to_raw
+from aggregator.quarantine.reader import to_raw
 from aggregator.quarantine.records import Raw, origin_of
 
 SECONDS = 5.0
 """A look is for somebody who waits for it."""
-POLL_RECORDS = 500
+LEAST_SECONDS = 0.5
+POLL_RECORDS = 100
+SMALL = {"fetch.message.max.bytes": 100_000, "queued.max.messages.kbytes": 4_096}
+"""A look is to take no memory from the stream."""
+
+
+class AbsentError(AggregatorError):
+    """There is no such topic, or none that we may see."""
 
 
 def look_at(config: Config, source: str | None, topic: str, records: int) -> TopicLook:
     """The topic at a source, or with None at the hub, with so many of its newest records.
 
-    Only reads; joins no group. Raises ClusterError when the cluster does not answer in time,
-    RefusedError when it has no such topic.
+    Only reads; joins no group. What cannot be read of it is a note. Raises ClusterError when the
+    cluster does not answer in time, AbsentError when it has no such topic.
     """
     cluster = HUB if source is None else source
-    timeout = min(SECONDS, config.supervision.connect_timeout)
+    deadline = time.monotonic() + min(SECONDS, config.supervision.connect_timeout)
     with open_admin(config, cluster) as admin:
-        facts, configs, notes = _describe(admin, cluster, topic, timeout)
+        facts, configs, notes = _describe(admin, cluster, topic, _left(deadline))
         names = [TopicPartition(topic, number) for number in range(facts.partitions)]
-        logs = admin.offsets(names, timeout)
-    notes = (*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items()))
-    found: list[tuple[int, int, Raw]] = []
+        logs = admin.offsets(names, _left(deadline))
+    told = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
+    found: list[PeekedRecord] = []
     if records and logs.ranges:
         read = config.hub if source is None else config.sources[source]
-        found = _newest(read, logs.ranges, records, timeout)
+        found, more = _newest(read, logs.ranges, records, deadline)
+        told += more
     return TopicLook(
         source=source,
         topic=topic,
@@ -49,9 +60,13 @@ def look_at(config: Config, source: str | None, topic: str, records: int) -> Top
             for tp, log in sorted(logs.ranges.items())
         ),
         configs=dict(configs),
-        records=tuple(_record(*it) for it in found),
-        notes=notes,
+        records=tuple(found),
+        notes=tuple(mask_text(note, config) for note in told),
     )
+
+
+def _left(deadline: float) -> float:
+    return max(LEAST_SECONDS, deadline - time.monotonic())
 
 
 def _describe(
@@ -60,7 +75,7 @@ def _describe(
     described = admin.describe_topics([topic], timeout)
     facts = described.topics.get(topic)
     if facts is None:
-        raise RefusedError([f"{cluster}: {topic}: {described.failed.get(topic, 'no such topic')}"])
+        raise AbsentError(f"{cluster}: {topic}: {described.failed.get(topic, 'no such topic')}")
     return facts, described.effective.get(topic, {}), described.notes
 
 
@@ -68,44 +83,51 @@ def _newest(
     cluster: ClusterConfig,
     logs: Mapping[TopicPartition, OffsetRange],
     records: int,
-    timeout: float,
-) -> list[tuple[int, int, Raw]]:
-    """The newest records of these logs by their timestamps: partition, timestamp, record."""
+    deadline: float,
+) -> tuple[list[PeekedRecord], list[str]]:
+    """The newest records of these logs by their timestamps, and what could not be read."""
     wanted = tails(logs, records)
     left = set(wanted)
-    found: list[tuple[int, int, Raw]] = []
-    consumer = open_consumer(cluster)
+    # Shortened as they come, and no more of them than are wanted: values may be large.
+    found: list[tuple[int, int, int, PeekedRecord]] = []
+    notes: list[str] = []
+    consumer = Consumer({**reader_settings(cluster, "aggregator-look"), **SMALL})
     try:
         consumer.assign(
             [ClientPartition(tp.topic, tp.partition, log.earliest) for tp, log in wanted.items()]
         )
-        deadline = time.monotonic() + timeout
         while left and time.monotonic() < deadline:
             for message in consumer.consume(POLL_RECORDS, timeout=0.1):
                 tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
                 error = message.error()
-                if error is not None:
-                    if error.code() != KafkaError._PARTITION_EOF:
-                        raise ClusterError(
-                            f"{cluster.bootstrap_servers}: reading {tp}: {text_of(error)}"
-                        )
-                    left.discard(tp)
+                if tp not in left:
                     continue
-                raw = to_raw(message)
-                found.append((tp.partition, raw.at_ms, raw))
-                if raw.offset >= wanted[tp].latest - 1:
+                done = error is not None
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    notes.append(f"{tp} cannot be read: {text_of(error)}")
+                elif error is None:
+                    raw = to_raw(message)
+                    done = raw.offset >= wanted[tp].latest - 1
+                    item = (raw.at_ms, raw.offset, tp.partition, _record(tp.partition, raw))
+                    heapq.heappush(found, item)
+                    if len(found) > records:
+                        heapq.heappop(found)
+                if done:
                     left.discard(tp)
+                    consumer.incremental_unassign([ClientPartition(tp.topic, tp.partition)])
     finally:
         consumer.close()
-    return sorted(found, key=lambda it: (it[1], it[2].offset), reverse=True)[:records]
+    if left:
+        notes.append(f"{len(left)} partitions were not read to their end in time")
+    return [record for *_, record in sorted(found, reverse=True)], notes
 
 
-def _record(partition: int, timestamp_ms: int, raw: Raw) -> PeekedRecord:
+def _record(partition: int, raw: Raw) -> PeekedRecord:
     origin = origin_of(raw)
     return PeekedRecord(
         partition=partition,
         offset=raw.offset,
-        timestamp_ms=timestamp_ms,
+        timestamp_ms=raw.at_ms,
         key=shown(raw.key),
         value=shown(raw.value),
         value_bytes=len(raw.value or b""),

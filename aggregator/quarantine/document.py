@@ -54,6 +54,7 @@ class RetryReport(Document):
 
     dry_run: bool
     records: tuple[RetryRow, ...]
+    error: str = Field(default="", description="why the others were not tried")
 
 
 def record_of(entry: LedgerEntry) -> QuarantinedRecord:

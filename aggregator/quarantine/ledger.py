@@ -48,6 +48,11 @@ class Ledger:
         self.next_offset = 0
         self.newest_ms = 0
 
+    def clear(self) -> None:
+        """Know nothing: the topic is another one, or lost its end."""
+        self._entries.clear()
+        self.next_offset = self.newest_ms = 0
+
     def add(self, item: Quarantined | Note | None, offset: int, at_ms: int) -> None:
         """Take the record at this offset of the topic, that arrived then."""
         self.next_offset = offset + 1
@@ -67,7 +72,8 @@ class Ledger:
 
     def select(self, wanted: Filter, *, retried: bool) -> Iterator[LedgerEntry]:
         """The entries that are meant, in the order of their arrival; `retried` ones on demand."""
-        for entry in self._entries.values():
+        # Of now: another thread may read on meanwhile.
+        for entry in list(self._entries.values()):
             if wanted.takes(entry.record) and (retried or entry.state is not RecordState.RETRIED):
                 yield entry
 

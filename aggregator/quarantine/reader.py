@@ -53,6 +53,8 @@ class QuarantineReader:
         log = quarantine_log(self._config, admin, self._timeout, exists=len(ledger) > 0)
         if log is None:
             return ledger
+        if log.latest < ledger.next_offset:
+            ledger.clear()
         start = max(ledger.next_offset, log.earliest)
         place = quarantine_partition(self._config)
         for raw in self.read_range(HUB, place, OffsetRange(start, log.latest)):

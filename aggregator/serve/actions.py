@@ -35,7 +35,7 @@ class AcceptRequest(_Wanted):
 class RetryRequest(_Wanted):
     """Records by their origins (`eu/orders-3@5`), or all that fit; with nothing named all.
 
-    Unless `dry_run` is false it is only told what would be done.
+    At most 200 at once. Unless `dry_run` is false it is only told what would be done.
     """
 
     origins: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
@@ -83,7 +83,7 @@ def actions_router(control: Control, desk: Desk, audits: AuditRunner) -> APIRout
         if wanted.last is not None:
             try:
                 since = int((time.time() - parse_duration(wanted.last)) * 1000)
-            except ValueError as error:
+            except (ValueError, OverflowError) as error:
                 raise CallerError(400, f"last {error}") from error
         scope = Scope(source=wanted.source, topic=wanted.topic, since_ms=since)
         return audits.start(config, scope)

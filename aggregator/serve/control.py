@@ -7,7 +7,6 @@ not). Never may it come from a page of another site.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Mapping
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,13 +16,21 @@ from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
+from aggregator.config.mask import mask_text
 from aggregator.config.values import parse_listen
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.engine.control import Control, NotReadyError
-from aggregator.errors import EXIT_CONFIG, AggregatorError, ClusterError, ConfigError, RefusedError
+from aggregator.errors import (
+    EXIT_CONFIG,
+    EXIT_OTHER,
+    AggregatorError,
+    ClusterError,
+    ConfigError,
+    RefusedError,
+)
 from aggregator.moves import core as rewind
 from aggregator.moves.document import MovesReport
-from aggregator.serve.gate import may_change, must_not_change
+from aggregator.serve.gate import is_loopback, may_change, must_not_change
 
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""
@@ -75,10 +82,13 @@ def add_control(app: FastAPI, control: Control) -> None:
         return control.reload()
 
     app.include_router(router)
-    app.add_exception_handler(AggregatorError, _told)
-    app.add_exception_handler(RequestValidationError, _told)
-    # A path or a method that there is not.
-    app.add_exception_handler(HTTPException, _told)
+
+    async def told(request: Request, error: Exception) -> Response:
+        return _told(request, error, control)
+
+    for kind in (AggregatorError, RequestValidationError, HTTPException, Exception):
+        # HTTPException: a path or a method that there is not.
+        app.add_exception_handler(kind, told)
 
 
 def caller_check(control: Control) -> Callable[[Request], None]:
@@ -136,17 +146,6 @@ def caller_name(request: Request) -> str:
     return f"REST from {request.client.host if request.client is not None else 'nobody'}"
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host name or address is this machine's own."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
 def status_of(error: Exception) -> int:
     """The HTTP status of an error."""
     match error:
@@ -166,7 +165,7 @@ def status_of(error: Exception) -> int:
             return 500
 
 
-async def _told(request: Request, error: Exception) -> Response:
+def _told(request: Request, error: Exception, control: Control) -> Response:
     """An error in Connect's shape, with the exit code that it has on the command line."""
     text, code = str(error), EXIT_CONFIG
     headers: Mapping[str, str] | None = None
@@ -179,7 +178,11 @@ async def _told(request: Request, error: Exception) -> Response:
         text, headers = str(error.detail), error.headers
     elif isinstance(error, AggregatorError):
         code = error.exit_code
+    else:
+        text, code = "it failed; the log says more", EXIT_OTHER
     status = status_of(error)
+    # A cluster's words may quote an address or a setting.
+    text = mask_text(text, control.config)
     # JSON may hold halves of characters, which no answer can.
     body = {"error_code": status, "message": text.encode("utf-8", "replace").decode()}
     own = {"exit_code": code} if request.url.path.startswith("/api/") else {}

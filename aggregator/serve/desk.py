@@ -8,18 +8,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
-from aggregator.audits.past import AuditsReport, AuditSummary, read_audits
+from aggregator.audits.past import AuditsReport, AuditSummary, PastAudits
 from aggregator.checkpoint.history import Commit, history
 from aggregator.config.mask import mask_text
 from aggregator.discover import ClusterAdmin
+from aggregator.discover.parallel import ask_all
 from aggregator.documents.document import RecoveryStatus, Status
 from aggregator.engine.control import Control, NotReadyError
-from aggregator.errors import AggregatorError, RefusedError
+from aggregator.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.gaps.decide import accept_gaps, load_gaps
 from aggregator.gaps.document import GapsReport, gaps_report
 from aggregator.gaps.table import GapTable
 from aggregator.peek.document import TopicLook
-from aggregator.peek.read import look_at
+from aggregator.peek.read import AbsentError, look_at
 from aggregator.plan.quarantine import quarantine_topic
 from aggregator.quarantine.document import (
     QuarantinedRecord,
@@ -42,6 +43,11 @@ INCIDENTS = 200
 RECOVERING = "recovering"
 """The kind of the event that tells of a recovery."""
 BUSY_SECONDS = 5.0
+READ_SECONDS = 2.0
+LOOKS = 8
+"""So many may look at topics at once: each holds a thread until its cluster answers."""
+MOST_RETRIED = 200
+"""Each is fetched and written by itself; commands try any number."""
 
 Found = TypeVar("Found")
 
@@ -56,6 +62,9 @@ class Desk:
         self._control = control
         self._ledger = Ledger()
         self._quarantine = threading.Lock()
+        self._looks = threading.BoundedSemaphore(LOOKS)
+        place = control.config.checkpoint
+        self._audits = PastAudits(place.path, place.storage_options)
 
     def gaps(
         self, source: str | None, topic: str | None, *, only_open: bool, limit: int
@@ -74,22 +83,36 @@ class Desk:
 
     def quarantine(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
         """Records that the hub refused. Raises ClusterError."""
-        config = self._control.config
         with self._opened():
-            found = list(self._ledger.select(wanted, retried=retried))
-        return quarantine_report(quarantine_topic(config), found, limit)
+            return self._known(wanted, retried=retried, limit=limit)
 
     def retry(self, wanted: Filter, *, dry_run: bool, overwrite: bool) -> RetryReport:
-        """Try records again. Raises ClusterError when the hub goes away meanwhile."""
-        outcomes: list[RetryOutcome] = []
+        """Try records again; when the hub goes away meanwhile, what became of those before it.
+
+        Raises ClusterError when it does not answer at all.
+        """
         config = self._control.config
+        outcomes: list[RetryOutcome] = []
+        unknown: list[str] = []
+        failure = ""
         with self._opened() as (admin, reader, ledger):
             chosen, unknown = chosen_of(ledger, wanted)
-            attempts = Retry(config, admin, reader, ledger)
-            outcomes.extend(attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite))
-        rows = retry_rows(outcomes, unknown)
-        told = (it.model_copy(update={"detail": mask_text(it.detail, config)}) for it in rows)
-        return RetryReport(dry_run=dry_run, records=tuple(told))
+            if len(chosen) > MOST_RETRIED:
+                raise RefusedError(
+                    [f"{len(chosen)} records are too many at once: name {MOST_RETRIED} at most"]
+                )
+            try:
+                attempts = Retry(config, admin, reader, ledger)
+                outcomes.extend(attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite))
+            except ClusterError as error:
+                if not outcomes:
+                    raise
+                failure = mask_text(str(error), config)
+        rows = tuple(
+            it.model_copy(update={"detail": mask_text(it.detail, config)})
+            for it in retry_rows(outcomes, unknown)
+        )
+        return RetryReport(dry_run=dry_run, records=rows, error=failure)
 
     def commits(self, limit: int) -> list[Commit]:
         """The last commits of the checkpoint, the newest first. Raises CheckpointError."""
@@ -98,11 +121,7 @@ class Desk:
 
     def audits(self, limit: int) -> AuditsReport:
         """The last audits, the newest first. Raises CheckpointError."""
-        config = self._control.config
-        place = config.checkpoint
-        return AuditsReport(
-            name=config.name, audits=read_audits(place.path, place.storage_options, limit)
-        )
+        return AuditsReport(name=self._control.config.name, audits=self._audits.newest(limit))
 
     def recoveries(self) -> tuple[EventRow, ...]:
         """Events of recoveries in the last month. Raises CheckpointError."""
@@ -111,13 +130,28 @@ class Desk:
         config = self._control.config
         return read_events(config, month, now, kind=RECOVERING, limit=INCIDENTS).events
 
-    def look(self, source: str | None, topic: str, records: int) -> TopicLook:
-        """A topic as it is now at a source, or with None at the hub. Raises as `look_at` does."""
-        config = self._control.config
-        if source is not None and source not in config.sources:
-            known = ", ".join(config.sources)
-            raise CallerError(404, f"there is no source {source}; sources are {known}")
-        return look_at(config, source, topic, records)
+    def look(self, status: Status, source: str | None, topic: str, records: int) -> TopicLook:
+        """A topic as it is now at a source, or with None at the hub; only one that is copied.
+
+        Raises CallerError for one that is not, or is not there, NotReadyError while many others
+        look, ClusterError.
+        """
+        copied = {
+            it.hub_topic if source is None else it.topic
+            for it in status.partitions
+            if source in (None, it.cluster)
+        }
+        if topic not in copied:
+            where = "the hub" if source is None else f"source {source}"
+            raise CallerError(404, f"no topic {topic} of {where} is copied")
+        if not self._looks.acquire(blocking=False):
+            raise NotReadyError(f"{LOOKS} look at topics already: try again in a moment")
+        try:
+            return look_at(self._control.config, source, topic, records)
+        except AbsentError as error:
+            raise CallerError(404, str(error)) from error
+        finally:
+            self._looks.release()
 
     def incidents(self, status: Status) -> tuple[list[Incident], tuple[str, ...]]:
         """The timeline, and what of it could not be read."""
@@ -135,12 +169,12 @@ class Desk:
         gaps = tried("gaps", lambda: self.gaps(None, None, only_open=False, limit=INCIDENTS), None)
         records: tuple[QuarantinedRecord, ...] = ()
         if status.quarantine is not None:
-            none = QuarantineReport(topic="", states={}, records=())
-            records = tried(
-                "quarantine",
-                lambda: self.quarantine(Filter(), retried=True, limit=INCIDENTS),
-                none,
-            ).records
+            # A hub that hangs is not waited for: what was known last is told then.
+            answers = ask_all({"quarantine": self._read_on}, READ_SECONDS)
+            failure = answers["quarantine"]
+            if isinstance(failure, Exception):
+                failing.append(f"newer quarantined records: {mask_text(str(failure), config)}")
+            records = self._known(Filter(), retried=True, limit=INCIDENTS).records
         audits: tuple[AuditSummary, ...] = tried("audits", lambda: self.audits(20).audits, ())
         earlier: tuple[EventRow, ...] = tried("recoveries", self.recoveries, ())
         found = incidents(() if gaps is None else gaps.gaps, records, recovery, earlier, audits)
@@ -150,11 +184,19 @@ class Desk:
         place = self._control.config.checkpoint
         return GapTable(place.path, place.storage_options)
 
+    def _known(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
+        found = list(self._ledger.select(wanted, retried=retried))
+        return quarantine_report(quarantine_topic(self._control.config), found, limit)
+
+    def _read_on(self) -> None:
+        with self._opened():
+            pass
+
     @contextmanager
     def _opened(self) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
         """The ledger as it is now, for nobody else meanwhile."""
         if not self._quarantine.acquire(timeout=BUSY_SECONDS):
-            raise RefusedError(["records are just being tried again: ask in a moment"])
+            raise NotReadyError("the quarantine topic is just being read: try again in a moment")
         try:
             with opened(self._control.config, self._ledger) as whole:
                 yield whole

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import hmac
+import ipaddress
 from collections.abc import MutableMapping
 from enum import StrEnum
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.config.schema import ApiConfig
+from aggregator.config.values import parse_listen
 
 RIGHT = "aggregator.right"
 OPEN_PATH = "/health"
@@ -44,6 +47,15 @@ class Gate:
         """Let a request through, or answer it."""
         if scope["type"] == "http":
             right = right_of(self._api, _header(scope, b"authorization"))
+            if right is Right.PLACE and self._is_strange(scope) and not _is_open(scope):
+                host = _header(scope, b"host")
+                body = {
+                    "error_code": 403,
+                    "message": f"the request is for the host '{host}', which is not this machine: "
+                    "set api.read_token, and show it",
+                }
+                await JSONResponse(body, 403)(scope, receive, send)
+                return
             if right is None and not _is_open(scope):
                 body = {
                     "error_code": 401,
@@ -55,6 +67,21 @@ class Gate:
                 return
             scope[RIGHT] = right
         await self._app(scope, receive, send)
+
+    def _is_strange(self, scope: Scope) -> bool:
+        """Whether a page may have pointed a name of its own at us, to read what we tell.
+
+        Who shows a token is no such page, and without one only this machine is listened to.
+        """
+        if self._api.read_token is not None or self._api.write_token is not None:
+            return False
+        listen = parse_listen(self._api.listen)
+        own = ((scope.get("server") or ("",))[0], "" if listen is None else listen[0])
+        try:
+            name = urlsplit(f"//{_header(scope, b'host')}").hostname or ""
+        except ValueError:
+            return True
+        return not (is_loopback(name) or name in own)
 
 
 def right_of(api: ApiConfig, authorization: str) -> Right | None:
@@ -83,6 +110,17 @@ def may_change(scope: MutableMapping[str, Any]) -> bool:
 def must_not_change(scope: MutableMapping[str, Any]) -> bool:
     """Whether the caller may only read, wherever it is."""
     return scope.get(RIGHT) is Right.READ
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address is this machine's own."""
+    if host == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _is_open(scope: Scope) -> bool:

@@ -20,11 +20,13 @@ class _Moment:
         self.at = at
         self._make = make
         self._status: Status | None = None
+        self._lock = threading.Lock()
 
     def status(self) -> Status:
-        if self._status is None:
-            self._status = self._make()
-        return self._status
+        with self._lock:
+            if self._status is None:
+                self._status = self._make()
+            return self._status
 
 
 class StatusHolder:
@@ -51,7 +53,9 @@ class StatusHolder:
     def latest(self) -> Status | None:
         """The newest status, None before the first."""
         with self._lock:
-            return self._latest.status() if self._latest is not None else None
+            moment = self._latest
+        # Not while the engine may want to put the next one.
+        return moment.status() if moment is not None else None
 
     def earlier(self) -> Status | None:
         """The oldest status that is kept: about a window ago, or the first that has begun.
@@ -59,6 +63,7 @@ class StatusHolder:
         Of one that still started nothing can be compared.
         """
         with self._lock:
-            begun = (it for it in self._kept if it.status().phase is not Phase.STARTING)
-            moment = next(begun, self._kept[0] if self._kept else None)
-            return moment.status() if moment is not None else None
+            kept = list(self._kept)
+        statuses = (it.status() for it in kept)
+        begun = next((it for it in statuses if it.phase is not Phase.STARTING), None)
+        return begun if begun is not None or not kept else kept[0].status()

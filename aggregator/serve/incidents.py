@@ -10,7 +10,9 @@ from pydantic import Field
 
 from aggregator.audits.past import AuditSummary
 from aggregator.documents.document import Document, GapStatus, Phase, RecoveryStatus
+from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.quarantine.document import QuarantinedRecord
+from aggregator.quarantine.records import RecordState
 from aggregator.timeline.document import EventRow
 
 SLACK = timedelta(seconds=5)
@@ -71,7 +73,8 @@ def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
     """Whether an event told of this recovery, which ended some time after that."""
     if recovery is None:
         return False
-    return event.at >= recovery.at - timedelta(seconds=recovery.seconds) - SLACK
+    begun = recovery.at - timedelta(seconds=recovery.seconds) - SLACK
+    return begun <= event.at <= recovery.at
 
 
 def _gap(gap: GapStatus) -> Incident:
@@ -92,10 +95,10 @@ def _gap(gap: GapStatus) -> Incident:
 
 
 def _record(record: QuarantinedRecord) -> Incident:
-    waits = record.state in ("open", "refused")
+    waits = record.state != RecordState.RETRIED
     detail = f": {record.detail}" if record.detail else ""
     return Incident(
-        at=datetime.fromtimestamp(record.quarantined_at_ms / 1000, UTC),
+        at=_moment(record.quarantined_at_ms),
         kind=IncidentKind.QUARANTINE,
         level="warning" if waits else "info",
         source=record.source,
@@ -105,6 +108,14 @@ def _record(record: QuarantinedRecord) -> Incident:
         id=record.origin,
         open=waits,
     )
+
+
+def _moment(millis: int) -> datetime:
+    """A time of a topic, which may be one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(max(millis, 0) / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
 
 
 def _recovery(recovery: RecoveryStatus) -> Incident:
@@ -128,24 +139,25 @@ def _earlier(event: EventRow) -> Incident:
         level="info",
         source=event.source,
         what=event.message,
-        state="done",
+        state="begun",
         open=False,
     )
 
 
 def _audit(audit: AuditSummary) -> Incident:
+    is_wrong = audit.exit_code == EXIT_DATA
     wrong = ", ".join(f"{many:,} {name.replace('_', ' ')}" for name, many in audit.wrong.items())
-    verdict = {0: "all is well", 3: "not everything could be looked at"}.get(
+    verdict = {EXIT_DONE: "all is well", EXIT_CLUSTER: "not everything could be looked at"}.get(
         audit.exit_code, f"wrong: {wrong}" if wrong else "something is wrong"
     )
     return Incident(
         at=audit.at,
         kind=IncidentKind.AUDIT,
-        level="error" if audit.wrong else "info",
+        level="error" if is_wrong else "info",
         source=None,
         what=f"{audit.expected:,} records of {audit.partitions} partitions judged in "
         f"{audit.seconds:.1f} s: {verdict}",
-        state="wrong" if audit.wrong else "well" if audit.exit_code == 0 else "partly",
+        state="wrong" if is_wrong else "well" if audit.exit_code == EXIT_DONE else "partly",
         id=audit.audit,
         open=False,
     )

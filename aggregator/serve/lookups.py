@@ -28,6 +28,8 @@ from aggregator.verify.apart import AuditRun, AuditRunner
 Source = Annotated[str | None, Query(description="only of this source")]
 Topic = Annotated[str | None, Query(description="only of this source topic")]
 Limit = Annotated[int, Query(ge=1, le=10_000)]
+COMMITS = 100
+"""A commit may have a row for each partition, and all are read; commands read any number."""
 
 
 class CommitRow(Document):
@@ -98,7 +100,7 @@ def lookups_router(
         return desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
 
     @router.get("/checkpoints")
-    def checkpoints(limit: Limit = 50) -> CommitsReport:
+    def checkpoints(limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50) -> CommitsReport:
         """The last commits of the checkpoint."""
         rows = tuple(
             CommitRow(
@@ -174,13 +176,14 @@ def lookups_router(
             raise CallerError(404, f"nothing is copied to a hub topic {topic}")
         return found
 
-    @router.get("/topics/{topic}/look")
+    @router.get("/topics/{topic}/look", response_model=TopicLook)
     def look(
         topic: str,
         source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
         records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
-    ) -> TopicLook:
+    ) -> Any:
         """A topic as it is now: configs, what its logs hold, its newest records with headers."""
-        return desk.look(source, topic, records)
+        status = holder.latest()
+        return starting() if status is None else desk.look(status, source, topic, records)
 
     return router

@@ -28,7 +28,13 @@ export async function ask(path, method = "GET", body = undefined) {
     signal: AbortSignal.timeout(method === "GET" ? 10_000 : 180_000),
   });
   const text = await answer.text();
-  const told = text ? JSON.parse(text) : null;
+  let told = null;
+  try {
+    if (text) told = JSON.parse(text);
+  } catch {
+    // Something between us and the aggregator may answer in its own words.
+    throw new Refused(answer.status, `HTTP ${answer.status}, and no JSON`);
+  }
   if (!answer.ok) throw new Refused(answer.status, told?.message ?? `HTTP ${answer.status}`);
   return told;
 }

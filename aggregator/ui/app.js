@@ -6,6 +6,7 @@ import { el, seconds, state } from "./dom.js";
 import { incidents } from "./incidents.js";
 import { config, events } from "./lists.js";
 import { overview } from "./overview.js";
+import { forgetPlots } from "./plot.js";
 import { source } from "./source.js";
 import { topic, topics } from "./topic.js";
 
@@ -27,12 +28,17 @@ let timer;
 let newest;
 let drawn = "";
 
+/** How often a page was begun: what of an older one arrives later is not shown. */
+let begun = 0;
+
 async function draw(arrived) {
   clearTimeout(timer);
-  const [page, argument] = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const mine = (begun += 1);
+  const [page, argument] = place();
   const [make, every] = PAGES[page] ?? PAGES[""];
   try {
     const { at, parts } = await make(argument, draw);
+    if (mine !== begun) return;
     newest = at;
     document.getElementById("name").textContent = at.name;
     document.getElementById("phase").replaceChildren(state(at.phase));
@@ -42,14 +48,18 @@ async function draw(arrived) {
     drawn = said;
     document.title = `${main.querySelector("h1")?.textContent ?? "aggregator"} · ${at.name}`;
   } catch (error) {
+    if (mine !== begun) return;
     if (error instanceof Refused && error.status === 401) {
       put([el("h1", {}, "Not allowed"), el("p", {}, "This aggregator asks for a token.")]);
       if (!dialog.open) askToken("It is kept in this tab only.", (token) => { keepToken(token); draw(true); });
       return;
     }
+    const away = error instanceof TypeError || error.name === "TimeoutError" || error.name === "NetworkError";
+    if (!away && !(error instanceof Refused)) console.error(error);
+    if (error instanceof Refused) put([el("h1", {}, error.status === 503 ? "It is still starting, or busy" : "That was refused"), el("p", {}, error.message)]);
+    // What was shown stays, with its age; but not below another address.
+    else if (!newest || arrived === true) put([el("h1", {}, "Nobody answers"), el("p", {}, "The aggregator does not run, or cannot be reached. It is tried again.")]);
     drawn = "";
-    if (error instanceof Refused) put([el("h1", {}, error.status === 503 ? "It is still starting" : "That was refused"), el("p", {}, error.message)]);
-    else if (!newest) put([el("h1", {}, "Nobody answers"), el("p", {}, "The aggregator does not run, or cannot be reached. It is tried again.")]);
   }
   for (const link of document.querySelectorAll("nav a")) {
     if (link.hash === (location.hash || "#/")) link.setAttribute("aria-current", "page");
@@ -59,11 +69,22 @@ async function draw(arrived) {
   timer = setTimeout(draw, every);
 }
 
+function place() {
+  const parts = location.hash.replace(/^#\/?/, "").split("/");
+  try {
+    return parts.map(decodeURIComponent);
+  } catch {
+    return [""];
+  }
+}
+
 function put(parts) {
-  const focused = document.activeElement?.textContent;
+  const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;
+  const focused = named(document.activeElement);
   const { scrollX, scrollY } = window;
+  forgetPlots();
   main.replaceChildren(...parts.filter((it) => it));
-  const again = [...main.querySelectorAll("a, button")].find((it) => it.textContent === focused);
+  const again = [...main.querySelectorAll("a, button")].find((it) => named(it) === focused);
   again?.focus({ preventScroll: true });
   window.scrollTo(scrollX, scrollY);
 }

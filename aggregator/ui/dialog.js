@@ -4,9 +4,14 @@ import { el } from "./dom.js";
 
 const dialog = document.getElementById("dialog");
 
+let shown = 0;
+
+/** Shows a dialog; the answer says whether it is still what is shown, or was left meanwhile. */
 function show(title, ...children) {
+  const mine = (shown += 1);
   dialog.replaceChildren(el("h2", { id: "dialog-title" }, title), ...children.flat().filter((it) => it));
   if (!dialog.open) dialog.showModal();
+  return () => dialog.open && mine === shown;
 }
 
 const close = () => el("button", { type: "button", on: { click: () => dialog.close() } }, "Close");
@@ -15,26 +20,28 @@ const bad = (error) => el("p", { class: "bad", role: "alert" }, error.message);
 /** Says what will happen, does it when told to, and calls `after` when it is done. */
 export function sure(title, what, word, act, after) {
   const go = el("button", { type: "button", class: "main", on: { click: async () => {
-    show(title, el("p", { role: "status" }, "It is being done."));
+    const mine = show(title, el("p", { role: "status" }, "It is being done."));
     try {
       await act();
-      dialog.close();
+      if (mine()) dialog.close();
     } catch (error) {
-      show(`${word}: not done`, bad(error), close());
+      if (mine()) show(`${word}: not done`, bad(error), close());
     }
     after();
   } } }, word);
-  show(title, typeof what === "string" ? el("p", {}, what) : what, el("div", { class: "actions" }, go, close()));
-  go.focus();
+  const no = close();
+  show(title, typeof what === "string" ? el("p", {}, what) : what, el("div", { class: "actions" }, go, no));
+  no.focus();
 }
 
 /** The same, but what will happen has to be asked for first, by `load`. */
 export async function preview(title, load, word, act, after) {
-  show(title, el("p", { role: "status" }, "It is being worked out."));
+  const mine = show(title, el("p", { role: "status" }, "It is being worked out."), close());
   try {
-    sure(title, await load(), word, act, after);
+    const what = await load();
+    if (mine()) sure(title, what, word, act, after);
   } catch (error) {
-    show(`${word}: not possible`, bad(error), close());
+    if (mine()) show(`${word}: not possible`, bad(error), close());
   }
 }
 

@@ -13,7 +13,7 @@ export async function incidents(_, redraw) {
     el("h1", {}, "Gaps, quarantine, recoveries and audits"),
     el("p", {}, open.length ? `${count(open.length)} wait for a decision.` : "Nothing waits for a decision."),
     ...now.failing.map((why) => el("p", { class: "bad" }, why)),
-    el("div", { class: "actions" }, verify(audit, redraw), records.length > 1 ? button(`Retry all ${count(records.length)} records`, () => retry(null, redraw)) : null),
+    el("div", { class: "actions" }, verify(audit, redraw), records.length > 1 ? button(`Retry these ${count(records.length)} records`, () => retry(records.map((it) => it.id), redraw)) : null),
     audit.running ? el("p", { role: "status" }, `An audit runs: ${audit.progress || "it starts"}`) : null,
     audit.error ? el("p", { class: "bad" }, `The last audit told nothing: ${audit.error}`) : null,
     all.length
@@ -29,26 +29,26 @@ export async function incidents(_, redraw) {
   ] };
 }
 
-const button = (word, click) => el("button", { type: "button", on: { click } }, word);
+const button = (word, click, what = "") => el("button", { type: "button", "aria-label": what ? `${word} ${what}` : null, on: { click } }, word);
 
 function decide(it, redraw) {
   if (it.kind === "gap") {
-    return button("Accept", () => sure("Accept this gap?", [el("p", {}, it.what), el("p", {}, "What is in it stays lost. Its partition goes on behind it, at once.")], "Accept it", () => ask("/api/gaps/accept", "POST", { gaps: [it.id] }), redraw));
+    return button("Accept", () => sure("Accept this gap?", [el("p", {}, it.what), el("p", {}, "What is in it stays lost. Its partition goes on behind it, at once.")], "Accept it", () => ask("/api/gaps/accept", "POST", { gaps: [it.id] }), redraw), it.what.split(",")[0]);
   }
-  return button("Retry", () => retry([it.id], redraw));
+  return button("Retry", () => retry([it.id], redraw), it.id);
 }
 
 function retry(origins, redraw) {
-  const wanted = origins ? { origins } : {};
   preview("Try again to write to the hub?", async () => {
-    const told = await ask("/api/quarantine/retry", "POST", { ...wanted, dry_run: true });
+    const told = await ask("/api/quarantine/retry", "POST", { origins, dry_run: true });
     return [
       el("p", {}, "Each record is written once, with its origin and timestamp; it comes later than its order would have it. What the hub refuses again stays in quarantine."),
       table("What would be done", [["record", (it) => it.origin], ["hub topic", (it) => it.hub_topic], ["what", (it) => it.detail, "text"]], told.records),
     ];
   }, "Retry", async () => {
-    const told = await ask("/api/quarantine/retry", "POST", { ...wanted, dry_run: false });
+    const told = await ask("/api/quarantine/retry", "POST", { origins, dry_run: false });
     const failed = told.records.filter((it) => it.state !== "retried");
+    if (told.error) throw new Error(`${count(told.records.length)} were tried, then: ${told.error}`);
     if (failed.length) throw new Error(`${count(failed.length)} of ${count(told.records.length)} were not written: ${failed[0].detail}`);
   }, redraw);
 }

@@ -6,10 +6,15 @@ import { bytes, count, el, moment, seconds, states, table } from "./dom.js";
 const FRESH = 10_000;
 /** What was told of a topic at a cluster, and when: a cluster that hangs holds up nothing else. */
 const looks = new Map();
+const AT_ONCE = 2;
+const waiting = [];
+let busy = 0;
 
 const link = (topic) => el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);
 /** The beginning of a long text: the whole stands in the JSON. */
 const cut = (text) => (text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text);
+/** A record's time, which may be one that no calendar has. */
+const written = (ms) => (ms < 0 ? "none" : ms > 8.64e15 ? `${ms} ms` : moment(new Date(ms).toISOString()));
 const rate = (it) => count(it.records_per_second);
 const behind = (it) => (it.seconds_behind === null ? "unknown" : seconds(it.seconds_behind));
 
@@ -56,13 +61,28 @@ export async function topic(name, redraw) {
 function look(source, topic, redraw) {
   const key = JSON.stringify([source, topic]);
   const known = looks.get(key) ?? { at: 0 };
-  if (Date.now() - known.at < FRESH || known.asking) return known;
-  const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
+  if (known.asking || Date.now() - known.at < FRESH) return known;
   looks.set(key, { ...known, asking: true });
-  ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`)
-    .then((told) => ({ told, error: "" }), (error) => ({ told: known.told, error: error.message }))
-    .then((result) => { looks.set(key, { ...result, at: Date.now() }); redraw(); });
+  waiting.push([key, source, topic, redraw]);
+  next();
   return looks.get(key);
+}
+
+/** A browser has few connections to a host: clusters that hang must not take them all. */
+async function next() {
+  if (busy >= AT_ONCE || !waiting.length) return;
+  busy += 1;
+  const [key, source, topic, redraw] = waiting.shift();
+  const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
+  const told = looks.get(key).told;
+  try {
+    looks.set(key, { told: await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`), error: "", at: Date.now() });
+  } catch (error) {
+    looks.set(key, { told, error: error.message, at: Date.now() });
+  }
+  busy -= 1;
+  next();
+  redraw();
 }
 
 function differences(found) {
@@ -88,7 +108,7 @@ function side({ title, topic, told, error }) {
     ...told.notes.map((note) => el("p", { class: "warn" }, note)),
     told.records.length
       ? table(`The newest records at ${title}`, [
-          ["at (UTC)", (it) => (it.timestamp_ms < 0 ? "none" : moment(new Date(it.timestamp_ms).toISOString()))],
+          ["at (UTC)", (it) => written(it.timestamp_ms)],
           ["partition", (it) => it.partition, true],
           ["offset", (it) => it.offset, true],
           ["key", (it) => cut(it.key), "text"],
@@ -96,6 +116,6 @@ function side({ title, topic, told, error }) {
           ["bytes", (it) => bytes(it.value_bytes), true],
           ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
         ], told.records)
-      : el("p", { class: "soft" }, "It holds no record."),
+      : el("p", { class: "soft" }, "None of its newest offsets holds a record."),
   ];
 }

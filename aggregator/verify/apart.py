@@ -6,6 +6,7 @@ JSON value a line. It ends when whoever started it does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -21,12 +22,17 @@ from pydantic import Field
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.documents.document import Document
-from aggregator.errors import AggregatorError, RefusedError
+from aggregator.errors import EXIT_OTHER, AggregatorError, RefusedError
 from aggregator.verify.core import Scope
 
 NICENESS = 10
 """The stream goes first."""
-STOP_SECONDS = 20.0
+STOP_SECONDS = 2.0
+"""Nothing of an audit that is stopped is kept, so there is nothing to wait for."""
+ORPHAN_SECONDS = 10.0
+SPARK_VARIABLES = ("PYSPARK_", "SPARK_")
+"""What spark-submit tells a driver: by it another Python would take part in the instance's JVM."""
+LOCAL = "local[*]"
 
 
 class AuditRun(Document):
@@ -42,7 +48,7 @@ class AuditRun(Document):
 
 
 class AuditRunner:
-    """Runs at most one audit at a time. Used by any thread."""
+    """Runs at most one audit at a time, on this machine. Used by any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,37 +62,47 @@ class AuditRunner:
         return self._latest
 
     def start(self, config: Config, scope: Scope) -> AuditRun:
-        """Begin an audit; it is recorded with the others. RefusedError while one runs."""
+        """Begin an audit; it is recorded with the others.
+
+        RefusedError while one runs, and when this instance stops; AggregatorError when no process
+        can be started.
+        """
         with self._lock:
             if self._closed:
                 raise RefusedError(["the instance is stopping"])
             if self._latest.running:
                 raise RefusedError(["an audit is running already: wait for its end"])
-            command = [sys.executable, "-m", "aggregator.verify.apart"]
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-            self._latest = AuditRun(running=True, started_at=datetime.now(UTC))
-            child = self._child
+            try:
+                child = self._child = subprocess.Popen(
+                    [sys.executable, "-m", "aggregator.verify.apart"],
+                    env={k: v for k, v in os.environ.items() if not k.startswith(SPARK_VARIABLES)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+            except OSError as error:
+                raise AggregatorError(f"no process for an audit: {error.strerror}") from error
+            begun = self._latest = AuditRun(running=True, started_at=datetime.now(UTC))
+        # Never on the executors of the stream.
+        spark = config.spark.model_copy(update={"master": LOCAL})
+        alone = config.model_copy(update={"spark": spark})
         threading.Thread(
-            target=self._follow, args=(child, config, scope), name="audit", daemon=True
+            target=self._follow, args=(child, alone, scope), name="audit", daemon=True
         ).start()
-        return self._latest
+        return begun
 
     def close(self) -> None:
         """End the audit that runs, and begin none from now on."""
         with self._lock:
             self._closed = True
             child = self._child
-        if child is None or child.poll() is not None:
-            return
-        if child.stdin is not None:
-            child.stdin.close()
-        try:
-            child.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+        if child is not None and child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
 
     def _follow(self, child: subprocess.Popen[bytes], config: Config, scope: Scope) -> None:
         told: dict[str, Any] = {}
@@ -96,15 +112,15 @@ class AuditRunner:
             pickle.dump((config, scope), child.stdin)
             child.stdin.flush()
             for line in child.stdout:
-                told = json.loads(line)
-                if "progress" in told:
-                    words = mask_text(told["progress"], config)
-                    self._latest = self._latest.model_copy(update={"progress": words})
-        except (OSError, ValueError) as error:
-            told = {"error": str(error)}
+                told |= json.loads(line)
+                words = mask_text(str(told.get("progress", "")), config)
+                self._latest = self._latest.model_copy(update={"progress": words})
+        except Exception as error:  # a thread has no caller to raise to: it becomes the answer
+            told["error"] = str(error)
+            child.kill()
         code = child.wait()
-        if "audit" not in told and "error" not in told:
-            told = {"error": f"it ended with {code}, and told nothing; see `aggregator verify`"}
+        if not told.get("audit") and not told.get("error"):
+            told["error"] = f"it ended with {code}, and told nothing; try `aggregator verify`"
         ended = {
             "running": False,
             "ended_at": datetime.now(UTC),
@@ -124,13 +140,7 @@ def main() -> None:
     config, scope = pickle.load(sys.stdin.buffer)
     tell = _teller()
     stop = threading.Event()
-
-    def watch() -> None:
-        # Nothing more is ever written: what comes is the end of whoever started this.
-        sys.stdin.buffer.read()
-        stop.set()
-
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=_watch, args=(stop,), daemon=True).start()
     try:
         report = verify(
             config,
@@ -138,11 +148,33 @@ def main() -> None:
             stop=stop,
             progress=lambda line: tell({"progress": line}),
         )
+        tell({"audit": report.audit, "exit_code": report.exit_code})
         record(config, report)
     except AggregatorError as error:
         tell({"error": str(error)})
-        sys.exit(error.exit_code)
-    tell({"audit": report.audit, "exit_code": report.exit_code})
+        _leave(error.exit_code)
+    except Exception as error:  # nobody is there to see it: it is the answer
+        tell({"error": f"{type(error).__name__}: {error}"})
+        _leave(EXIT_OTHER)
+    _leave(0)
+
+
+def _watch(stop: threading.Event) -> None:
+    """When whoever started this is gone, end soon: also while a JVM starts, or a cluster hangs."""
+    # Nothing more is ever written there: what comes is the end of it. Not by the buffer of stdin,
+    # whose lock a thread that waits would take along to the end of the process.
+    while os.read(0, 1024):
+        pass
+    stop.set()
+    threading.Event().wait(ORPHAN_SECONDS)
+    _leave(EXIT_OTHER)
+
+
+def _leave(code: int) -> None:
+    """End at once: the JVM ends when its stdin does."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    os._exit(code)
 
 
 def _teller() -> Callable[[dict[str, Any]], None]:
@@ -151,7 +183,8 @@ def _teller() -> Callable[[dict[str, Any]], None]:
     os.dup2(2, 1)
 
     def tell(what: dict[str, Any]) -> None:
-        print(json.dumps(what), file=out, flush=True)
+        with contextlib.suppress(OSError):
+            print(json.dumps(what), file=out, flush=True)
 
     return tell
 

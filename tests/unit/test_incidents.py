@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.audits.past import AuditSummary, read_audits
+from aggregator.audits.past import AuditSummary, PastAudits
 from aggregator.audits.table import append_audit
 from aggregator.documents.document import GapStatus, RecoveryStatus
 from aggregator.quarantine.document import QuarantinedRecord
@@ -114,7 +114,7 @@ def test_a_gap_waits_until_somebody_decides(
 
 @pytest.mark.parametrize(
     ("state", "is_open"),
-    [("open", True), ("refused", True), ("trying", False), ("retried", False)],
+    [("open", True), ("refused", True), ("trying", True), ("retried", False)],
 )
 def test_a_quarantined_record_waits_until_the_hub_has_it(state: str, is_open: bool) -> None:
     it = one(*incidents((), [record(state=state)], None, (), ()))
@@ -156,7 +156,8 @@ def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
 
 
 def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
-    assert read_audits(str(tmp_path), {}) == ()
+    past = PastAudits(str(tmp_path), {})
+    assert past.newest(20) == ()
     for number in range(3):
         report = VerifyReport(
             audit=f"a{number}",
@@ -180,7 +181,8 @@ def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
             hub_topics=(HubTopicResult(topic="orders", no_origin=3, no_such_record=1),),
         )
         append_audit(str(tmp_path), {}, rows_of(report))
-    newest, before = read_audits(str(tmp_path), {}, limit=2)
+        assert past.newest(1)[0].audit == f"a{number}"
+    newest, before = past.newest(2)
     assert (newest.audit, before.audit) == ("a2", "a1")
     assert (newest.partitions, newest.expected, newest.missing) == (4, 40, 8)
     # Once, where they lie: as the report counts them.
