@@ -48,15 +48,16 @@ class AuditWatch:
         """Look once; what cannot be read becomes `error`, beside what is known."""
         try:
             found = newest_audit(self._place.path, self._place.storage_options, self._version)
+            newest = audit_status(found[1]) if found is not None and found[1] else None
         except Exception as error:  # a thread has no caller to raise to: it becomes the status
             self._note(str(error))
             return
         if found is None:
             self._version, self.latest = None, None
             return
-        version, rows = found
-        if rows:
-            self.latest = audit_status(rows)
+        version, _ = found
+        if newest is not None:
+            self.latest = newest
         elif self.latest is not None and self.latest.error:
             self._note("")
         self._version = version

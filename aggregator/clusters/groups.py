@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, open_admin
+from aggregator.errors import ClusterError
 from aggregator.model import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 
@@ -52,11 +53,17 @@ class GroupPublisher:
         self._thread.join(seconds)
 
     def _loop(self) -> None:
-        with open_admin(self.config, self._alias) as admin:
-            last = False
-            while not last:
+        last = False
+        while not last:
+            try:
+                with open_admin(self.config, self._alias) as admin:
+                    while not last:
+                        last = self._over.wait(EVERY_SECONDS)
+                        self._publish(admin)
+            except ClusterError as error:
+                # No client comes of its settings. A file that they name may be mended.
+                self.failure = str(error)
                 last = self._over.wait(EVERY_SECONDS)
-                self._publish(admin)
 
     def _publish(self, admin: ClusterAdmin) -> None:
         wanted = self._wanted

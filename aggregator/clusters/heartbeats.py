@@ -65,10 +65,20 @@ class HeartbeatWriter:
         self._thread.join(seconds)
 
     def _loop(self) -> None:
-        with open_admin(self._config, HUB) as admin:
-            # One that is late is not made up for: there are never two at once.
-            while not self._over.wait(RETRY_SECONDS if self.failure else EVERY_SECONDS):
-                self._beat(admin)
+        try:
+            while not self._over.is_set():
+                try:
+                    with open_admin(self._config, HUB) as admin:
+                        # One that is late is not made up for: there are never two at once.
+                        while not self._over.wait(RETRY_SECONDS if self.failure else EVERY_SECONDS):
+                            self._beat(admin)
+                except ClusterError as error:
+                    # No client comes of its settings. A file that they name may be mended.
+                    self._fail(error)
+                    self._over.wait(RETRY_SECONDS)
+        finally:
+            # In this thread: its end may take as long as a name that is looked up.
+            self._producer = None
 
     def _beat(self, admin: ClusterAdmin) -> None:
         told_at, wanted = self._wanted
@@ -79,13 +89,19 @@ class HeartbeatWriter:
                 self._write(self._producer or self._open(admin), wanted)
         except Exception as error:  # a thread has no caller to raise to: it is the answer
             self._producer = None
-            if self._over.is_set():
-                return
-            if not self.failure:
-                self._emit(Event("heartbeats_failed", f"no heartbeats are written: {error}"))
-            self.failure, self.written = str(error), frozenset()
-        else:
-            self.failure, self.written = "", wanted
+            self._fail(error)
+            return
+        self.written = wanted
+        if wanted:
+            # Only what has arrived shows that they do.
+            self.failure = ""
+
+    def _fail(self, error: Exception) -> None:
+        if self._over.is_set():
+            return
+        if not self.failure:
+            self._emit(Event("heartbeats_failed", f"no heartbeats are written: {error}"))
+        self.failure, self.written = str(error), frozenset()
 
     def _open(self, admin: ClusterAdmin) -> Producer:
         """A producer, when the topic is there. Else a broker might make one of another kind."""
@@ -143,9 +159,12 @@ class Heartbeats:
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
         self._writer: HeartbeatWriter | None = None
+        self._ended = False
 
     def follow(self, config: Config, aliases: Collection[str]) -> None:
         """These sources (alias) are read, by this config, from now on."""
+        if self._ended:
+            return
         if config.heartbeats and self._writer is None:
             self._writer = HeartbeatWriter(config, self._emit)
         elif not config.heartbeats and self._writer is not None:
@@ -153,6 +172,12 @@ class Heartbeats:
             self._writer = None
         if self._writer is not None:
             self._writer.tell(config, aliases)
+
+    def end(self) -> None:
+        """Write none any more; returns at once, and none is written again by this run."""
+        self._ended = True
+        if self._writer is not None:
+            self._writer.end()
 
     @property
     def written(self) -> frozenset[str]:
@@ -166,8 +191,8 @@ class Heartbeats:
 
     def stop(self) -> None:
         """End it, and wait a moment for that."""
+        self.end()
         if self._writer is not None:
-            self._writer.end()
             self._writer.join(LAST_SECONDS)
 
 

@@ -190,7 +190,7 @@ class Engine:
         """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
         self._control.close()
         # From here on nobody looks whether the sources are read.
-        self._heartbeats.follow(self._in_force.config, ())
+        self._heartbeats.end()
         self.tell(Phase.STOPPING)
         self._recovery.cancel()
         timeout = self._in_force.config.supervision.stop_timeout
@@ -296,6 +296,7 @@ class Engine:
     def _raise_what_ends_all(self) -> None:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
             self._lanes.kill()
+            self._heartbeats.end()
             raise conflict
         if (failure := self._observer.failure) is not None:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure

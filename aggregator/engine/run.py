@@ -260,6 +260,7 @@ def _threads(
                 quarantine.stop(admin)
     finally:
         control.close()
+        heartbeats.end()
         audits.stop()
         lookout.stop()
         sources.stop()

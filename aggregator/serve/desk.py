@@ -43,7 +43,8 @@ INCIDENTS = 200
 RECOVERING = "recovering"
 """The kind of the event that tells of a recovery."""
 BUSY_SECONDS = 5.0
-READ_SECONDS = 2.0
+READ_SECONDS = 0.7
+"""A page is answered within a second: what is read later is there when it is asked for again."""
 LOOKS = 8
 """So many may look at topics at once: each holds a thread until its cluster answers."""
 MOST_RETRIED = 200

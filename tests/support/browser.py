@@ -13,6 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, sync_playwright
 
 from support.debian import program
+from support.reading import SECONDS
 
 SCREENSHOTS = "AGGREGATOR_SCREENSHOTS"
 """The variable that names the folder of the documentation's images: then these are made anew."""
@@ -44,7 +45,7 @@ class Visitor:
         """What the page says."""
         return self.page.locator("main").inner_text()
 
-    def until(self, words: str, seconds: float = 60.0) -> None:
+    def until(self, words: str, seconds: float = SECONDS) -> None:
         """Wait until the page says this."""
         self.page.locator("main").get_by_text(words).first.wait_for(timeout=seconds * 1000)
 
@@ -82,6 +83,7 @@ def visiting(url: str, folder: Path) -> Iterator[Visitor]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
         page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(SECONDS * 1000)
         visitor = Visitor(page, url, folder)
         host = urlsplit(url).netloc
         page.on("pageerror", lambda error: visitor.errors.append(str(error)))

@@ -106,7 +106,7 @@ def test_its_thread_looks_by_itself_and_ends(
     monkeypatch.setattr("aggregator.audits.watch.LOOK_SECONDS", 0.05)
     watch.start()
     record(tmp_path, expected=1, present=1)
-    wait_for(lambda: watch.latest is not None, "it is seen")
+    wait_for(lambda: watch.latest is not None and watch.latest.expected == 6, "it is seen")
     watch.stop()
     assert not watch._thread.is_alive()
 

@@ -84,7 +84,7 @@ def test_what_was_changed_of_a_source_is_taken_back(shell: Shell) -> None:
     told = shell("sources", "reset", "eu", code=EXIT_CONFIG)
     assert "source eu is as the config file has it" in told
     shell("sources", "remove", "eu")
-    assert "added: eu" in shell("sources", "reset", "eu")
+    assert "sources.eu" in shell("sources", "reset", "eu")
     shell("sources", "add", "us", "--servers", "us:1", "--topics", "a")
     assert "removed: us" in shell("sources", "reset", "us")
     listed = json.loads(shell("sources", "-o", "json"))

@@ -13,9 +13,10 @@ import pytest
 
 from aggregator.clusters import heartbeats as heartbeats_module
 from aggregator.clusters.core_heartbeats import beating, key_of, value_of
-from aggregator.clusters.heartbeats import Heartbeats
+from aggregator.clusters.heartbeats import Heartbeats, HeartbeatWriter
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.discover import ClusterAdmin
 from aggregator.errors import ConfigError
 from aggregator.events import Event
 from aggregator.model import ClusterFacts, SourcePartition, SourceState, TopicFacts
@@ -152,8 +153,7 @@ def test_without_the_setting_there_is_no_thread(beats: Beating) -> None:
 
 def test_a_hub_that_does_not_answer_is_a_state_and_one_event(beats: Beating) -> None:
     beats.heartbeats.follow(on(), {"eu"})
-    wait_for(lambda: beats.heartbeats.failure, "it has failed")
-    assert "127.0.0.1:9" in beats.heartbeats.failure
+    wait_for(lambda: "127.0.0.1:9" in beats.heartbeats.failure, "it has failed")
     assert beats.heartbeats.written == frozenset()
     (event,) = beats.events
     assert event.kind == "heartbeats_failed" and beats.heartbeats.failure in event.message
@@ -171,6 +171,15 @@ def test_nobody_is_asked_for_a_source_of_which_nothing_was_said_for_long(
     beats: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heartbeats_module, "STALE_SECONDS", -1.0)
+    beat, beaten = HeartbeatWriter._beat, []
+
+    def counted(writer: HeartbeatWriter, admin: ClusterAdmin) -> None:
+        beat(writer, admin)
+        beaten.append(writer.written)
+
+    monkeypatch.setattr(HeartbeatWriter, "_beat", counted)
     beats.heartbeats.follow(on(), {"eu"})
+    wait_for(lambda: len(beaten) > 1, "its time has come twice")
     beats.heartbeats.stop()
+    assert set(beaten) == {frozenset()}
     assert beats.heartbeats.failure == "" and beats.events == []
