@@ -165,6 +165,7 @@ def reset(
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "PUT", f"/api/sources/{alias}/reset", ReloadReport)
     if isinstance(answer, Absent):
+        refuse_if_held(config.checkpoint.path)
         if alias not in _table(config).changes():
             raise typer.BadParameter(f"source {alias} is as the config file has it")
         # As a whole it has to be right without it.
