@@ -49,3 +49,4 @@ class TopicLook(Document):
     configs: dict[str, str] = Field(description="all that are in effect")
     records: tuple[PeekedRecord, ...]
     notes: tuple[str, ...] = ()
+    error: str = Field(default="", description="why the cluster tells nothing; all else is blank")

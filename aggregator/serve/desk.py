@@ -134,8 +134,8 @@ class Desk:
     def look(self, status: Status, source: str | None, topic: str, records: int) -> TopicLook:
         """A topic as it is now at a source, or with None at the hub; only one that is copied.
 
-        Raises CallerError for one that is not, or is not there, NotReadyError while many others
-        look, ClusterError.
+        A cluster that does not answer is told as such. Raises CallerError for a topic that is not
+        copied, or is not there, NotReadyError while many others look.
         """
         copied = {
             it.hub_topic if source is None else it.topic
@@ -151,6 +151,16 @@ class Desk:
             return look_at(self._control.config, source, topic, records)
         except AbsentError as error:
             raise CallerError(404, str(error)) from error
+        except ClusterError as error:
+            return TopicLook(
+                source=source,
+                topic=topic,
+                replication_factor=0,
+                partitions=(),
+                configs={},
+                records=(),
+                error=mask_text(str(error), self._control.config),
+            )
         finally:
             self._looks.release()
 

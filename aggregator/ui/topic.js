@@ -76,7 +76,9 @@ async function next() {
   const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
   const told = looks.get(key).told;
   try {
-    looks.set(key, { told: await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`), error: "", at: Date.now() });
+    const now = await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`);
+    // What it was like before a cluster went away stays, below the reason.
+    looks.set(key, { told: now.error ? told : now, error: now.error, at: Date.now() });
   } catch (error) {
     looks.set(key, { told, error: error.message, at: Date.now() });
   }

@@ -88,10 +88,6 @@ def test_records_that_are_gone_before_they_are_copied(world: Watched) -> None:
     world.fires("AggregatorDataLost", source="us")
 
 
-def test_a_source_that_is_a_minute_behind(world: Watched) -> None:
-    world.fires("AggregatorBehind", source="us")
-
-
 def test_a_source_that_hangs(world: Watched) -> None:
     world.down.brokers[0].pause()
     try:
@@ -143,6 +139,10 @@ def _is(world: Watched, query: str, count: int) -> bool:
 def test_a_lane_that_fails_again_and_again(world: Watched) -> None:
     world.write(world.us, "broken", *records(1))
     world.fires("AggregatorLaneRestarts", lane="broken")
+
+
+def test_a_source_that_is_a_minute_behind(world: Watched) -> None:
+    world.fires("AggregatorBehind", source="us")
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda it: str(it["title"]))

@@ -73,7 +73,6 @@ def test_many_sources_are_watched_and_decided_about_in_a_browser(
             _rewind(visitor, topic)
             _audit(visitor)
             _others(visitor)
-            # An answer of 409 or so is told to people, and by the browser on its console as well.
             assert visitor.errors == []
             assert visitor.strangers == []
 
@@ -91,7 +90,7 @@ def _overview(visitor: Visitor) -> None:
 def _source_and_topic(visitor: Visitor, topic: str) -> None:
     visitor.page.get_by_role("link", name="Virginia").first.click()
     visitor.page.get_by_role("heading", name="Virginia (us)").wait_for()
-    visitor.check("source")
+    visitor.check("source", "light")
     visitor.page.get_by_role("link", name=topic).first.click()
     visitor.page.get_by_role("heading", name=topic, level=1).wait_for()
     for where in ("the hub", "Frankfurt", "Virginia"):
@@ -111,7 +110,7 @@ def _frozen(visitor: Visitor, us: EmbeddedCluster, topic: str) -> None:
         visitor.until("Needs a person")
         wait_for(lambda: "unreachable" in _row(visitor, "Virginia"), "it says that it is away")
         wait_for(lambda: "running" in _row(visitor, "Frankfurt"), "the other one runs")
-        visitor.check("unreachable")
+        visitor.check("unreachable", "light")
         # Of a source that hangs the topic's page tells the rest all the same.
         visitor.page.reload()
         visitor.go(f"topic/{topic}", topic)
@@ -132,7 +131,7 @@ def _gap(
     visitor.go("incidents", "Gaps, quarantine")
     visitor.until("1 wait for a decision.")
     assert "50 to 59 were deleted" in visitor.text()
-    visitor.check("gap")
+    visitor.check("gap", "light")
     visitor.page.get_by_role("button", name="Accept").click()
     dialog = visitor.page.get_by_role("dialog")
     assert "stays lost" in dialog.inner_text()
@@ -189,7 +188,7 @@ def _others(visitor: Visitor) -> None:
         ("config", "The config in effect"),
     ):
         visitor.go(fragment, heading)
-        visitor.check(fragment)
+        visitor.check(fragment, "light")
         assert visitor.fits(320), fragment
 
 
@@ -305,7 +304,11 @@ def test_looks_and_decisions_are_refused_where_there_is_nothing(
         assert ask("POST", f"{url}/gaps/accept", {})[0] == 409
         assert ask("GET", f"{url}/quarantine")[1]["records"] == []
         assert ask("POST", f"{url}/quarantine/retry", {"origins": ["x"]})[0] == 400
-        assert ask("POST", f"{url}/quarantine/retry", {})[1] == {"dry_run": True, "records": []}
+        assert ask("POST", f"{url}/quarantine/retry", {})[1] == {
+            "dry_run": True,
+            "records": [],
+            "error": "",
+        }
         assert ask("GET", f"{url}/checkpoints?limit=3")[1]["commits"][0]["seq"] >= 1
         assert ask("GET", f"{url}/recovery")[1]["last"] is None
         (lane,) = ask("GET", f"{url}/lanes")[1]["lanes"]

@@ -49,9 +49,9 @@ class Visitor:
         """Wait until the page says this."""
         self.page.locator("main").get_by_text(words).first.wait_for(timeout=seconds * 1000)
 
-    def check(self, name: str) -> None:
-        """Look at the page in light and in dark for barriers (axe), and keep a picture of it."""
-        for scheme in ("light", "dark"):
+    def check(self, name: str, *schemes: str) -> None:
+        """Look at the page for barriers (axe), and keep a picture: in light and in dark, or so."""
+        for scheme in schemes or ("light", "dark"):
             self.page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
             found = Axe().run(self.page, options={"runOnly": RULES})
             assert found.violations_count == 0, found.generate_report()

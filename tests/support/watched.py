@@ -28,7 +28,7 @@ T = TypeVar("T")
 SECONDS_FOR_A_MINUTE = 4
 """All that is changed of the rules: so long is a minute of a `for`, or of a window."""
 TOKEN = "look-0123456789abcdef"
-BACKLOG = 8_000
+BACKLOG = 12_000
 PER_SECOND = 20
 SMALL = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "65536"}
 """Fetches of a reader: what it has at hand it copies, whatever becomes of its log."""
