@@ -76,9 +76,9 @@ async function next() {
   const at = source === null ? "" : `&source=${encodeURIComponent(source)}`;
   const told = looks.get(key).told;
   try {
-    const now = await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`);
+    const answer = await ask(`/api/topics/${encodeURIComponent(topic)}/look?records=5${at}`);
     // What it was like before a cluster went away stays, below the reason.
-    looks.set(key, { told: now.error ? told : now, error: now.error, at: Date.now() });
+    looks.set(key, { told: answer.error ? told : answer, error: answer.error, at: Date.now() });
   } catch (error) {
     looks.set(key, { told, error: error.message, at: Date.now() });
   }

@@ -1,6 +1,7 @@
 """Heartbeats: their bytes, who gets one, their topic, and a hub that gives no answer.
 
-What arrives at a real hub, and that MirrorMaker reads it: tests/integration/test_heartbeats_at_the_hub.py.
+What arrives at a real hub, and that MirrorMaker reads it, is in
+tests/integration/test_heartbeats_at_the_hub.py.
 """
 
 from __future__ import annotations
