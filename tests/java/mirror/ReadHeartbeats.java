@@ -9,8 +9,9 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.connect.mirror.Heartbeat;
 
 /**
- * Reads heartbeats as MirrorMaker 2 does, for tests/integration/test_heartbeats_at_the_hub.py: of each line
- * of stdin, which holds key and value in hex, the aliases of source and target, and the timestamp.
+ * Reads heartbeats as MirrorMaker 2 does, for tests/integration/test_heartbeats_at_the_hub.py: of
+ * each line of stdin, which holds key and value in hex, the aliases of source and target, and the
+ * timestamp.
  */
 final class ReadHeartbeats {
     private ReadHeartbeats() {}
