@@ -13,32 +13,21 @@ from pydantic import Field
 
 from aggregator.audits.table import HUB_TOPIC, TABLE
 from aggregator.checkpoint.delta import dataset, open_delta, translated
-from aggregator.documents.document import Document
+from aggregator.documents.document import AuditCounts, Document
+from aggregator.verify.core import Standing
 
-WRONG = ("missing", "twice", "altered", "out_of_order", "foreign")
+SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
+SILENT = (Standing.UNREACHABLE, Standing.CONFLICT)
 
 
-class AuditSummary(Document):
-    """One audit. Counts are of records, over all its source partitions and hub topics."""
+class AuditSummary(AuditCounts):
+    """One audit, over all its source partitions and hub topics."""
 
     audit: str
     at: datetime
     seconds: float
     commit: int | None = Field(description="the checkpoint's whose positions were judged")
     exit_code: int = Field(description="0 all is well, 3 not all could be looked at, 4 wrong")
-    partitions: int
-    expected: int
-    missing: int
-    twice: int
-    altered: int
-    out_of_order: int
-    foreign: int
-
-    @property
-    def wrong(self) -> dict[str, int]:
-        """What is wrong, by its kind."""
-        counts = {name: int(getattr(self, name)) for name in WRONG}
-        return {name: count for name, count in counts.items() if count}
 
 
 class AuditsReport(Document):
@@ -66,26 +55,29 @@ class PastAudits:
         with self._lock:
             delta = open_delta(self._path, self._options, TABLE, may_be_begun=True)
             if delta is None:
-                return ()
-            if delta.version() != self._version:
+                self._version, self._found = None, ()
+            elif delta.version() != self._version:
                 self._found = self._read(delta)
                 self._version = int(delta.version())
             return self._found[:limit]
 
     def _read(self, delta: DeltaTable) -> tuple[AuditSummary, ...]:
-        keys = ["audit", "at", "seconds", "commit", "exit_code", "kind"]
-        sums = ("expected", *WRONG)
+        own = ["audit", "at", "seconds", "commit", "exit_code"]
+        keys = [*own, "kind", "standing"]
         with translated(self._path, "read", TABLE):
-            rows = dataset(delta, self._path, TABLE).to_table(columns=[*keys, *sums])
-        wanted = [*((name, "sum") for name in sums), ("kind", "count")]
+            rows = dataset(delta, self._path, TABLE).to_table(columns=[*keys, *SUMS])
+        wanted = [*((name, "sum") for name in SUMS), ("kind", "count")]
         found: dict[str, dict[str, Any]] = {}
         for row in pa.TableGroupBy(rows, keys).aggregate(wanted).to_pylist():
-            blank = {**{it: row[it] for it in keys[:-1]}, **dict.fromkeys(("partitions", *sums), 0)}
-            one = found.setdefault(row["audit"], blank)
+            blank = dict.fromkeys(("partitions", "not_compared", *SUMS), 0)
+            one = found.setdefault(row["audit"], {**{it: row[it] for it in own}, **blank})
             # Foreign records are counted where they lie, at the hub; all else per source partition.
             at_hub = row["kind"] == HUB_TOPIC
-            one |= {it: row[f"{it}_sum"] or 0 for it in sums if (it == "foreign") == at_hub}
+            for name in SUMS:
+                if (name == "foreign") == at_hub:
+                    one[name] += row[f"{name}_sum"] or 0
             if not at_hub:
-                one["partitions"] = row["kind_count"]
+                one["partitions"] += row["kind_count"]
+                one["not_compared"] += row["kind_count"] if row["standing"] in SILENT else 0
         audits = [AuditSummary.model_validate(one) for one in found.values()]
         return tuple(sorted(audits, key=lambda it: it.at, reverse=True))

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from aggregator.checkpoint.delta import dataset, open_delta, table_uri, translated
+from aggregator.checkpoint.delta import table_uri, translated
 
 TABLE = "audits"
 PARTITION = "partition"
@@ -59,22 +58,3 @@ def append_audit(
             name="aggregator_audits",
             storage_options=dict(storage_options),
         )
-
-
-def newest_audit(
-    path: str, storage_options: Mapping[str, str], known: int | None = None
-) -> tuple[int, list[dict[str, Any]]] | None:
-    """The table's version and the rows of its newest audit; no rows where it is still `known`.
-
-    None while there is no table. CheckpointError when it cannot be read.
-    """
-    delta = open_delta(path, storage_options, TABLE, may_be_begun=True)
-    if delta is None:
-        return None
-    version = int(delta.version())
-    if version == known:
-        return version, []
-    with translated(path, "read", TABLE):
-        rows = dataset(delta, path, TABLE)
-        newest = pc.max(rows.to_table(columns=["at"])["at"])
-        return version, rows.to_table(filter=pc.field("at") == newest).to_pylist()

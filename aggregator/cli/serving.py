@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aggregator.config.mask import masked
@@ -39,21 +40,21 @@ def serving(
     from aggregator.status.document import status
     from aggregator.verify.apart import AuditRunner
 
-    config = control.config
     holder, audits = StatusHolder(), AuditRunner()
+    make = partial(_server, control, holder, recorder, audits)
     over = threading.Event()
     server: ApiServer | None = None
     waiting: threading.Thread | None = None
     try:
-        server = _server(control, holder, recorder, audits)
+        server = make()
     except ConfigError:
         if not take_over:
             from aggregator.writing.lock import refuse_if_held
 
-            refuse_if_held(config.checkpoint.path)
+            refuse_if_held(control.config.checkpoint.path)
             raise
         waiting = threading.Thread(
-            target=_later, args=(control, holder, recorder, audits, log, over), daemon=True
+            target=_later, args=(make, control.config.api.listen, log, over), daemon=True
         )
         waiting.start()
     try:
@@ -72,17 +73,12 @@ def serving(
 
 
 def _later(
-    control: Control,
-    holder: StatusHolder,
-    recorder: Recorder,
-    audits: AuditRunner,
-    log: Log,
-    over: threading.Event,
+    make: Callable[[], ApiServer | None], listen: str, log: Log, over: threading.Event
 ) -> None:
-    log("api", f"api.listen {control.config.api.listen} is in use: waiting for it")
+    log("api", f"api.listen {listen} is in use: waiting for it")
     while not over.wait(RETRY_SECONDS):
         try:
-            server = _server(control, holder, recorder, audits)
+            server = make()
         except ConfigError:
             continue
         if server is None:

@@ -232,14 +232,9 @@ class QuarantineStatus(Document):
     error: str = Field(default="", description="why newer ones may not be counted")
 
 
-class AuditStatus(Document):
-    """The newest audit that is recorded, whatever it judged: what `aggregator verify` found.
+class AuditCounts(Document):
+    """What an audit found. Counts are of records, as in its report."""
 
-    Counts are of records, as in its report.
-    """
-
-    at: datetime | None = Field(default=None, description="when it was made; null when unknown")
-    wrong: bool = Field(default=False, description="something is wrong: it ended with 4")
     partitions: int = Field(default=0, description="source partitions that it judged")
     not_compared: int = Field(default=0, description="of these: silent, or with a conflict")
     expected: int = 0
@@ -249,6 +244,25 @@ class AuditStatus(Document):
     altered: int = 0
     out_of_order: int = 0
     foreign: int = 0
+
+    @property
+    def findings(self) -> str:
+        """What is wrong, in words; nothing when nothing is."""
+        counts = {
+            "missing": self.missing,
+            "twice": self.twice,
+            "altered": self.altered,
+            "out of order": self.out_of_order,
+            "foreign": self.foreign,
+        }
+        return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+class AuditStatus(AuditCounts):
+    """The newest audit that is recorded, whatever it judged: what `aggregator verify` found."""
+
+    at: datetime | None = Field(default=None, description="when it was made; null when unknown")
+    wrong: bool = Field(default=False, description="something is wrong: it ended with 4")
     error: str = Field(default="", description="why a newer one may not be known")
 
 

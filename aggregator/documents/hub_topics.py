@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import Field
 
 from aggregator.documents.document import Document, PartitionStatus, Phase, Status
-from aggregator.documents.lag import sum_known
+from aggregator.documents.lag import longest_behind, states_of, sum_known
 
 
 class HubTopicSide(Document):
@@ -63,16 +62,15 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
             records, size = now.get((alias, topic), (0, 0))
             old, _ = before.get((alias, topic), (0, 0))
             known = seconds > 0 and old <= records
-            behind = [it.seconds_behind for it in own if it.seconds_behind is not None]
             sides.append(
                 HubTopicSide(
                     source=alias,
                     title=titles.get(alias, ""),
                     topic=topic,
                     partitions=len(own),
-                    states=dict(Counter(str(it.state) for it in own)),
+                    states=states_of(own),
                     lag=sum_known(it.lag for it in own),
-                    seconds_behind=max(behind, default=None),
+                    seconds_behind=longest_behind(own),
                     records=records,
                     bytes=size,
                     records_per_second=(records - old) / seconds if known else None,

@@ -7,6 +7,7 @@ Unknown is null, never 0.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -243,6 +244,17 @@ def _reading(status: Status, part: PartitionStatus) -> LagSample:
 
 def _sp(part: PartitionStatus) -> SourcePartition:
     return SourcePartition(part.cluster, part.topic, part.partition)
+
+
+def states_of(partitions: Iterable[PartitionStatus]) -> dict[str, int]:
+    """How many are in which state."""
+    return dict(Counter(str(it.state) for it in partitions))
+
+
+def longest_behind(partitions: Iterable[PartitionStatus]) -> float | None:
+    """How far behind the last of them is, as far as known."""
+    known = (it.seconds_behind for it in partitions if it.seconds_behind is not None)
+    return max(known, default=None)
 
 
 def sum_known(values: Iterable[Number | None]) -> Number | None:

@@ -24,7 +24,7 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
-from aggregator.documents.lag import sum_known
+from aggregator.documents.lag import longest_behind, states_of, sum_known
 from aggregator.model import SourceState
 
 SICK = (SourceState.UNREACHABLE, SourceState.FAILED)
@@ -182,14 +182,7 @@ def attention(status: Status) -> Iterator[Attention]:
 
 def audit_words(audit: AuditStatus) -> str:
     """What is wrong in an audit, in words."""
-    counts = {
-        "missing": audit.missing,
-        "twice": audit.twice,
-        "altered": audit.altered,
-        "out of order": audit.out_of_order,
-        "foreign": audit.foreign,
-    }
-    told = [f"{count:,} {name}" for name, count in counts.items() if count]
+    told = [audit.findings] if audit.findings else []
     if audit.not_compared:
         told.append(f"{audit.not_compared:,} partitions not compared")
     return ", ".join(told)
@@ -265,15 +258,14 @@ def source_page(
             by_topic.setdefault(part.topic, []).append(part)
     topics = []
     for topic, parts in by_topic.items():
-        behind = [it.seconds_behind for it in parts if it.seconds_behind is not None]
         topics.append(
             TopicOverview(
                 topic=topic,
                 hub_topic=parts[0].hub_topic,
                 partitions=len(parts),
-                states=dict(Counter(str(it.state) for it in parts)),
+                states=states_of(parts),
                 lag=sum_known(it.lag for it in parts),
-                seconds_behind=max(behind, default=None),
+                seconds_behind=longest_behind(parts),
                 records=copied[topic].records if topic in copied else 0,
                 bytes=copied[topic].bytes if topic in copied else 0,
                 reasons=tuple(dict.fromkeys(it.reason for it in parts if it.reason)),

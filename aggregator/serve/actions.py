@@ -14,7 +14,7 @@ from aggregator.model import PoisonReason
 from aggregator.quarantine.document import RetryReport
 from aggregator.quarantine.ledger import Filter
 from aggregator.quarantine.records import Origin, parse_origin
-from aggregator.serve.control import CallerError, caller_check
+from aggregator.serve.control import CallerError, caller_check, check_source
 from aggregator.serve.desk import Desk
 from aggregator.verify.apart import AuditRun, AuditRunner
 from aggregator.verify.core import Scope
@@ -77,8 +77,8 @@ def actions_router(control: Control, desk: Desk, audits: AuditRunner) -> APIRout
     def verify(wanted: AuditRequest) -> AuditRun:
         """Compare the hub with its sources, record by record, in a process beside this one."""
         config = control.config
-        if wanted.source is not None and wanted.source not in config.sources:
-            raise CallerError(404, f"there is no source {wanted.source}")
+        if wanted.source is not None:
+            check_source(control, wanted.source)
         since: int | None = None
         if wanted.last is not None:
             try:

@@ -61,13 +61,13 @@ def add_control(app: FastAPI, control: Control) -> None:
     @router.put("/sources/{alias}/pause")
     def pause(alias: str) -> SourceControl:
         """Let the lanes of a source end, and keep it so, over restarts too."""
-        _known(control, alias)
+        check_source(control, alias)
         return control.pause(alias)
 
     @router.put("/sources/{alias}/resume")
     def resume(alias: str) -> SourceControl:
         """Let a source go on from where it is."""
-        _known(control, alias)
+        check_source(control, alias)
         return control.resume(alias)
 
     @router.post("/positions")
@@ -189,7 +189,8 @@ def _told(request: Request, error: Exception, control: Control) -> Response:
     return JSONResponse({**body, **own}, status, headers)
 
 
-def _known(control: Control, alias: str) -> None:
+def check_source(control: Control, alias: str) -> None:
+    """Raise CallerError (404) when there is no such source."""
     if alias not in control.config.sources:
         known = ", ".join(control.config.sources)
         raise CallerError(404, f"there is no source {alias}; sources are {known}")

@@ -146,9 +146,8 @@ def _earlier(event: EventRow) -> Incident:
 
 def _audit(audit: AuditSummary) -> Incident:
     is_wrong = audit.exit_code == EXIT_DATA
-    wrong = ", ".join(f"{many:,} {name.replace('_', ' ')}" for name, many in audit.wrong.items())
     verdict = {EXIT_DONE: "all is well", EXIT_CLUSTER: "not everything could be looked at"}.get(
-        audit.exit_code, f"wrong: {wrong}" if wrong else "something is wrong"
+        audit.exit_code, f"wrong: {audit.findings}" if audit.findings else "something is wrong"
     )
     return Incident(
         at=audit.at,

@@ -187,5 +187,5 @@ def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
     assert (newest.partitions, newest.expected, newest.missing) == (4, 40, 8)
     # Once, where they lie: as the report counts them.
     assert newest.foreign == 4 == report.totals.foreign
-    assert newest.wrong == {"missing": 8, "foreign": 4}
+    assert newest.findings == "8 missing, 4 foreign"
     assert newest.exit_code == 4
