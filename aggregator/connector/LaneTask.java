@@ -16,6 +16,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -58,6 +59,8 @@ final class LaneTask {
     private final Histogram flight = new Histogram();
     private final long[] sentRecords;
     private final long[] sentBytes;
+    /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
+    private final Metric retries;
     private long replayed;
     private long looped;
     private int untilLook;
@@ -74,6 +77,7 @@ final class LaneTask {
         feed = new Feed(spec, positions, given -> consumer(spec, given));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         producer = new KafkaProducer<>(settings(spec, spec.producer), serializer(), serializer());
+        retries = retries(producer);
         tags = new Origin.Tag[spec.parts.size()];
         for (int i = 0; i < tags.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
@@ -321,6 +325,7 @@ final class LaneTask {
         }
         json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
         json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
+        json.put("retried", ((Number) retries.metricValue()).longValue());
         json.set("age", age.json());
         json.set("flight", flight.json());
         return json;
@@ -468,6 +473,16 @@ final class LaneTask {
         } catch (InterruptedException interrupted) {
             throw new InterruptException(interrupted);
         }
+    }
+
+    private static Metric retries(Producer<byte[], byte[]> producer) {
+        return producer.metrics()
+            .values()
+            .stream()
+            .filter(it -> it.metricName().name().equals("record-retry-total"))
+            .filter(it -> it.metricName().group().equals("producer-metrics"))
+            .findFirst()
+            .orElseThrow();
     }
 
     private static ByteArraySerializer serializer() {

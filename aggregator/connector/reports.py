@@ -61,6 +61,7 @@ class TaskReport:
     skipped: int = 0
     replayed: int = 0
     looped: int = 0
+    retried: int = 0
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
 
@@ -172,6 +173,7 @@ def _report(told: Mapping[str, Any]) -> TaskReport:
         skipped=told["skipped"],
         replayed=told["replayed"],
         looped=told["looped"],
+        retried=told["retried"],
         age=tuple(told["age"]),
         flight=tuple(told["flight"]),
     )

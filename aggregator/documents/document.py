@@ -14,13 +14,18 @@ from aggregator.model import SourceState
 
 
 class Phase(StrEnum):
-    """Where in its life an aggregation is."""
+    """Where in its life an aggregation is. In STANDBY another instance writes, and it waits."""
 
+    STANDBY = "STANDBY"
     STARTING = "STARTING"
     RUNNING = "RUNNING"
     STOPPING = "STOPPING"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
+
+
+NOT_BEGUN = (Phase.STANDBY, Phase.STARTING)
+"""Of such an instance there is nothing to compare, and nothing to keep."""
 
 
 class LaneState(StrEnum):
@@ -156,6 +161,9 @@ class SourceStatus(Document):
     copied: tuple[Copied, ...] = Field(default=(), description="records and bytes per topic")
     skipped: int = Field(default=0, description="records left out because the hub held them")
     looped: int = Field(default=0, description="records left out because they came from the hub")
+    retried: int = Field(
+        default=0, description="records that the hub answered with an error, and were sent again"
+    )
     quarantined: int = Field(default=0, description="records that the hub refused, since start")
     gaps: int = Field(default=0, description="gaps of its partitions, ever")
     lost: int = Field(default=0, description="offsets lost in them, as far as known")

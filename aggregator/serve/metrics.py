@@ -110,6 +110,7 @@ def _of_sources(status: Status) -> Iterator[Metric]:
     for name, words, field in (
         ("records_skipped", "Records left out because the hub held them.", "skipped"),
         ("records_looped", "Records left out because they came from the hub.", "looped"),
+        ("hub_producer_retries", "Records sent again after an error of the hub.", "retried"),
         ("records_quarantined", "Records that the hub refused.", "quarantined"),
         ("lost_offsets", "Offsets lost in gaps, as far as known.", "lost"),
     ):

@@ -94,6 +94,7 @@ def _source(
         copied=figures.copied,
         skipped=figures.skipped,
         looped=figures.looped,
+        retried=figures.retried,
         quarantined=refused.get(alias, 0),
         gaps=len(gaps),
         lost=lost_offsets(gaps),

@@ -26,13 +26,15 @@ class SourceFigures:
     """Of one source, since the start of this run; `latency` is that of the last minute.
 
     `copied` are the records and bytes (of keys and values) that were sent, per topic; `skipped`
-    records were left out because the hub held them, `looped` ones because they came from it. `age`
-    and `flight` count them by the buckets of `bucket_bounds`.
+    records were left out because the hub held them, `looped` ones because they came from it.
+    `retried` ones the hub answered with an error, and they were sent again. `age` and `flight`
+    count records by the buckets of `bucket_bounds`.
     """
 
     copied: tuple[Copied, ...] = ()
     skipped: int = 0
     looped: int = 0
+    retried: int = 0
     latency: Latency = field(default_factory=Latency)
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
@@ -94,6 +96,7 @@ class Figures:
                 copied=tuple(it for _, it in sorted(sums.sent.items())),
                 skipped=sums.skipped,
                 looped=sums.looped,
+                retried=sums.retried,
                 latency=self._latency(counts[alias], before.get(alias, _Counts())),
                 age=counts[alias].age,
                 flight=counts[alias].flight,
@@ -150,6 +153,7 @@ class _Sums:
     sent: dict[str, Copied] = field(default_factory=dict)
     skipped: int = 0
     looped: int = 0
+    retried: int = 0
     age: list[int] = field(default_factory=list)
     flight: list[int] = field(default_factory=list)
 
@@ -166,6 +170,7 @@ class _Sums:
                 )
         self.skipped += task.skipped - (before.skipped if before is not None else 0)
         self.looped += task.looped - (before.looped if before is not None else 0)
+        self.retried += task.retried - (before.retried if before is not None else 0)
         _add_counts(self.age, task.age, before.age if before is not None else ())
         _add_counts(self.flight, task.flight, before.flight if before is not None else ())
 
@@ -184,6 +189,7 @@ def _is_another_life(before: TaskReport, task: TaskReport) -> bool:
         or task.point < before.point
         or task.skipped < before.skipped
         or task.looped < before.looped
+        or task.retried < before.retried
         or sum(task.flight) < sum(before.flight)
         or _records(task) < _records(before)
     )

@@ -49,6 +49,7 @@ def told(**changed: Any) -> dict[str, Any]:
         "skipped": 0,
         "replayed": 0,
         "looped": 0,
+        "retried": 0,
         "age": [0, 1, 2],
         "flight": [3, 0, 0],
     } | changed
@@ -81,6 +82,7 @@ def test_a_report_as_it_is_told() -> None:
         skipped=8,
         replayed=2,
         looped=1,
+        retried=6,
     )
     seq, (task,) = parse_reports(json.dumps({"seq": 9, "tasks": [text]}))
     assert seq == 9
@@ -94,7 +96,7 @@ def test_a_report_as_it_is_told() -> None:
     assert task.error == "TimeoutException: nobody there"
     assert task.ended
     assert task.skipping
-    assert (task.skipped, task.replayed, task.looped) == (8, 2, 1)
+    assert (task.skipped, task.replayed, task.looped, task.retried) == (8, 2, 1, 6)
     assert (task.age, task.flight) == ((0, 1, 2), (3, 0, 0))
 
 
