@@ -9,6 +9,7 @@
     |   `-- PortTakenError                  a broker of the demo found its port taken (`embedded`)
     |-- CheckpointError            exit 1   the checkpoint cannot be read or written
     |   `-- CheckpointConflictError exit 4  another writer committed: this one must not go on
+    |       `-- HeldError                   another one has it, found before anything was written
     |-- JarsError                  exit 1   the jars cannot be had
     |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
     |-- CommandError                        the running instance refused a command (`cli`)
@@ -90,6 +91,10 @@ class CheckpointConflictError(CheckpointError):
     """Someone else wrote the checkpoint since we read it; going on could write twice."""
 
     exit_code = EXIT_DATA
+
+
+class HeldError(CheckpointConflictError):
+    """Another instance has the checkpoint; found by a start that has written nothing yet."""
 
 
 class JarsError(AggregatorError):

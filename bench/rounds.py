@@ -39,7 +39,7 @@ def run_works(works: Sequence[Work], tell: Tell) -> Iterator[Run]:
             for number in range(1, work.rounds + 1):
                 for name in work.tools if number % 2 else work.tools[::-1]:
                     tell(f"{work.name}, round {number} of {work.rounds}: {name}")
-                    yield _run(bed, TOOLS[name], number, tell)
+                    yield run_one(bed, TOOLS[name], number, tell)
 
 
 def _without_bed(work: Work, failure: str, tell: Tell) -> Iterator[Run]:
@@ -61,10 +61,11 @@ def _warm_up(bed: Bed, tell: Tell) -> Run:
     if work.kind is not Kind.COPY:
         work = replace(work, kind=Kind.FLOW, warm_up=work.brokers_warm_up, seconds=1.0)
     tell(f"{work.name}: {LOOP}, not counted, to warm the brokers up")
-    return _run(bed, TOOLS[LOOP], 0, tell, work)
+    return run_one(bed, TOOLS[LOOP], 0, tell, work)
 
 
-def _run(bed: Bed, tool: Tool, number: int, tell: Tell, work: Work | None = None) -> Run:
+def run_one(bed: Bed, tool: Tool, number: int, tell: Tell, work: Work | None = None) -> Run:
+    """One run of one tool, with what was wrong with it; nothing of it is left on the bed."""
     busy = round(os.getloadavg()[0], 1)
     name = bed.work.name
     with bed.job(tool) as job:

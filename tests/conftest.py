@@ -14,7 +14,9 @@ from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from support.clusters import ClusterFactory
 
 # So that an assertion in there says what the values were.
-pytest.register_assert_rewrite("support.running", "support.reading", "support.verdict")
+pytest.register_assert_rewrite(
+    "support.one_writer", "support.running", "support.reading", "support.verdict"
+)
 
 # How long an example takes says how busy the machine is, and nothing about the code.
 settings.register_profile(

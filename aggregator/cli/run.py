@@ -31,6 +31,7 @@ EXAMPLES = (
     "aggregator run -c aggregator.yaml",
     "aggregator run -c aggregator.yaml --until-caught-up",
     "aggregator run -c aggregator.yaml --take-over",
+    "aggregator run -c aggregator.yaml --standby",
     "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=source",
 )
 
@@ -48,6 +49,14 @@ def run(
         bool,
         typer.Option(
             "--take-over", help="Take the place of the instance that runs on this checkpoint."
+        ),
+    ] = False,
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Wait while another instance runs on this checkpoint, and take its place when "
+            "it has ended or is silent for the time of its lease.",
         ),
     ] = False,
     fresh: Annotated[
@@ -69,6 +78,9 @@ def run(
     def read(added: Added) -> Config:
         return as_submitted(load_config(ctx, config_file, sets, added))
 
+    if standby and (take_over or until_caught_up):
+        other = "--take-over" if take_over else "--until-caught-up"
+        raise typer.BadParameter(f"it excludes {other}", param_hint="--standby")
     config = read({})
     control = Control(config, read)
     log = event_log(lambda text: masked(ctx, text), level=control.log_level)
@@ -79,7 +91,7 @@ def run(
         stop_on_signals(stop, log),
         reload_on_hangup(control.reload, log),
         recording(control, log, lambda text: masked(ctx, text)) as record,
-        serving(control, log, record.recorder, take_over=take_over) as put,
+        serving(control, log, record.recorder, take_over=take_over or standby) as put,
     ):
 
         def show_view(view: View) -> None:
@@ -88,7 +100,8 @@ def run(
 
         result = in_thread(
             lambda: _engine(
-                *(control, until_caught_up, take_over, fresh, stop, show_view, record.take)
+                *(control, until_caught_up, take_over, standby, fresh),
+                *(stop, show_view, record.take),
             )
         )
     if until_caught_up:
@@ -150,6 +163,7 @@ def _engine(
     control: Control,
     until_caught_up: bool,
     take_over: bool,
+    standby: bool,
     fresh: bool,
     stop: threading.Event,
     put: Callable[[View], None],
@@ -162,6 +176,7 @@ def _engine(
         control=control,
         until_caught_up=until_caught_up,
         take_over=take_over,
+        standby=standby,
         fresh=fresh,
         stop=stop,
         on_view=put,

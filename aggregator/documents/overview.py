@@ -129,6 +129,8 @@ def attention(status: Status) -> Iterator[Attention]:
     """What needs a person, the worst first."""
     if status.phase is Phase.FAILED:
         yield Attention(level="error", what=status.reason or "the aggregation has failed")
+    if status.phase is Phase.STANDBY:
+        yield Attention(level="warning", what=status.reason)
     if status.checkpoint.error:
         yield Attention(
             level="error", what=f"positions cannot be committed: {status.checkpoint.error}"

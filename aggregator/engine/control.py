@@ -39,6 +39,9 @@ from aggregator.plan.reload import plan_reload
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""
 
+STARTING = "it is still starting: try again in a moment"
+"""What a command is answered by before it can be carried out."""
+
 Answer = TypeVar("Answer")
 
 
@@ -90,7 +93,7 @@ class Control:
         self._controls = Controls(config.checkpoint.path, config.checkpoint.storage_options)
         self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
         self._commands = queue.SimpleQueue()
-        self._closed = "it is still starting: try again in a moment"
+        self._closed = STARTING
         self._door = threading.Lock()
         self._reloading = threading.Lock()
 
@@ -262,6 +265,10 @@ class Control:
         self.paused = {alias: it.since for alias, it in pauses.items()}
         self.stopped = frozenset(alias for alias, it in pauses.items() if it.stopped)
         self._closed = ""
+
+    def put_off(self, why: str) -> None:
+        """Answer commands by this until `open`."""
+        self._closed = why
 
     def close(self) -> None:
         """Take no more commands; those that wait are answered so."""

@@ -27,7 +27,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.documents.document import Phase, Status
-from aggregator.engine.control import Control
+from aggregator.engine.control import STARTING, Control
 from aggregator.engine.engine import Engine, Threads
 from aggregator.errors import (
     EXIT_CLUSTER,
@@ -36,6 +36,7 @@ from aggregator.errors import (
     EXIT_OTHER,
     CheckpointConflictError,
     ClusterError,
+    HeldError,
 )
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
@@ -44,10 +45,11 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.document import status
-from aggregator.status.view import View, first_view
+from aggregator.status.view import View, first_view, waiting_view
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
+from aggregator.writing.standby import Standby
 from aggregator.writing.writer import Writer
 
 
@@ -65,6 +67,7 @@ def run(
     *,
     until_caught_up: bool = False,
     take_over: bool = False,
+    standby: bool = False,
     fresh: bool = False,
     control: Control | None = None,
     stop: threading.Event | None = None,
@@ -74,7 +77,8 @@ def run(
     """Run an aggregation until `stop` is set, or, with `until_caught_up`, until it has caught up.
 
     `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
-    overrules, another instance that writes this checkpoint. `fresh` says that what the hub holds
+    overrules, another instance that writes this checkpoint; with `standby` it waits instead, until
+    that one has ended or shows no sign of life for its lease. `fresh` says that what the hub holds
     cannot be ours where the checkpoint does not know of it. `control` takes commands while it runs.
     `on_view` is given what there is to show, about once a second, for `aggregator.status`.
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
@@ -86,6 +90,35 @@ def run(
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
     tell: Callable[[View], None] = on_view or (lambda _: None)
+    if not standby:
+        return _run(config, control, stop, emit, tell, until_caught_up, take_over, fresh)
+
+    def wait_for(words: str) -> None:
+        control.put_off(f"it {words}")
+        tell(waiting_view(config, words))
+
+    waits = Standby(config, emit, stop, wait_for)
+    while True:
+        overdue = waits.wait()
+        try:
+            return _run(config, control, stop, emit, tell, until_caught_up, overdue, fresh)
+        except HeldError as error:
+            # Another one that stood by was quicker.
+            waits.again(error)
+
+
+def _run(
+    config: Config,
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    tell: Callable[[View], None],
+    until_caught_up: bool,
+    take_over: bool,
+    fresh: bool,
+) -> RunResult:
+    """One run, as `run` says, which nobody has to wait for."""
+    control.put_off(STARTING)
     view = first_view(config)
     tell(view)
     # Java takes longer to start than the clusters to answer.

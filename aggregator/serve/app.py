@@ -117,6 +117,8 @@ def make_app(
 
 def health_of(status: Status | None) -> tuple[int, dict[str, str]]:
     """HTTP code and body of `/health` for a status, None before the first."""
+    if status is not None and status.phase is Phase.STANDBY:
+        return 200, {"status": "standby", "message": status.reason}
     if status is None or status.phase is Phase.STARTING:
         return 503, {"status": "starting", "message": STARTING}
     if status.phase is Phase.FAILED:

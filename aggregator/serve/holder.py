@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aggregator.documents.document import Phase, Status
+from aggregator.documents.document import NOT_BEGUN, Status
 from aggregator.documents.rates import WINDOW_SECONDS
 
 KEPT = 12
@@ -65,5 +65,5 @@ class StatusHolder:
         with self._lock:
             kept = list(self._kept)
         statuses = (it.status() for it in kept)
-        begun = next((it for it in statuses if it.phase is not Phase.STARTING), None)
+        begun = next((it for it in statuses if it.phase not in NOT_BEGUN), None)
         return begun if begun is not None or not kept else kept[0].status()

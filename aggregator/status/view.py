@@ -6,7 +6,7 @@ The engine makes one about once a second. Nothing is decided from it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
@@ -91,3 +91,8 @@ def first_view(config: Config) -> View:
     """The view of a run that has not begun."""
     now = datetime.now(UTC)
     return View(config, State(config), now, now)
+
+
+def waiting_view(config: Config, reason: str) -> View:
+    """The view of an instance that stands by, and whom it waits for."""
+    return replace(first_view(config), phase=Phase.STANDBY, reason=reason)

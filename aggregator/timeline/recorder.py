@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 from aggregator.config.in_force import InForce
-from aggregator.documents.document import Phase, SourceStatus, Status
+from aggregator.documents.document import NOT_BEGUN, SourceStatus, Status
 from aggregator.events import Event, EventSink
 from aggregator.timeline.document import HistoryRow
 from aggregator.timeline.feed import Feed
@@ -79,7 +79,7 @@ class Recorder:
         try:
             # A run that is refused leaves nothing behind.
             status = self._latest()
-            if status is None or status.phase is Phase.STARTING:
+            if status is None or status.phase in NOT_BEGUN:
                 return
             self._save_events()
             if row_due:

@@ -21,7 +21,7 @@ export function table(caption, columns, rows) {
 }
 
 const GOOD = ["RUNNING"];
-const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STARTING", "STOPPING", "DRAINING"];
+const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STANDBY", "STARTING", "STOPPING", "DRAINING"];
 
 export function state(name) {
   const kind = GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad";

@@ -121,6 +121,37 @@ def plan_start(earlier: Earlier | None, *, take_over: bool) -> ClaimMove:
     return ClaimMove.REFUSE if earlier.locked else ClaimMove.WATCH
 
 
+class Turn(Enum):
+    """What one that stands by does next."""
+
+    FREE = "nobody writes: start"
+    OVERDUE = "the writer shows no sign of life any more: take its place"
+    WAIT = "it writes: go on waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The writer as one sees it who stands by.
+
+    `still`: seconds since its record changed last, as far as was seen. `claimed`: it has renewed
+    its lease before; one that has not still starts, and may take `slow` seconds more for that.
+    """
+
+    life: Life
+    still: float
+    lease: float
+    claimed: bool
+    slow: float
+
+
+def plan_turn(writer: Sighting | None) -> Turn:
+    """What to do; None when no writer is noted, or it has ended cleanly."""
+    if writer is None or writer.life is Life.GONE:
+        return Turn.FREE
+    patience = writer.lease + (0.0 if writer.claimed else writer.slow)
+    return Turn.OVERDUE if writer.still >= patience else Turn.WAIT
+
+
 class Tried(Enum):
     """How an attempt to renew a lease ended."""
 

@@ -17,7 +17,7 @@ from typing import Self
 
 from aggregator.checkpoint.delta import local_path, translated
 from aggregator.checkpoint.owner import Owner
-from aggregator.errors import CheckpointConflictError
+from aggregator.errors import HeldError
 from aggregator.writing.core import Tried
 
 LOCK = "lock"
@@ -29,12 +29,13 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The record cannot be written, but the lock is held by the kernel and stays so."""
 
 
-def held_by(path: str, holder: Owner | None) -> CheckpointConflictError:
+def held_by(path: str, holder: Owner | None) -> HeldError:
     """The error of a start that finds another writer on the checkpoint at `path`."""
-    return CheckpointConflictError(
+    return HeldError(
         f"checkpoint.path {path}: another aggregator runs on it "
         f"({holder or 'it has just started'}); stop that one first, take its place with "
-        "`aggregator run --take-over`, or give this one a checkpoint.path of its own"
+        "`aggregator run --take-over`, wait for it with `aggregator run --standby`, or give this "
+        "one a checkpoint.path of its own"
     )
 
 

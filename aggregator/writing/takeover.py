@@ -11,7 +11,7 @@ from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.process import ask, kill, life_of, wait_gone
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError
+from aggregator.errors import EXIT_DONE, AggregatorError, CheckpointConflictError, HeldError
 from aggregator.events import Event, EventSink
 from aggregator.writing.core import ClaimMove, Earlier, Kin, Life, kin_of, plan_start
 from aggregator.writing.lock import WriterLock, alone, held_by, holder_of, lift, record_of
@@ -52,7 +52,7 @@ class TakeOver:
         """
         with alone(self._path) as only:
             if not only:
-                raise CheckpointConflictError(
+                raise HeldError(
                     f"checkpoint.path {self._path}: another `--take-over` is under way; let it be"
                 )
             try:

@@ -1,0 +1,142 @@
+"""An instance that stands by: it waits until nobody writes the checkpoint, or its writer is silent.
+
+It changes nothing while it waits. Any number may wait: what they do afterwards is what any start
+does, so the lock, or the epoch, goes to one of them, and the others wait again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint.process import life_of
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.schema import Config
+from aggregator.errors import CheckpointError, HeldError
+from aggregator.events import Event, EventSink
+from aggregator.writing.core import Kin, Life, Sighting, Turn, kin_of, plan_turn
+from aggregator.writing.lock import has_lock, record_of
+from aggregator.writing.takeover import StoppedEarlyError
+
+LOCAL_POLL_SECONDS = 0.5
+STORE_POLL_SECONDS = 3.0
+AGAIN_SECONDS = 5.0
+"""After a start that another one was quicker than, or that could not end the one before it."""
+SLOW_START = 3
+"""One that has not claimed its epoch yet may ask its clusters so many times in turn."""
+STORE_LEASE = 0.5
+"""On an object store the start itself waits for the lease once more: so much of it is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRecord:
+    """What a writer shows of itself. `mark` changes each time that it shows that it goes on."""
+
+    owner: Owner
+    mark: object
+    claimed: bool
+
+
+class Standby:
+    """The wait of one instance for its turn, as often as it has to wait."""
+
+    def __init__(
+        self,
+        config: Config,
+        emit: EventSink,
+        stop: threading.Event,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._config = config
+        self._path = config.checkpoint.path
+        self._emit = emit
+        self._stop = stop
+        self._tell = tell
+        self._local = has_lock(self._path)
+        self._told = ""
+
+    def wait(self) -> bool:
+        """Return when this one may start; whether the writer before it has to be ended for that.
+
+        `tell` is told, in words, whom it waits for, each time that this changes. StoppedEarlyError
+        when it is to stop before its turn.
+        """
+        poll = LOCAL_POLL_SECONDS if self._local else STORE_POLL_SECONDS
+        mark, since = object(), time.monotonic()
+        while True:
+            now = time.monotonic()
+            try:
+                found = self._record()
+            except CheckpointError as error:
+                # Whether it goes on cannot be seen meanwhile: so it is not counted as silent.
+                self._note(f"stands by: {error}")
+                since = now
+                self._pause(poll)
+                continue
+            if found is not None and found.mark != mark:
+                mark, since = found.mark, now
+            turn = plan_turn(self._sighting(found, now - since))
+            if turn is not Turn.WAIT:
+                self._say(turn, found)
+                # A store's lease is waited for by the start itself, which then knows it is over.
+                return turn is Turn.OVERDUE and self._local
+            assert found is not None
+            self._note(f"stands by: {found.owner} writes")
+            self._pause(poll)
+
+    def again(self, error: HeldError) -> None:
+        """Another one has it after all: wait a moment. StoppedEarlyError as `wait`."""
+        self._note(f"stands by: {error}")
+        self._pause(AGAIN_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise StoppedEarlyError
+
+    def _record(self) -> WriterRecord | None:
+        if self._local:
+            text = record_of(self._path)
+            owner = Owner.from_json(text)
+            return WriterRecord(owner, text, _renewals(text) > 1) if owner is not None else None
+        table = CheckpointTable.open(self._path, self._config.checkpoint.storage_options)
+        text = table.holder() if table is not None else ""
+        owner = Owner.from_json(text)
+        if table is None or owner is None:
+            return None
+        return WriterRecord(owner, (text, table.version), claimed=True)
+
+    def _sighting(self, found: WriterRecord | None, still: float) -> Sighting | None:
+        if found is None:
+            return None
+        owner = found.owner
+        near = kin_of(owner.place, Owner().place) is Kin.PROCESSES
+        return Sighting(
+            life_of(owner.pid, owner.started) if near else Life.UNKNOWN,
+            still,
+            owner.lease * (1.0 if self._local else STORE_LEASE),
+            found.claimed,
+            SLOW_START * self._config.supervision.connect_timeout,
+        )
+
+    def _say(self, turn: Turn, found: WriterRecord | None) -> None:
+        if found is None and not self._told:
+            return
+        who = f"{found.owner}: " if found is not None else ""
+        self._emit(Event("standing_in", f"{who}{turn.value}"))
+
+    def _note(self, words: str) -> None:
+        if words != self._told:
+            self._told = words
+            self._emit(Event("standing_by", words))
+            self._tell(words)
+
+
+def _renewals(text: str) -> int:
+    try:
+        return int(json.loads(text).get("renewals", 0))
+    except (ValueError, TypeError, AttributeError):
+        return 0

@@ -1,0 +1,65 @@
+"""What Kubernetes takes, by its own schemas, which `kubernetes-validate` has put together.
+
+That package is seventeen thousand files; what is wanted of them is read from its wheel.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from aggregator.jars import cache_folder
+
+NAME = "kubernetes_validate-1.37.0-py3-none-any.whl"
+REQUIREMENT = (
+    "kubernetes-validate==1.37.0 "
+    "--hash=sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6fe078cad9\n"
+)
+SCHEMAS = "kubernetes_validate/kubernetes-json-schema/v{}.0-local-strict/{}"
+
+
+def problems(thing: Mapping[str, Any], version: str) -> list[str]:
+    """What this version (as 1.37) would refuse of an object, also fields that it does not know."""
+    group = thing["apiVersion"].replace("/", "-")
+    schema = _schema(version, f"{thing['kind'].lower()}-{group}.json")
+    definitions = _schema(version, "_definitions.json")
+    registry: Registry[Any] = Registry().with_resources(
+        (str(it["$id"]), Resource.from_contents(it)) for it in (schema, definitions)
+    )
+    found = Draft202012Validator(schema, registry=registry).iter_errors(thing)
+    return [f"{each.json_path}: {each.message}" for each in found]
+
+
+@cache
+def _schema(version: str, name: str) -> Any:
+    with zipfile.ZipFile(_wheel()) as wheel:
+        return json.loads(wheel.read(SCHEMAS.format(version, name)))
+
+
+def _wheel() -> Path:
+    folder = cache_folder() / "tests"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / NAME).exists():
+            wanted = folder / "kubernetes.txt"
+            wanted.write_text(REQUIREMENT)
+            subprocess.run(
+                [
+                    *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"),
+                    *("--require-hashes", "-r", str(wanted), "-d", str(folder)),
+                ],
+                check=True,
+                timeout=300,
+            )
+    return folder / NAME

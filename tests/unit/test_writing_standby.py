@@ -1,0 +1,165 @@
+"""Who stands by: it waits while the writer shows life, and no longer than that one's lease."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config import load_text
+from aggregator.config.schema import Config
+from aggregator.errors import HeldError
+from aggregator.events import Event
+from aggregator.writing import standby
+from aggregator.writing.core import Life, Sighting, Turn, plan_turn
+from aggregator.writing.lock import WriterLock
+from aggregator.writing.standby import Standby
+from aggregator.writing.takeover import StoppedEarlyError
+from support.reading import wait_for
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:9",
+    "sources.eu.bootstrap_servers=127.0.0.1:10",
+    "sources.eu.topics.include=orders",
+)
+SIGHT = Sighting(Life.RUNS, still=0.0, lease=10.0, claimed=True, slow=30.0)
+"""A writer that runs, and whose lease lasts ten seconds."""
+
+
+@pytest.mark.parametrize(
+    ("writer", "turn"),
+    [
+        (None, Turn.FREE),
+        (replace(SIGHT, life=Life.GONE), Turn.FREE),
+        (SIGHT, Turn.WAIT),
+        (replace(SIGHT, still=9.9), Turn.WAIT),
+        (replace(SIGHT, still=10.0), Turn.OVERDUE),
+        (replace(SIGHT, still=9.9, life=Life.FROZEN), Turn.WAIT),
+        (replace(SIGHT, still=10.0, life=Life.UNKNOWN), Turn.OVERDUE),
+        (replace(SIGHT, still=10.0, claimed=False), Turn.WAIT),
+        (replace(SIGHT, still=40.0, claimed=False), Turn.OVERDUE),
+    ],
+)
+def test_a_turn_comes_when_nobody_writes_or_the_writer_is_silent_for_its_lease(
+    writer: Sighting | None, turn: Turn
+) -> None:
+    assert plan_turn(writer) is turn
+
+
+class Waiting:
+    """One that stands by in a thread of its own, and what it tells."""
+
+    def __init__(self, path: str, pool: ThreadPoolExecutor) -> None:
+        self.stop = threading.Event()
+        self.told: list[str] = []
+        self.events: list[Event] = []
+        config: Config = load_text("", [*SETS, f"checkpoint.path={path}"])
+        self.standby = Standby(config, self.events.append, self.stop, self.told.append)
+        self._pool = pool
+
+    def wait(self) -> Future[bool]:
+        """What its wait returns: whether the writer has to be ended."""
+        return self._pool.submit(self.standby.wait)
+
+    def waits(self) -> None:
+        """Return when it has told that it waits."""
+        wait_for(lambda: self.told, "it waits")
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting]:
+    monkeypatch.setattr(standby, "LOCAL_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(standby, "STORE_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(standby, "AGAIN_SECONDS", 0.02)
+    with ThreadPoolExecutor(1) as pool:
+        found = Waiting(str(tmp_path), pool)
+        yield found
+        found.stop.set()
+
+
+def test_where_nobody_writes_it_starts_at_once_without_a_word(waiting: Waiting) -> None:
+    assert waiting.wait().result(5) is False
+    assert (waiting.told, waiting.events) == ([], [])
+
+
+def test_a_writer_that_ends_cleanly_is_followed(waiting: Waiting, tmp_path: Path) -> None:
+    lock = WriterLock.acquire(str(tmp_path), Owner(lease=60))
+    turn = waiting.wait()
+    waiting.waits()
+    assert waiting.told == [f"stands by: {lock.owner} writes"]
+    assert not turn.done()
+    lock.release(ended=True)
+    assert turn.result(5) is False
+    assert [it.kind for it in waiting.events] == ["standing_by", "standing_in"]
+
+
+def test_one_that_renews_nothing_for_its_lease_is_to_be_ended(
+    waiting: Waiting, tmp_path: Path
+) -> None:
+    with WriterLock.acquire(str(tmp_path), Owner(lease=0.3)) as lock:
+        lock.renew()
+        assert waiting.wait().result(5) is True
+    assert waiting.events[-1].message == f"{lock.owner}: {Turn.OVERDUE.value}"
+
+
+def test_one_that_goes_on_is_waited_for_as_long_as_it_does(
+    waiting: Waiting, tmp_path: Path
+) -> None:
+    with WriterLock.acquire(str(tmp_path), Owner(lease=0.5)) as lock:
+        lock.renew()
+        turn = waiting.wait()
+        for _ in range(15):
+            assert not threading.Event().wait(0.1)
+            lock.renew()
+        assert not turn.done()
+    assert turn.result(5) is False
+
+
+def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
+    with WriterLock.acquire(str(tmp_path), Owner(lease=60)):
+        turn = waiting.wait()
+        waiting.waits()
+        waiting.stop.set()
+        with pytest.raises(StoppedEarlyError):
+            turn.result(5)
+
+
+def test_when_another_one_was_quicker_it_says_so_once_and_waits_again(waiting: Waiting) -> None:
+    for _ in range(2):
+        waiting.standby.again(HeldError("it is held"))
+    assert waiting.told == ["stands by: it is held"]
+
+
+def test_on_an_object_store_the_lease_is_left_to_the_start(
+    waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "has_lock", lambda path: False)
+    store = Waiting(str(tmp_path), waiting._pool)
+    table = CheckpointTable.create(str(tmp_path))
+    owner = replace(Owner(lease=0.4), host="another", boot="other", processes="pid:[1]")
+    table.claim_epoch(str(owner), owner.to_json())
+    assert store.wait().result(5) is False
+    assert store.told == [f"stands by: {owner} writes"]
+    assert store.events[-1].kind == "standing_in"
+
+
+def test_a_store_that_cannot_be_read_is_no_silence_of_its_writer(
+    waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "has_lock", lambda path: False)
+    store = Waiting(str(tmp_path), waiting._pool)
+    log = tmp_path / "checkpoints" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no JSON")
+    turn = store.wait()
+    wait_for(lambda: store.told, "it says so")
+    assert str(tmp_path) in store.told[0]
+    store.stop.set()
+    with pytest.raises(StoppedEarlyError):
+        turn.result(5)
