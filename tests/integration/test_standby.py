@@ -93,10 +93,11 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
         for number, end in enumerate(islice(cycle(WAYS), TURNS), start=3):
             world.wait_for_more()
             end(writer)
-            writer = waiting[0].until(
-                lambda: next((it for it in waiting if it.has_logged("running")), None),
+            writes = waiting[0].until(
+                lambda: [it for it in waiting if it.has_logged("running")],
                 f"one of them writes after {end.__name__}",
             )
+            (writer,) = writes
             waiting.remove(writer)
             waiting.append(one(number))
         for each in waiting:

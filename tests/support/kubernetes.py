@@ -15,8 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft202012Validator
-from referencing import Registry, Resource
+from jsonschema_rs import Draft202012Validator, Registry
 
 from aggregator.jars import cache_folder
 
@@ -33,11 +32,9 @@ def problems(thing: Mapping[str, Any], version: str) -> list[str]:
     group = thing["apiVersion"].replace("/", "-")
     schema = _schema(version, f"{thing['kind'].lower()}-{group}.json")
     definitions = _schema(version, "_definitions.json")
-    registry: Registry[Any] = Registry().with_resources(
-        (str(it["$id"]), Resource.from_contents(it)) for it in (schema, definitions)
-    )
+    registry = Registry([(str(definitions["$id"]), definitions)])
     found = Draft202012Validator(schema, registry=registry).iter_errors(thing)
-    return [f"{each.json_path}: {each.message}" for each in found]
+    return [f"{each.instance_path}: {each.message}" for each in found]
 
 
 @cache
