@@ -33,7 +33,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
-.PHONY: test-integration
+.PHONY: test-integration test-image
 .PHONY: check format docs screenshots lock clean
 
 help: ## List these targets
@@ -66,6 +66,9 @@ test-spark: connector ## Tests of column functions and frames in a Spark session
 
 test-integration: connector ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
+
+test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
+	$(BIN)/pytest $(PYTEST_ARGS) tests/image
 
 check: connector ## Lint, format, types, and whether the documentation is true
 	$(BIN)/ruff check

@@ -46,7 +46,7 @@ class EmbeddedCluster:
     broker settings that win over ours. `folder` keeps the data for a next start; without one a
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
     SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `hosts` are
-    other addresses than loopback for its clients.
+    other addresses than loopback for its clients. `class_path` is that of another version.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class EmbeddedCluster:
         acls: bool = False,
         java_options: Sequence[str] = JAVA_OPTIONS,
         hosts: Hosts = HERE,
+        class_path: Sequence[Path] = (),
     ) -> None:
         self.name = name
         self.size = brokers
@@ -70,6 +71,7 @@ class EmbeddedCluster:
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls)
         self._java_options = tuple(java_options)
         self._hosts = hosts
+        self._class_path = tuple(class_path)
         self._keep = folder
         self._folder: Path | None = None
 
@@ -190,7 +192,8 @@ class EmbeddedCluster:
             broker.wait_ready(self.size)
 
     def _java(self) -> list[str]:
-        class_path = os.pathsep.join(str(path) for path in jars("broker"))
+        files = self._class_path or jars("broker")
+        class_path = os.pathsep.join(str(path) for path in files)
         return [java_command(), *self._java_options, "-cp", class_path]
 
     def _format(self, homes: Sequence[Path]) -> None:
