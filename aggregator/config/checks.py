@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from aggregator.config.kafka_names import READERS, Role
+from aggregator.config.java_regex import RegexError, compiled
+from aggregator.config.kafka_names import NO_EFFECT, READERS, Role
 from aggregator.config.keys import nearest
 from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.node import settings_to_text
@@ -30,6 +31,9 @@ REFUSED: Mapping[str, tuple[str, str]] = {
     "value.serializer": ("records are copied as bytes", _OURS),
 }
 """Kafka settings that are refused whatever their value: why, and what to do."""
+
+NUMBERS = ("max.message.bytes", "retention.ms", "retention.bytes")
+"""Topic configs that we calculate with."""
 
 LIBRDKAFKA_NAMES: Mapping[str, str] = {
     "metadata.broker.list": "use bootstrap_servers: of the cluster",
@@ -77,13 +81,13 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
         found.append(Problem("sources", "is empty, and with api.listen: off it stays so", hint))
     found.extend(_api_problems(_map(tree, "api")))
     topics = _map(tree, "topics")
-    excluded = topics.get("config_exclude")
-    for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
-        found.extend(_pattern_problems(f"topics.config_exclude[{at}]", str(pattern)))
-    for name in _map(topics, "overrides"):
+    found.extend(_config_problems("topics", topics))
+    for name, override in _map(topics, "overrides").items():
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", str(name)):
             hint = "an override is for one hub topic; a regex does not work here"
             found.append(Problem(f"topics.overrides.{name}", "is no topic name", hint))
+        if isinstance(override, dict):
+            found.extend(_config_problems(f"topics.overrides.{name}", override))
     found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
     if str(tree.get("heartbeats")).strip().lower() in _TRUE:
         found.extend(_heartbeats_problems(tree))
@@ -163,19 +167,29 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
         at = f"{path}.{name}"
         if name not in READERS:
             yield f"{at}: unknown to Kafka's clients, passed on for a plugin to read"
+        elif why := NO_EFFECT.get(name):
+            yield f"{at}: has no effect: {why}; take it out"
+        elif role is None and READERS[name].isdisjoint(_readers(path)):
+            who = "a source" if path.startswith("sources.") else "the hub"
+            yield f"{at}: no client of {who} reads this, so it has no effect; take it out"
         elif role is not None and role not in READERS[name]:
             yield f"{at}: no {role} reads this, so it has no effect"
         elif role is not None and name.startswith(("ssl.", "sasl.", "security.")):
             yield f"{at}: the admin client needs it too; put it under kafka"
         elif name == "isolation.level" and value != "read_committed":
             yield f"{at}: records of aborted transactions are copied"
-        elif name.startswith("partitioner."):
-            yield f"{at}: keys may land on other partitions than producers of this key choose"
+        elif name == "retries":
+            yield f"{at}: a producer that gives up ends its lane; take it out, so that it waits"
         elif name == "ssl.endpoint.identification.algorithm" and not value.strip():
             yield f"{at}: the broker's name is not checked against its certificate"
     mechanism = settings.get("sasl.mechanism", "").upper()
     if settings.get("security.protocol", "").upper() == "SASL_PLAINTEXT" and mechanism == "PLAIN":
         yield f"{path}.security.protocol: the password travels unencrypted; use SASL_SSL"
+
+
+def _readers(path: str) -> frozenset[Role]:
+    """The Java clients of the hub or of a source; whoever asks about topics is no Java client."""
+    return frozenset(("consumer",) if path.startswith("sources.") else ("producer", "consumer"))
 
 
 def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Problem]:
@@ -201,13 +215,23 @@ def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Pr
 
 def _pattern_problems(path: str, pattern: str) -> Iterator[Problem]:
     try:
-        re.compile(pattern)
-    except re.error as error:
-        at = f" at position {error.pos}" if error.pos is not None else ""
-        hint = "write .* for any text" if pattern.startswith("*") else ""
-        yield Problem(path, f"'{pattern}' is not a regex: {error.msg}{at}", hint)
-    except (OverflowError, RecursionError) as error:
-        yield Problem(path, f"'{pattern}' is not a regex: {error}")
+        compiled(pattern)
+    except RegexError as error:
+        yield Problem(path, f"'{pattern}' is not a regex: {error.where}", error.hint)
+
+
+def _config_problems(path: str, rules: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is wrong with the topic configs of `topics`, or of an override."""
+    excluded = rules.get("config_exclude")
+    for at, pattern in enumerate(excluded if isinstance(excluded, list) else []):
+        yield from _pattern_problems(f"{path}.config_exclude[{at}]", str(pattern))
+    for name, value in _map(rules, "configs").items():
+        if str(name).startswith("message.timestamp."):
+            reason = "refused: the timestamps of the sources are kept"
+            yield Problem(f"{path}.configs.{name}", reason, _OURS)
+        elif name in NUMBERS and not re.fullmatch(r"-1|[0-9]{1,18}", str(value).strip()):
+            hint = "write a number of milliseconds or bytes, -1 for no limit"
+            yield Problem(f"{path}.configs.{name}", f"'{value}' is no number", hint)
 
 
 def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
@@ -232,7 +256,10 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     for alias, source in _map(tree, "sources").items():
         if not isinstance(source, dict):
             continue
-        rename = str(source.get("rename") or topics.get("rename") or "${topic}")
+        rename = source.get("rename") or topics.get("rename") or "${topic}"
+        if not isinstance(rename, str):
+            # Rules: the plan tells what flows there.
+            continue
         include = _map(source, "topics").get("include", "")
         listed = [str(item) for item in include] if isinstance(include, list) else str(include)
         names = patterns(listed)

@@ -158,3 +158,22 @@ def _roles() -> dict[str, frozenset[Role]]:
 
 READERS = _roles()
 """Setting -> the clients that read it."""
+
+_NO_GROUP = "partitions are assigned by hand, not by a consumer group"
+NO_EFFECT = {
+    "auto.commit.interval.ms": "positions are kept in the checkpoint",
+    "exclude.internal.topics": "topics.include says which topics are taken",
+    "group.instance.id": _NO_GROUP,
+    "group.protocol": _NO_GROUP,
+    "group.remote.assignor": _NO_GROUP,
+    "heartbeat.interval.ms": _NO_GROUP,
+    "max.poll.interval.ms": _NO_GROUP,
+    "partition.assignment.strategy": _NO_GROUP,
+    "partitioner.adaptive.partitioning.enable": "topics.partition_by says where a record goes",
+    "partitioner.availability.timeout.ms": "topics.partition_by says where a record goes",
+    "partitioner.class": "topics.partition_by says where a record goes",
+    "partitioner.ignore.keys": "topics.partition_by says where a record goes",
+    "session.timeout.ms": _NO_GROUP,
+    "transaction.timeout.ms": "nothing is written in transactions",
+}
+"""Settings that Java's clients read, and that change nothing in how they are used here: why."""

@@ -128,6 +128,34 @@ def test_names_of_this_machine_are_one_host() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("retries: 3", "no client of a source reads this, so it has no effect; take it out"),
+        ("linger.ms: 3", "no client of a source reads this, so it has no effect; take it out"),
+        ("session.timeout.ms: 9", "has no effect: partitions are assigned by hand, not by a"
+         " consumer group; take it out"),
+        ("max.poll.interval.ms: 9", "has no effect: partitions are assigned by hand, not by a"
+         " consumer group; take it out"),
+        ("auto.commit.interval.ms: 9", "has no effect: positions are kept in the checkpoint; take"
+         " it out"),
+    ],
+)  # fmt: skip
+def test_a_setting_without_effect_is_warned_of(setting: str, told: str) -> None:
+    name = setting.split(":")[0]
+    config = load_text(text_of(f"{{{setting}}}"), env={})
+    assert warnings(config) == [f"sources.eu.kafka.{name}: {told}"]
+
+
+def test_what_the_clients_read_is_not_warned_of() -> None:
+    kafka = "{client.dns.lookup: use_all_dns_ips, request.timeout.ms: 9000, fetch.min.bytes: 5}"
+    assert warnings(load_text(text_of(kafka, "{max.poll.records: 5}"), env={})) == []
+    hub = text_of().replace('hub:9092"', 'hub:9092", kafka: {linger.ms: 5, retries: 7}')
+    assert warnings(load_text(hub, env={})) == [
+        "hub.kafka.retries: a producer that gives up ends its lane; take it out, so that it waits"
+    ]
+
+
 def test_a_quiet_config_has_no_warnings() -> None:
     assert warnings(load_text(text_of(), env={})) == []
 
@@ -158,8 +186,8 @@ api: {{listen: "0.0.0.0:8083", read_token: aaaaaaaaaaaaaaaa, write_token: aaaaaa
         "sources.b: shares t:1 with sources.a; topics that both take arrive twice",
         "hub.kafka.my.plugin: unknown to Kafka's clients, passed on for a plugin to read",
         "hub.kafka.security.protocol: the password travels unencrypted; use SASL_SSL",
-        "hub.producer.partitioner.class: keys may land on other partitions than producers of"
-        " this key choose",
+        "hub.producer.partitioner.class: has no effect: topics.partition_by says where a record"
+        " goes; take it out",
         "hub.producer.fetch.min.bytes: no producer reads this, so it has no effect",
         "sources.b.kafka.ssl.endpoint.identification.algorithm: the broker's name is not checked"
         " against its certificate",
