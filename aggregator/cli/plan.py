@@ -110,6 +110,7 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
             f"Tasks: {_tasks(plan)}",
             _skipped(plan),
             *(f"warning: {warning}" for warning in plan.warnings),
+            *(f"not taken: {topic}" for topic in plan.refused),
             *(f"refused: {refusal}" for refusal in plan.refusals),
         ),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from aggregator.clusters.prepare import (
     Prepared,
@@ -22,7 +22,7 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.errors import AggregatorError
-from aggregator.model import ClusterFacts
+from aggregator.model import ClusterFacts, Route
 from aggregator.plan.look import Look
 from aggregator.plan.reload import same_connection
 
@@ -45,12 +45,18 @@ def first_look(config: Config, prepared: Prepared) -> Look:
 
 
 class Lookout:
-    """The thread that looks. `latest()` returns the newest look once, or None."""
+    """The thread that looks. `latest()` returns the newest look once, or None.
 
-    def __init__(self, in_force: InForce, known: Mapping[str, ClusterFacts]) -> None:
+    `known` and `flowing` are the sources, and the routes, of the plan that a run begins with.
+    """
+
+    def __init__(
+        self, in_force: InForce, known: Mapping[str, ClusterFacts], flowing: Collection[Route] = ()
+    ) -> None:
         self._in_force = in_force
         self._config = in_force.config
         self._known = dict(known)
+        self._flowing = tuple(flowing)
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -92,11 +98,13 @@ class Lookout:
                     return
             config = self._in_force.config
             self._forget_others(config)
-            result = self._try(config, dict(self._known))
+            result = self._try(config, dict(self._known), self._flowing)
             if config is not self._in_force.config:
                 self._wake.set()
             elif isinstance(result, Look):
                 self._known |= result.plan.sources
+                if not result.plan.refusals:
+                    self._flowing = result.plan.routes
             self._results.put((config, result))
 
     def _forget_others(self, config: Config) -> None:
@@ -108,19 +116,21 @@ class Lookout:
         self._config = config
 
     @staticmethod
-    def _try(config: Config, known: Mapping[str, ClusterFacts]) -> Look | AggregatorError:
+    def _try(
+        config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]
+    ) -> Look | AggregatorError:
         try:
-            return _look(config, known)
+            return _look(config, known, flowing)
         except AggregatorError as error:
             return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
             return AggregatorError(f"{type(error).__name__}: {error}")
 
 
-def _look(config: Config, known: Mapping[str, ClusterFacts]) -> Look:
+def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]) -> Look:
     found = discover(config)
     whole, hub = merged(known, found), hub_facts(found)
-    plan = plan_with(config, whole, hub, ())
+    plan = plan_with(config, whole, hub, (), flowing)
     began = time.monotonic()
     return Look(
         plan,

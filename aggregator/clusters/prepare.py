@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -60,10 +60,12 @@ def plan_with(
     found: Discovery,
     hub: ClusterFacts,
     current: Sequence[Lane],
+    flowing: Collection[Route] = (),
 ) -> Plan:
-    """The plan for clusters as found, keeping the lanes that run; without a look at history."""
-    cores = os.cpu_count()
-    return make_plan(config, found, hub, current_lanes=current, cores=cores)
+    """The plan for clusters as found, keeping what runs; without a look at history."""
+    return make_plan(
+        config, found, hub, current_lanes=current, cores=os.cpu_count(), flowing=flowing
+    )
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from aggregator.config.kafka_names import READERS
 from aggregator.config.node import Node
 from aggregator.config.schema import Config
-from aggregator.config.topics import TopicRules, TopicsConfig
+from aggregator.config.topics import TopicOverride, TopicsConfig
 
 ANY = "*"
 """Stands in a path of options for a name that the user chooses: an alias, a hub topic."""
@@ -46,7 +46,7 @@ def option(path: tuple[str, ...], model: type[Node]) -> Option:
     """The option at the end of `path`, a field of `model`. KeyError if it has no such field."""
     field = model.model_fields[path[-1]]
     if model is TopicsConfig and path[-1] == "overrides":
-        return Option(path, field, Shape.RULES, TopicRules)
+        return Option(path, field, Shape.RULES, TopicOverride)
     if _is_node(field.annotation):
         return Option(path, field, Shape.NODE, field.annotation)
     if get_origin(field.annotation) is dict:

@@ -16,7 +16,7 @@ from aggregator.config.overlay import overlay
 from aggregator.config.references import refers, resolve
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.config.schema_errors import takes_none, translate
-from aggregator.config.topics import TopicRules
+from aggregator.config.topics import TopicOverride
 from aggregator.config.yaml_text import parse_yaml
 from aggregator.errors import ConfigError, Problem
 
@@ -160,7 +160,7 @@ def _typed(tree: dict[str, Any]) -> tuple[Config | None, list[Problem]]:
         good: dict[str, Any] = {}
         for hub_topic, keys in overrides.items():
             try:
-                rules = TopicRules.model_validate(keys)
+                rules = TopicOverride.model_validate(keys)
             except ValidationError as error:
                 problems += translate(error, ("topics", "overrides", hub_topic))
             else:

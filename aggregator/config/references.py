@@ -17,6 +17,9 @@ PLACEHOLDERS = (
     (re.compile(r"topics\.quarantine"), frozenset({"name"})),
 )
 """Names in `${...}` that are no references, by the path where they stand."""
+RULE = re.compile(r"(topics|sources\.[^.]+)\.rename\[\d+\]\.to")
+"""Where groups of a regex are filled in: every plain name is one there, `${env:NAME}` is not."""
+_GROUP = re.compile(r"[A-Za-z0-9]+")
 
 BLANK = "***"
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
@@ -69,7 +72,7 @@ def refers(tree: Any, path: str) -> bool:
     if not isinstance(tree, str):
         return False
     names = [match[1] for match in _REFERENCE.finditer(tree)]
-    return any(name is not None and name not in placeholders(path) for name in names)
+    return any(name is not None and not is_placeholder(name, path) for name in names)
 
 
 def placeholders(path: str) -> frozenset[str]:
@@ -77,14 +80,20 @@ def placeholders(path: str) -> frozenset[str]:
     return next((kept for where, kept in PLACEHOLDERS if where.fullmatch(path)), frozenset())
 
 
+def is_placeholder(name: str, path: str) -> bool:
+    """Whether `${name}` in the text at this path is no reference: it is filled in later."""
+    if RULE.fullmatch(path):
+        return _GROUP.fullmatch(name) is not None
+    return name in placeholders(path)
+
+
 def escape(text: str, path: str = "") -> str:
     """The text as it must stand in YAML, so that `resolve` gives it back as it is."""
-    kept = placeholders(path)
-    return re.sub(
-        r"\$\{(?!(?:" + "|".join(sorted(kept)) + r")\})" if kept else r"\$\{",
-        "$${",
-        text,
-    )
+
+    def written(match: re.Match[str]) -> str:
+        return "${" if match[2] and is_placeholder(match[1], path) else "$${"
+
+    return re.sub(r"\$\{(?=([^}]*)(\}?))", written, text)
 
 
 def _replace(
@@ -103,7 +112,7 @@ def _replace(
         if not closed:
             report(Problem(path, "'${' is not closed by '}'", "write $${ for a literal ${"))
             return whole
-        if inner in placeholders(path):
+        if is_placeholder(inner, path):
             return whole
         if inner.startswith("file:"):
             found = _file(inner.removeprefix("file:"), path, folder, report)

@@ -13,7 +13,7 @@ from aggregator.config.mask import masked
 from aggregator.config.references import escape
 from aggregator.config.schema import Config
 from aggregator.config.schema_errors import duration, expected
-from aggregator.config.topics import TopicRules
+from aggregator.config.topics import TopicOverride, TopicRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of a config file, for editors and other tools."""
     schema = Config.model_json_schema(ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = schema.pop("$defs")
-    definitions["TopicRules"] = TopicRules.model_json_schema()
+    definitions["TopicOverride"] = TopicOverride.model_json_schema()
     overrides = definitions["TopicsConfig"]["properties"]["overrides"]
-    overrides["additionalProperties"] = {"$ref": "#/$defs/TopicRules"}
+    overrides["additionalProperties"] = {"$ref": "#/$defs/TopicOverride"}
     for node in (schema, *definitions.values()):
         for part in node["properties"].values():
             if part.get("additionalProperties") == {"type": "string"}:
@@ -87,7 +87,7 @@ def _type(found: Option) -> str:
 def _default(found: Option) -> str:
     if found.field.is_required():
         return "required"
-    if "overrides" in found.path[:-1]:
+    if "overrides" in found.path[:-1] and found.path[-1] in TopicRules.model_fields:
         return "as under topics"
     if found.shape is Shape.NODE:
         return "its defaults"
@@ -107,7 +107,7 @@ def _escaped(item: Any, path: str) -> Any:
     if isinstance(item, dict):
         return {key: _escaped(v, f"{path}.{key}" if path else key) for key, v in item.items()}
     if isinstance(item, list):
-        return [_escaped(value, path) for value in item]
+        return [_escaped(value, f"{path}[{at}]") for at, value in enumerate(item)]
     return escape(item, path) if isinstance(item, str) else item
 
 

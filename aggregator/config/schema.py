@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
-from aggregator.config.topics import TopicsConfig, TopicSelection, check_rename
+from aggregator.config.rename import Rename, check_rename
+from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
 
 
@@ -64,13 +65,20 @@ class SourceConfig(ClusterConfig):
         default="", max_length=100, description="its name for people, where the alias is too short"
     )
     topics: TopicSelection = Field(description="which topics of this source are taken")
-    rename: str | None = Field(
-        default=None, description="hub topic names of this source, instead of topics.rename"
+    rename: Rename | None = Field(
+        default=None,
+        description="hub topic names of this source: a template instead of topics.rename, or rules "
+        "[{match, to}] before it",
     )
     start: str = Field(
         default="earliest",
         description="where a topic without a checkpoint begins: earliest, latest, or a timestamp "
         "(ISO 8601 with offset, or milliseconds since 1970)",
+    )
+    new_topics: Literal["earliest", "start"] = Field(
+        default="earliest",
+        description="where a topic begins that appears after the source was first read: at its "
+        "beginning, whatever start says, or as start says",
     )
     on_gap: Literal["stop", "skip", "restart"] = Field(
         default="stop",
@@ -127,8 +135,8 @@ class SourceConfig(ClusterConfig):
 
     @field_validator("rename")
     @classmethod
-    def _check_rename(cls, value: str | None) -> str | None:
-        return None if value is None else check_rename(value)
+    def _check_rename(cls, value: Rename | None) -> Rename | None:
+        return check_rename(value) if isinstance(value, str) else value
 
     @field_validator("start", mode="before")
     @classmethod
@@ -323,6 +331,6 @@ class Config(Node):
         "a second, as MirrorMaker 2 writes them",
     )
 
-    def rename_of(self, alias: str) -> str:
-        """The template by which the hub topics of a source are named."""
+    def rename_of(self, alias: str) -> Rename:
+        """The template or the rules by which the hub topics of a source are named first."""
         return self.sources[alias].rename or self.topics.rename

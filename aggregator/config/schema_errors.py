@@ -63,6 +63,11 @@ def _problem(detail: ErrorDetails, keys: list[str | int], path: str) -> Problem:
     kind, value = detail["type"], detail["input"]
     names = [str(key) for key in keys]
     found, used = locate(keys)
+    if isinstance(keys[-1], int) and kind in ("extra_forbidden", "missing"):
+        # A part of an item of a list.
+        key = detail["loc"][-1]
+        reason = f"{key} is required" if kind == "missing" else f"unknown key {key}"
+        return Problem(path, reason)
     if kind == "extra_forbidden":
         return Problem(path, "unknown key", suggest(names))
     if kind == "missing":
@@ -134,7 +139,8 @@ def _words(annotation: Any, limits: list[Any]) -> str:
         ]
         return _words(args[0], [*limits, *inner])
     if origin is list:
-        return "a list of text"
+        keys = getattr(args[0], "model_fields", ())
+        return f"a list of {{{', '.join(keys)}}}" if keys else "a list of text"
     if origin is dict:
         return "a map of settings"
     if _SECONDS in limits:

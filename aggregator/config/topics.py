@@ -10,10 +10,21 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from aggregator.config.node import Node, Seconds
+from aggregator.config.node import Node, Seconds, settings_to_text
+from aggregator.config.rename import Rename, check_rename
 from aggregator.model import OriginForm
 
 PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
+
+DEFAULT_CONFIG_EXCLUDE = (
+    r"follower\.replication\.throttled\.replicas",
+    r"leader\.replication\.throttled\.replicas",
+    r"message\.timestamp\.(type|difference\.max\.ms|before\.max\.ms|after\.max\.ms)",
+    r"unclean\.leader\.election\.enable",
+    r"min\.insync\.replicas",
+    r"(remote|local)\..*",
+    r"confluent\..*",
+)
 
 
 class TopicSelection(Node):
@@ -67,6 +78,21 @@ class TopicRules(Node):
         "so on, with its timestamp), or header (one, `origin: eu/orders/5/1204`)",
     )
 
+    configs: dict[str, str] = Field(
+        default_factory=dict,
+        description="topic configs that hub topics have whatever the sources say, such as "
+        "retention.ms; those of an override lie over the common ones",
+    )
+    config_exclude: list[str] = Field(
+        default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
+        description="regexes of topic configs that are never taken over",
+    )
+
+    @field_validator("configs", mode="before")
+    @classmethod
+    def _configs_to_text(cls, value: Any) -> Any:
+        return settings_to_text(value)
+
     @field_validator("transform")
     @classmethod
     def _check_transform(cls, value: str) -> str:
@@ -75,56 +101,51 @@ class TopicRules(Node):
         return value
 
 
-def check_rename(value: str) -> str:
-    """Return a template for the names of hub topics as it is; ValueError if it is none."""
-    unknown = set(re.findall(r"\$\{([^}]*)\}", value)) - {"topic", "cluster"}
-    if unknown:
-        raise ValueError(f"knows ${{topic}} and ${{cluster}}, not ${{{min(unknown)}}}")
-    plain = re.sub(r"\$\{(topic|cluster)\}", "", value)
-    if not re.fullmatch(r"[A-Za-z0-9._-]*", plain):
-        raise ValueError("only letters, digits, '.', '_' and '-' may stand in a topic name")
-    if "${topic}" not in value and not plain:
-        raise ValueError("must hold ${topic}, or be the name of one hub topic")
-    return value
-
-
-DEFAULT_CONFIG_EXCLUDE = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
-    r"message\.timestamp\.(type|difference\.max\.ms|before\.max\.ms|after\.max\.ms)",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
-    r"(remote|local)\..*",
-    r"confluent\..*",
-)
-
-
-class TopicsConfig(TopicRules):
-    """Names, creation, partitioning of the hub topics."""
+class TopicOverride(TopicRules):
+    """What is done with one hub topic in another way, and how it is called."""
 
     rename: str = Field(
-        default="${topic}",
-        description="hub topic name from ${topic} and ${cluster}, e.g. ${cluster}.${topic}",
-    )
-    quarantine: str = Field(
-        default="${name}.quarantine",
-        description="hub topic for records that the hub refuses; ${name} is the aggregation's name",
-    )
-    config_exclude: list[str] = Field(
-        default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
-        description="regexes of topic configs that are never taken over",
-    )
-    refresh_interval: Seconds = Field(
-        default=30.0, gt=0, description="how often new topics and partitions are looked for"
-    )
-    overrides: dict[str, dict[str, Any]] = Field(
-        default_factory=dict, description="per hub topic, the same keys as here"
+        default="",
+        description="another name for this hub topic; its other keys are for it under that name",
     )
 
     @field_validator("rename")
     @classmethod
     def _check_rename(cls, value: str) -> str:
-        return check_rename(value)
+        if not re.fullmatch(r"[A-Za-z0-9._-]{0,249}", value):
+            raise ValueError("must be the name of one hub topic: letters, digits, '.', '_' and '-'")
+        return value
+
+
+class TopicsConfig(TopicRules):
+    """Names, creation, partitioning of the hub topics."""
+
+    rename: Rename = Field(
+        default="${topic}",
+        description="hub topic name from ${topic} and ${cluster}, e.g. ${cluster}.${topic}; or "
+        "rules [{match, to}], the first that matches counts",
+    )
+    quarantine: str = Field(
+        default="${name}.quarantine",
+        description="hub topic for records that the hub refuses; ${name} is the aggregation's name",
+    )
+    kafka_streams: Literal["take", "leave_out"] = Field(
+        default="take",
+        description="topics *-changelog and *-repartition, which Kafka Streams keeps for itself: "
+        "take or leave_out",
+    )
+    refresh_interval: Seconds = Field(
+        default=30.0, gt=0, description="how often new topics and partitions are looked for"
+    )
+    overrides: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="per hub topic, the same keys as here, and rename: another name for it",
+    )
+
+    @field_validator("rename")
+    @classmethod
+    def _check_rename(cls, value: Rename) -> Rename:
+        return check_rename(value) if isinstance(value, str) else value
 
     @field_validator("quarantine")
     @classmethod
@@ -138,11 +159,33 @@ class TopicsConfig(TopicRules):
 
     @model_validator(mode="after")
     def _check_overrides(self) -> TopicsConfig:
-        for hub_topic in self.overrides:
-            self.rules_for(hub_topic)
+        for hub_topic, keys in self.overrides.items():
+            TopicOverride.model_validate(keys)
+            if (other := self.renamed.get(hub_topic)) is None:
+                continue
+            if other in self.overrides:
+                raise ValueError(
+                    f"overrides.{hub_topic}.rename: {other} has an override of its own; write all "
+                    f"keys under {hub_topic}"
+                )
+            if list(self.renamed.values()).count(other) > 1:
+                raise ValueError(
+                    f"overrides.{hub_topic}.rename: two overrides are called {other}; use a rule "
+                    "of topics.rename to bring topics together"
+                )
         return self
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Hub topics that an override gives another name: what they would be called -> that."""
+        given = {name: str(keys.get("rename", "")) for name, keys in self.overrides.items()}
+        return {name: other for name, other in given.items() if other}
 
     def rules_for(self, hub_topic: str) -> TopicRules:
         """The rules for one hub topic: its override on top of the common ones."""
         common = {name: getattr(self, name) for name in TopicRules.model_fields}
-        return TopicRules.model_validate({**common, **self.overrides.get(hub_topic, {})})
+        named = [name for name, other in self.renamed.items() if other == hub_topic]
+        own = {**self.overrides.get((named or [hub_topic])[0], {})}
+        own.pop("rename", None)
+        configs = {**self.configs, **settings_to_text(own.get("configs", {}))}
+        return TopicRules.model_validate({**common, **own, "configs": configs})

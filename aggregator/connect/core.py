@@ -16,6 +16,7 @@ from aggregator.config.jaas import parse_jaas
 from aggregator.config.keys import nearest
 from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.node import ALIAS_PATTERN
+from aggregator.config.overlay import read_value
 from aggregator.config.schema import SourceConfig
 from aggregator.connect import core_words as words
 from aggregator.errors import Problem
@@ -215,7 +216,8 @@ class _Reading:
             name = key.removeprefix(words.OWN)
             value = self._left.pop(key)
             if name in OWN_KEYS:
-                self.source[name] = value
+                # Rules are no text: they are given as JSON.
+                self.source[name] = read_value(value) if name == "rename" else value
                 self.keys[name] = key
             else:
                 close = nearest(name, OWN_KEYS, TYPO)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from aggregator.config.node import settings_to_text
@@ -14,7 +15,7 @@ IN_WORDS = ("bootstrap_servers", "rename", "start", "tasks")
 
 
 def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str, str]:
-    """What `connect.core.translate` would make this source of; `rename` is its template.
+    """What `connect.core.translate` would make this source of; `rename` is its template, if any.
 
     With the values of secrets as they are: whoever shows it masks it.
     """
@@ -25,9 +26,13 @@ def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str,
         "tasks.max": str(source.tasks or 1),
         words.ADDRESS[0]: source.bootstrap_servers,
         "topics": _joined(topics.include),
-        words.RENAME: rename,
         f"src.consumer.{words.OFFSET_RESET}": source.start,
     }
+    if isinstance(source.rename, list):
+        rules = [rule.model_dump() for rule in source.rename]
+        config[f"{words.OWN}rename"] = json.dumps(rules)
+    elif rename:
+        config[words.RENAME] = rename
     if exclude := _joined(topics.exclude):
         config["topics.exclude"] = exclude
     config |= _prefixed("src.kafka.", source.kafka) | _prefixed("src.consumer.", source.consumer)

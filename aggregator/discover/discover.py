@@ -12,7 +12,7 @@ from aggregator.discover.parallel import LateError, ask_all
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, ClusterFailure, Discovery, FailureKind
 from aggregator.plan.routes import hub_topic_selected
-from aggregator.plan.selection import Selection
+from aggregator.plan.selection import selection_of
 
 HUB = "(hub)"
 """The hub's key in a Discovery; no source can have it as its alias."""
@@ -53,7 +53,7 @@ def selector(config: Config, alias: str) -> Callable[[str], bool]:
     """
     if alias == HUB:
         return lambda name: hub_topic_selected(config, name)
-    return Selection.of(config.sources[alias].topics).matches
+    return selection_of(config, alias).matches
 
 
 def hub_facts(discovery: Discovery) -> ClusterFacts:

@@ -268,7 +268,7 @@ def _threads(
     """What an engine works with; all of it is ended with the block."""
     control.open()
     config = control.config
-    lookout = Lookout(control.in_force, look.plan.sources)
+    lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
     audits = AuditWatch(config.checkpoint)
     try:

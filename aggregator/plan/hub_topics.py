@@ -1,35 +1,26 @@
 """Hub topics: which to create, to grow, to reconfigure, and what is refused.
 
-The actions are values; an edge carries them out. Nothing here lowers a limit or
-changes the cleanup policy of a hub topic that exists, because both delete records.
+The actions are values; an edge carries them out. A topic that cannot be taken as it is, is left
+out, and all others are planned; what is wrong with the config as a whole is a refusal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregator.config.topics import TopicRules, TopicsConfig
 from aggregator.model import ClusterFacts, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
+from aggregator.plan.hub_configs import changes_of, configs_at_creation
+from aggregator.plan.internal_topics import RESERVED
 from aggregator.plan.naming import colliding_names, topic_name_problem
-from aggregator.plan.selection import first_match
 from aggregator.plan.topic_configs import (
     CLEANUP_POLICY,
     DEFAULT_RETENTION_MS,
-    HEADER_SLACK_BYTES,
-    MAX_MESSAGE_BYTES,
-    RAISE_ONLY,
     RETENTION_MS,
-    TIMESTAMP_AFTER_MAX,
-    TIMESTAMP_BEFORE_MAX,
-    TIMESTAMP_TYPE,
-    UNLIMITED_MS,
     Contribution,
-    longer,
-    needed_message_bytes,
     policies,
-    wanted_configs,
 )
 
 
@@ -44,13 +35,34 @@ class HubTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedTopic:
+    """Source topics that do not flow into a hub topic, why, and what would let them: all else runs.
+
+    `sources` are (alias, topic).
+    """
+
+    hub_topic: str
+    sources: tuple[tuple[str, str], ...]
+    reason: str
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{alias}/{topic}" for alias, topic in self.sources)
+        return f"{names} into hub topic {self.hub_topic}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
 class HubTopicsPlan:
-    """Hub topics by name, the actions that lead there, warnings, refusals."""
+    """Hub topics by name, the actions that lead there, warnings, refusals.
+
+    `contributions` are those that flow: what is in `refused` does not.
+    """
 
     topics: Mapping[str, HubTopic]
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    refused: tuple[RefusedTopic, ...] = ()
+    contributions: Mapping[str, tuple[Contribution, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -61,11 +73,20 @@ class _Notes:
 
 
 def plan_hub_topics(
-    topics: TopicsConfig, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
+    topics: TopicsConfig,
+    contributions: Mapping[str, Sequence[Contribution]],
+    hub: ClusterFacts,
+    flowing: Collection[tuple[str, str, str]] = (),
 ) -> HubTopicsPlan:
-    """Compare what the sources need (hub topic -> its contributions) with what the hub has."""
+    """Compare what the sources need (hub topic -> its contributions) with what the hub has.
+
+    `flowing` are (alias, topic, hub topic) that are copied already. One of these alone goes on when
+    another source comes to a compacted topic; at a start nobody knows who was first.
+    """
     notes = _Notes()
     planned: dict[str, HubTopic] = {}
+    taken: dict[str, tuple[Contribution, ...]] = {}
+    refused: list[RefusedTopic] = []
     for name, sources in contributions.items():
         if (problem := topic_name_problem(name)) is not None:
             notes.refusals.append(
@@ -73,16 +94,68 @@ def plan_hub_topics(
                 "or the rename of that source"
             )
             continue
+        kept = tuple(sources)
+        if name in RESERVED:
+            why = "Kafka alone writes a topic of this name; give it another one by topics.rename"
+            refused.append(_refused(name, kept, why))
+            continue
         rules = topics.rules_for(name)
-        existing = hub.topics.get(name)
-        if existing is None:
-            planned[name] = _missing(name, sources, rules, topics, hub, notes)
-        else:
-            planned[name] = _existing(existing, sources, rules, topics, notes)
-        _check_compaction(planned[name], sources, rules, notes)
+        if _overwrite(name, kept, rules, hub):
+            first = [it for it in kept if (it.cluster, it.topic.name, name) in flowing]
+            kept = tuple(first) if len(first) == 1 else ()
+            others = [it for it in sources if it not in kept]
+            refused.append(_refused(name, others, _would_overwrite(sources)))
+            if not kept:
+                continue
+        planned[name] = _planned(name, kept, rules, hub, notes)
+        taken[name] = kept
+        _check_keys(planned[name], kept, rules, notes)
     _check_collisions(planned, hub, notes)
     return HubTopicsPlan(
-        planned, tuple(notes.actions), tuple(notes.warnings), tuple(notes.refusals)
+        planned,
+        tuple(notes.actions),
+        tuple(notes.warnings),
+        tuple(notes.refusals),
+        tuple(refused),
+        taken,
+    )
+
+
+def _refused(name: str, sources: Sequence[Contribution], why: str) -> RefusedTopic:
+    return RefusedTopic(name, tuple((it.cluster, it.topic.name) for it in sources), why)
+
+
+def _planned(
+    name: str,
+    sources: Sequence[Contribution],
+    rules: TopicRules,
+    hub: ClusterFacts,
+    notes: _Notes,
+) -> HubTopic:
+    existing = hub.topics.get(name)
+    if existing is None:
+        return _missing(name, sources, rules, hub, notes)
+    return _existing(existing, sources, rules, notes)
+
+
+def _overwrite(
+    name: str,
+    sources: Sequence[Contribution],
+    rules: TopicRules,
+    hub: ClusterFacts,
+) -> bool:
+    """Whether equal keys of several sources would overwrite each other, and nobody confirmed it."""
+    if len(sources) < 2 or rules.merge_compacted:
+        return False
+    found = _planned(name, sources, rules, hub, _Notes())
+    return "compact" in policies(found.cleanup_policy)
+
+
+def _would_overwrite(sources: Sequence[Contribution]) -> str:
+    names = ", ".join(str(source) for source in sources)
+    return (
+        f"it is compacted and fed by {names}: equal keys would overwrite each other; use "
+        "topics.rename with ${cluster}, or confirm with topics.merge_compacted: true"
     )
 
 
@@ -97,15 +170,11 @@ def _missing(
     name: str,
     sources: Sequence[Contribution],
     rules: TopicRules,
-    topics: TopicsConfig,
     hub: ClusterFacts,
     notes: _Notes,
 ) -> HubTopic:
     partitions = wanted_partitions(sources, rules)
-    configs = _configs_to_take(name, sources, rules, topics, notes)
-    # A source accepted these timestamps, so the hub must not refuse or overwrite them.
-    bounds = dict.fromkeys((TIMESTAMP_AFTER_MAX, TIMESTAMP_BEFORE_MAX), str(UNLIMITED_MS))
-    configs |= {TIMESTAMP_TYPE: "CreateTime", **bounds}
+    configs = configs_at_creation(name, sources, rules, notes.warnings)
     if not rules.create:
         notes.refusals.append(
             f"hub topic {name} (from {sources[0]}) does not exist and topics.create is false; "
@@ -128,114 +197,15 @@ def _existing(
     hub: TopicFacts,
     sources: Sequence[Contribution],
     rules: TopicRules,
-    topics: TopicsConfig,
     notes: _Notes,
 ) -> HubTopic:
     partitions = _growth(hub, sources, rules, notes)
-    configs = _configs_to_take(hub.name, sources, rules, topics, notes)
-    changes: dict[str, tuple[str | None, str]] = {}
-    if rules.sync_configs:
-        changes = _config_changes(hub, configs)
-        _check_policy(hub, configs, topics, notes)
-    limits = _limit_changes(hub, sources, configs, notes, synced=rules.sync_configs)
-    if rules.sync_configs:
-        changes |= limits
+    changes = changes_of(hub, sources, rules, notes.warnings)
     if changes:
-        notes.actions.append(AlterConfigs(hub.name, dict(sorted(changes.items()))))
+        notes.actions.append(AlterConfigs(hub.name, changes))
     retention = int(changes.get(RETENTION_MS, (None, str(hub.retention_ms)))[1])
-    return HubTopic(hub.name, partitions, retention, hub.cleanup_policy)
-
-
-def _configs_to_take(
-    name: str,
-    sources: Sequence[Contribution],
-    rules: TopicRules,
-    topics: TopicsConfig,
-    notes: _Notes,
-) -> dict[str, str]:
-    """Configs from the sources; without `sync_configs` only the size that we cannot do without."""
-    wanted = wanted_configs(name, sources, topics.config_exclude)
-    if not rules.sync_configs:
-        return {key: value for key, value in wanted.configs.items() if key == MAX_MESSAGE_BYTES}
-    notes.warnings.extend(wanted.warnings)
-    return wanted.configs
-
-
-def _check_policy(
-    hub: TopicFacts, configs: Mapping[str, str], topics: TopicsConfig, notes: _Notes
-) -> None:
-    wanted = configs.get(CLEANUP_POLICY, "delete")
-    excluded = first_match(tuple(topics.config_exclude), CLEANUP_POLICY) is not None
-    if not excluded and policies(wanted) != policies(hub.cleanup_policy):
-        notes.warnings.append(
-            f"hub topic {hub.name}: cleanup.policy is {hub.cleanup_policy}, the sources ask for "
-            f"{wanted}; it is left as it is, because to change it deletes records: alter it "
-            "yourself if that is meant"
-        )
-
-
-def _config_changes(
-    hub: TopicFacts, configs: Mapping[str, str]
-) -> dict[str, tuple[str | None, str]]:
-    """What differs at the hub, apart from limits that are checked on their own."""
-    changes: dict[str, tuple[str | None, str]] = {}
-    for name, new in configs.items():
-        old = hub.configs.get(name)
-        if name in (MAX_MESSAGE_BYTES, CLEANUP_POLICY) or old == new:
-            continue
-        if name in RAISE_ONLY:
-            now = hub.retention_ms if name == RETENTION_MS else int(old or -1)
-            if longer(now, int(new)) == now:
-                continue
-        changes[name] = (old, new)
-    return changes
-
-
-def _limit_changes(
-    hub: TopicFacts,
-    sources: Sequence[Contribution],
-    configs: Mapping[str, str],
-    notes: _Notes,
-    synced: bool,
-) -> dict[str, tuple[str | None, str]]:
-    """Limits of an existing hub topic that would refuse or change records, each with a warning."""
-    changes: dict[str, tuple[str | None, str]] = {}
-    by_hand = "set topics.sync_configs: true, or alter the topic"
-    fix = "it is altered" if synced else by_hand
-    size = needed_message_bytes(sources)
-    if hub.max_message_bytes < size:
-        if taken := MAX_MESSAGE_BYTES in configs:
-            changes[MAX_MESSAGE_BYTES] = (
-                hub.configs.get(MAX_MESSAGE_BYTES),
-                configs[MAX_MESSAGE_BYTES],
-            )
-        notes.warnings.append(
-            f"hub topic {hub.name}: max.message.bytes is {hub.max_message_bytes}, but a source "
-            f"accepts {size - HEADER_SLACK_BYTES} and the origin headers come on top ({size}): "
-            f"large records would be refused; {fix if taken else by_hand}"
-        )
-    ahead = max(source.topic.timestamp_after_max_ms for source in sources)
-    if hub.timestamp_after_max_ms < ahead:
-        old = hub.configs.get(TIMESTAMP_AFTER_MAX)
-        changes[TIMESTAMP_AFTER_MAX] = (old, str(UNLIMITED_MS))
-        notes.warnings.append(
-            f"hub topic {hub.name}: {TIMESTAMP_AFTER_MAX} is {hub.timestamp_after_max_ms}, a "
-            f"source allows {ahead}: records from the future would be refused; {fix}"
-        )
-    if hub.timestamp_before_max_ms < UNLIMITED_MS:
-        old = hub.configs.get(TIMESTAMP_BEFORE_MAX)
-        changes[TIMESTAMP_BEFORE_MAX] = (old, str(UNLIMITED_MS))
-        notes.warnings.append(
-            f"hub topic {hub.name}: {TIMESTAMP_BEFORE_MAX} is {hub.timestamp_before_max_ms}: older "
-            f"records would be refused; {fix}"
-        )
-    if hub.timestamp_type != "CreateTime":
-        changes[TIMESTAMP_TYPE] = (hub.configs.get(TIMESTAMP_TYPE), "CreateTime")
-        notes.warnings.append(
-            f"hub topic {hub.name}: {TIMESTAMP_TYPE} is {hub.timestamp_type}, so the sources' "
-            f"timestamps would be lost; {fix}"
-        )
-    return changes
+    policy = rules.configs.get(CLEANUP_POLICY, hub.cleanup_policy)
+    return HubTopic(hub.name, partitions, retention, policy)
 
 
 def _growth(
@@ -259,18 +229,11 @@ def _growth(
     return hub.partitions
 
 
-def _check_compaction(
+def _check_keys(
     hub: HubTopic, sources: Sequence[Contribution], rules: TopicRules, notes: _Notes
 ) -> None:
     if "compact" not in policies(hub.cleanup_policy):
         return
-    if len(sources) > 1 and not rules.merge_compacted:
-        names = ", ".join(str(source) for source in sources)
-        notes.refusals.append(
-            f"hub topic {hub.name} is compacted and fed by {names}: equal keys would overwrite "
-            "each other; use topics.rename with ${cluster}, or confirm with "
-            "topics.merge_compacted: true"
-        )
     for source in sources:
         if "compact" not in policies(source.topic.cleanup_policy):
             notes.warnings.append(

@@ -1,15 +1,15 @@
-"""What one look at all clusters found, and which topics came since the look before. Pure."""
+"""What one look at all clusters found, and which topics came since looks before. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.model import SourcePartition
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Observed, TopicKey
-from aggregator.plan.selection import Selection
+from aggregator.plan.selection import selection_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,12 @@ class Look:
 def is_selected(config: Config, key: TopicKey) -> bool:
     """Whether the config asks for a topic, be it there or not."""
     alias, topic = key
-    source = config.sources.get(alias)
-    return source is not None and Selection.of(source.topics).matches(topic)
+    return alias in config.sources and selection_of(config, alias).matches(topic)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The topics of each source as it last told them; those that `came` while we ran.
+    """The topics of each source as it last told them; those that `came` since it was first read.
 
     What came is new as a whole. For good, because several looks may follow before it is read from
     its beginning: its source is paused, say.
@@ -51,10 +50,35 @@ class TopicsSeen:
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     came: frozenset[TopicKey] = frozenset()
 
+    def beyond(self, kept: TopicsSeen, done: Collection[TopicKey]) -> TopicsSeen:
+        """What is not `kept` yet. What came only when it is `done`: when its positions are known.
+
+        Else a restart would take it for a topic that was there before.
+        """
+        found = {}
+        for alias, names in self.topics.items():
+            if not (cluster_id := self.cluster_ids.get(alias)):
+                continue
+            same = kept.cluster_ids.get(alias) == cluster_id
+            before = kept.topics.get(alias, frozenset()) if same else frozenset()
+            if new := {
+                it for it in names - before if (alias, it) in done or (alias, it) not in self.came
+            }:
+                found[alias] = frozenset(new)
+        return TopicsSeen(found, {alias: self.cluster_ids[alias] for alias in found})
+
+    def plus(self, more: TopicsSeen) -> TopicsSeen:
+        """The same with what was seen besides."""
+        topics = dict(self.topics)
+        for alias, names in more.topics.items():
+            same = self.cluster_ids.get(alias) == more.cluster_ids[alias]
+            topics[alias] = names | (topics.get(alias, frozenset()) if same else frozenset())
+        return TopicsSeen(topics, {**self.cluster_ids, **more.cluster_ids}, self.came)
+
     def after(self, look: Look, config: Config) -> TopicsSeen:
         """The same after one look more, by the config in force."""
         sources = look.plan.sources
-        # Behind an alias that leads to another cluster now nothing came while we ran.
+        # Behind an alias that leads to another cluster now nothing came.
         before = {
             alias: names
             for alias, names in self.topics.items()

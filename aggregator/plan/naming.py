@@ -1,10 +1,14 @@
-"""Hub topic names: the rename template filled in, and Kafka's rules for topic names."""
+"""Hub topic names: by template or by rules, and Kafka's rules for topic names."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.config.rename import Rename, RenameRule
+from aggregator.config.schema import Config
 
 MAX_TOPIC_NAME = 249
 """Kafka's bound: a topic name plus '-<partition>' must fit a file name."""
@@ -28,6 +32,76 @@ def source_topic(template: str, cluster: str, hub_topic: str) -> str | None:
         regex += ("(?P<topic>.+)" if index == 0 else "(?P=topic)") + re.escape(part)
     match = re.fullmatch(regex, hub_topic)
     return None if match is None else match.groupdict().get("topic", "")
+
+
+@dataclass(frozen=True, slots=True)
+class HubName:
+    """A hub topic's name, and the setting that gave it; `merges`: it may be that of several."""
+
+    name: str
+    by: str
+    merges: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How the topics of one source are called: `steps` are settings and what stands there.
+
+    A template names every topic, so nothing behind it counts; a rule names those that match.
+    `renamed` are names that an override replaces.
+    """
+
+    cluster: str
+    steps: tuple[tuple[str, str | RenameRule], ...]
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, topic: str) -> HubName:
+        """The name of a source's topic at the hub; not validated."""
+        found = self._by_steps(topic)
+        if (other := self.renamed.get(found.name)) is None:
+            return found
+        return HubName(other, f"topics.overrides.{found.name}.rename", found.merges)
+
+    def may_be(self, hub_topic: str) -> Iterable[str | None]:
+        """The topics that may be called so: a name, "" for every topic, None for some unknown."""
+        wanted = [it for it, other in self.renamed.items() if other == hub_topic]
+        if not wanted and hub_topic not in self.renamed:
+            wanted = [hub_topic]
+        if not wanted:
+            return
+        for _, step in self.steps:
+            if isinstance(step, RenameRule):
+                if step.may_give(self.cluster, wanted[0]):
+                    yield None
+                continue
+            if (topic := source_topic(step, self.cluster, wanted[0])) is not None:
+                yield topic
+            return
+
+    def _by_steps(self, topic: str) -> HubName:
+        for path, step in self.steps:
+            if isinstance(step, str):
+                name = hub_topic_name(step, self.cluster, topic)
+                return HubName(name, path, "${topic}" not in step)
+            if (given := step.name(self.cluster, topic)) is not None:
+                return HubName(given, path, step.merges)
+        return HubName(topic, "")
+
+
+def naming_of(config: Config, alias: str) -> Naming:
+    """How the topics of a source are called: by its own `rename`, then by that of all."""
+    own = config.sources[alias].rename
+    steps = [] if own is None else _steps(f"sources.{alias}.rename", own)
+    steps += _steps("topics.rename", config.topics.rename)
+    # What no rule matches keeps its name.
+    steps.append(("topics.rename", "${topic}"))
+    return Naming(alias, tuple(steps), config.topics.renamed)
+
+
+def _steps(path: str, rename: Rename) -> list[tuple[str, str | RenameRule]]:
+    if isinstance(rename, str):
+        return [(path, rename)]
+    return [(f"{path}[{number}]", rule) for number, rule in enumerate(rename)]
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
 from aggregator.plan.history import history_warnings
-from aggregator.plan.hub_topics import HubTopic, plan_hub_topics
+from aggregator.plan.hub_topics import HubTopic, RefusedTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison
@@ -39,6 +39,8 @@ class Plan:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    refused: tuple[RefusedTopic, ...] = ()
+    """Topics that are not taken, though they are selected: all others are."""
     pace: Pace = field(default_factory=Pace)
     tasks: int = 1
     """How many tasks each source has at most, but for those in `own_tasks` (alias -> tasks)."""
@@ -91,6 +93,7 @@ class Plan:
             ],
             "warnings": list(self.warnings),
             "refusals": list(self.refusals),
+            "refused_topics": [_refused(it) for it in self.refused],
         }
 
 
@@ -103,14 +106,18 @@ def make_plan(
     oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
     now_ms: int | None = None,
     cores: int | None = None,
+    flowing: Collection[Route] = (),
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
-    `current_lanes` keeps running lanes as they are. History is judged against retention when
-    both `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
+    `current_lanes` keeps running lanes as they are, `flowing` are the routes in force. History is
+    judged against retention when both `oldest_record_ms` and `now_ms` are given. Refusals are in
+    the result, not raised.
     """
     matching = match_topics(config, discovery, hub)
-    hub_plan = plan_hub_topics(config.topics, matching.contributions, hub)
+    before = {(route.cluster, route.topic, route.hub_topic) for route in flowing}
+    hub_plan = plan_hub_topics(config.topics, matching.contributions, hub, before)
+    matching = replace(matching, contributions=hub_plan.contributions)
     quarantine = plan_quarantine(config, matching.contributions, hub)
     heartbeats = plan_heartbeats(config, matching.contributions, hub)
     actions = (*hub_plan.actions, *quarantine.actions)
@@ -160,6 +167,7 @@ def make_plan(
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
         refusals=tuple(refusal for refusal in refusals if refusal),
+        refused=hub_plan.refused,
         pace=plan_pace(config),
         tasks=tasks_per_source(_cores(config, slots, cores), others, left),
         own_tasks=own,
@@ -175,6 +183,11 @@ def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:
 
 def _cluster(facts: ClusterFacts) -> dict[str, Any]:
     return {"cluster_id": facts.cluster_id, "brokers": facts.brokers, "topics": len(facts.topics)}
+
+
+def _refused(topic: RefusedTopic) -> dict[str, Any]:
+    sources = [f"{alias}/{name}" for alias, name in topic.sources]
+    return {"hub_topic": topic.hub_topic, "sources": sources, "reason": topic.reason}
 
 
 def _limit(limit: Limit) -> dict[str, Any]:

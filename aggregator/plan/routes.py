@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from aggregator.config.schema import Config
 from aggregator.model import ClusterFacts, Discovery, Route
 from aggregator.plan.hub_topics import HubTopic
-from aggregator.plan.naming import hub_topic_name, source_topic
+from aggregator.plan.naming import HubName, Naming, naming_of, topic_name_problem
 from aggregator.plan.quarantine import quarantine_topic
-from aggregator.plan.selection import Selection
+from aggregator.plan.selection import Selection, selection_of
 from aggregator.plan.topic_configs import Contribution
 
 
@@ -51,17 +51,12 @@ def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Mat
     """
     found = _Found()
     found.warnings.extend(f"hub: {note}" for note in hub.notes)
-    for alias, source in config.sources.items():
-        selection = Selection.of(source.topics)
-        found.refusals.extend(
-            f"sources.{alias}.topics.include names {name}, an internal topic that is never "
-            "copied; take it out"
-            for name in selection.internal_literals()
-        )
+    for alias in config.sources:
         if (failure := discovery.failed.get(alias)) is not None:
             found.warnings.append(f"source {failure}; left out until it can be reached")
         elif (facts := discovery.ok.get(alias)) is not None:
-            _match_source(alias, facts, selection, config.rename_of(alias), found)
+            selection, naming = selection_of(config, alias), naming_of(config, alias)
+            _match_source(facts, selection, naming, quarantine_topic(config), found)
     _check_identities(config, discovery, hub, found)
     return Matching(
         {name: tuple(sources) for name, sources in found.taken.items()},
@@ -98,12 +93,18 @@ def plan_routes(
 
 
 def _match_source(
-    alias: str, facts: ClusterFacts, selection: Selection, rename: str, found: _Found
+    facts: ClusterFacts, selection: Selection, naming: Naming, quarantine: str, found: _Found
 ) -> None:
+    alias = naming.cluster
     found.warnings.extend(f"source {alias}: {note}" for note in facts.notes)
-    own: dict[str, list[str]] = defaultdict(list)
+    own: dict[str, dict[str, HubName]] = defaultdict(dict)
     for name, topic in sorted(facts.topics.items()):
         if (reason := selection.reason_not(name, topic.internal)) is not None:
+            found.skipped.append(SkippedTopic(alias, name, reason))
+            continue
+        hub_name = naming.of(name)
+        if hub_name.name == quarantine and name not in selection.literals():
+            reason = f"it would flow into the quarantine topic {quarantine}"
             found.skipped.append(SkippedTopic(alias, name, reason))
         elif topic.partitions < 1:
             found.skipped.append(SkippedTopic(alias, name, "its partitions cannot be described"))
@@ -111,15 +112,17 @@ def _match_source(
                 f"source {alias}: topic {name} is selected but cannot be described; allow "
                 "Describe and Read on it"
             )
+        elif (problem := topic_name_problem(hub_name.name)) is not None:
+            found.refusals.append(
+                f"hub topic '{hub_name.name}' (from {alias}/{name}): {problem}; change "
+                f"{hub_name.by}"
+            )
         else:
-            hub_topic = hub_topic_name(rename, alias, name)
-            own[hub_topic].append(name)
-            found.taken[hub_topic].append(Contribution(alias, topic))
+            own[hub_name.name][name] = hub_name
+            found.taken[hub_name.name].append(Contribution(alias, topic))
     for hub_topic, topics in own.items():
         if len(topics) > 1:
-            found.warnings.append(
-                f"source {alias}: topics {', '.join(topics)} all flow into hub topic {hub_topic}"
-            )
+            _check_together(alias, hub_topic, topics, found)
     if not own:
         found.warnings.append(
             f"source {alias}: no topic matches sources.{alias}.topics now; new ones may come"
@@ -133,14 +136,30 @@ def _match_source(
             )
 
 
+def _check_together(
+    alias: str, hub_topic: str, topics: Mapping[str, HubName], found: _Found
+) -> None:
+    """Several topics of a source in one hub topic: meant by one setting, or a mishap of several."""
+    settings = sorted({it.by for it in topics.values()})
+    words = f"source {alias}: topics {', '.join(topics)} all flow into hub topic {hub_topic}"
+    if len(settings) == 1 and all(it.merges for it in topics.values()):
+        found.warnings.append(words)
+    else:
+        found.refusals.append(
+            f"{words}, by {' and '.join(settings)}; let these give them different names, or bring "
+            "them together by one rule without a group in its `to`"
+        )
+
+
 def hub_topic_selected(config: Config, hub_topic: str) -> bool:
     """Whether records may flow into `hub_topic`: of any source, or into quarantine."""
     if hub_topic == quarantine_topic(config):
         return True
-    for alias, source in config.sources.items():
-        topic = source_topic(config.rename_of(alias), alias, hub_topic)
-        if topic == "" or (topic and Selection.of(source.topics).matches(topic)):
-            return True
+    for alias in config.sources:
+        selection = selection_of(config, alias)
+        for topic in naming_of(config, alias).may_be(hub_topic):
+            if not topic or selection.matches(topic):
+                return True
     return False
 
 

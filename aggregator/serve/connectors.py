@@ -64,7 +64,7 @@ class Connectors:
             config = {"name": name, **change.config}
         else:
             rename = self._control.config.rename_of(name)
-            config = connector_config(name, source, rename)
+            config = connector_config(name, source, rename if isinstance(rename, str) else "")
         return connector_of(
             name,
             {key: _shown(key, value) for key, value in config.items()},

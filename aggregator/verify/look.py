@@ -19,7 +19,7 @@ from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
-from aggregator.plan.naming import hub_topic_name
+from aggregator.plan.naming import naming_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.quarantine import quarantine_topic
 from aggregator.verify.bounds import Bounds
@@ -140,7 +140,7 @@ def _remembered(config: Config, plan: Plan, entries: Collection[SourcePartition]
             counts[key] = max(counts.get(key, 0), sp.partition + 1)
     routes = []
     for (alias, topic), partitions in counts.items():
-        hub_topic = hub_topic_name(config.rename_of(alias), alias, topic)
+        hub_topic = naming_of(config, alias).of(topic).name
         facts = plan.hub.topics.get(hub_topic)
         transform = config.topics.rules_for(hub_topic).transform
         hub_partitions = facts.partitions if facts is not None else 0

@@ -31,7 +31,7 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     begun, go_on = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
-    def slow(config: Config, known: dict[str, ClusterFacts]) -> AggregatorError:
+    def slow(config: Config, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
         asked.append(([*config.sources], [*known]))
         begun.set()
         go_on.wait(30)

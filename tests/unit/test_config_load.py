@@ -78,7 +78,7 @@ checkpont: {path: x}
         "  - sources.eu.start: 'yesterday' is no start position; use earliest, latest,"
         " 2026-01-31T00:00:00Z, or milliseconds since 1970\n"
         "  - sources.eu.include: unknown key (did you mean sources.eu.topics.include?)\n"
-        "  - sources.eu.topics.include: '*orders' is not a regex: nothing to repeat at position 0"
+        "  - sources.eu.topics.include: '*orders' is not a regex: nothing to repeat at column 1"
         " (write .* for any text)\n"
         "  - topics.overrides.orders.partition_by: 'keys' is not one of key, source_partition,"
         " round_robin, cluster (did you mean key?)\n"
@@ -260,8 +260,32 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
          "stream.partition_by: unknown key (did you mean topics.partition_by?)"),
         ("topics: {start: latest}",
          "topics.start: unknown key (did you mean sources.<alias>.start?)"),
-        ("topics: {overrides: {a.b: {rename: x}}}",
-         "topics.overrides.a.b.rename: unknown key (did you mean topics.rename?)"),
+        ("topics: {overrides: {a.b: {rename: x y}}}", "topics.overrides.a.b.rename: must be the"
+         " name of one hub topic: letters, digits, '.', '_' and '-'"),
+        ("topics: {overrides: {a: {rename: b}, b: {}}}", "topics: overrides.a.rename: b has an"
+         " override of its own; write all keys under a"),
+        ("topics: {overrides: {a: {rename: c}, b: {rename: c}}}", "topics: overrides.a.rename: two"
+         " overrides are called c; use a rule of topics.rename to bring topics together"),
+        ("topics: {overrides: {a: {config_exclude: ['(']}}}",
+         "topics.overrides.a.config_exclude[0]: '(' is not a regex:"
+         " missing ), unterminated subpattern at column 1"),
+        ("topics: {configs: {retention.ms: 5d}}", "topics.configs.retention.ms: '5d' is no number"
+         " (write a number of milliseconds or bytes, -1 for no limit)"),
+        ("topics: {overrides: {a: {configs: {message.timestamp.type: x}}}}",
+         "topics.overrides.a.configs.message.timestamp.type: refused: the timestamps of the sources"
+         " are kept (the aggregator sets it itself; remove it)"),
+        ("topics: {rename: [{match: 'a(.)', to: 'b$2'}]}", "topics.rename[0]: to 'b$2': match has"
+         " no group $2; there are $1, ${topic}, ${cluster}"),
+        ("topics: {rename: [{match: a, to: b}, {match: 'a(?<n>.)', to: '${m}'}]}",
+         "topics.rename[1]: to '${m}': match has no group ${m}; there are $1, ${n}, ${topic},"
+         " ${cluster}"),
+        ("topics: {rename: [{match: 'a(', to: b}]}", "topics.rename[0]: match 'a(' is not a regex:"
+         " missing ), unterminated subpattern at column 2"),
+        ("topics: {rename: [{match: a, to: 'b c'}]}", "topics.rename[0]: to 'b c': only letters,"
+         " digits, '.', '_' and '-' may stand in a topic name"),
+        ("topics: {rename: [{match: a}]}", "topics.rename[0]: to is required"),
+        ("topics: {rename: [{match: '(?<topic>.)', to: b}]}", "topics.rename[0]: match: ${topic}"
+         " has a meaning already; call the group so not"),
         ("topics: {overrides: {a: {partition: 1}}}",
          "topics.overrides.a.partition: unknown key (did you mean partitions?)"),
         ("topics: {overrides: {a: 5}}", "topics.overrides.a: '5' is not a map of settings"),
@@ -271,7 +295,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ("topics: {config_exclude: ['a{4294967296}']}", "topics.config_exclude[0]:"
          " 'a{4294967296}' is not a regex: the repetition number is too large"),
         ("topics: {config_exclude: ['a', '(']}", "topics.config_exclude[1]: '(' is not a regex:"
-         " missing ), unterminated subpattern at position 0"),
+         " missing ), unterminated subpattern at column 1"),
         ("topics: {config_exclude: x}", "topics.config_exclude: 'x' is not a list of text"),
         ("topics: {create: maybe}", "topics.create: 'maybe' is not true or false"),
         ("topics: {replication_factor: 1.5}",

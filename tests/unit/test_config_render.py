@@ -130,7 +130,7 @@ def test_the_schema_stands_alone_and_knows_every_group() -> None:
         assert f'"#/$defs/{name}"' in text
     assert all(group["additionalProperties"] is False for group in definitions.values())
     overrides = definitions["TopicsConfig"]["properties"]["overrides"]
-    assert overrides["additionalProperties"] == {"$ref": "#/$defs/TopicRules"}
+    assert overrides["additionalProperties"] == {"$ref": "#/$defs/TopicOverride"}
     interval = definitions["StreamConfig"]["properties"]["checkpoint_interval"]
     assert [branch["type"] for branch in interval["anyOf"]] == ["number", "string"]
     kafka = definitions["SourceConfig"]["properties"]["kafka"]

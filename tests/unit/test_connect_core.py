@@ -188,6 +188,7 @@ sources:
     topics: {include: [orders, "pay.*"], exclude: old}
     rename: eu.${topic}
     start: latest
+    new_topics: start
     on_gap: skip
     weight: 3
     tasks: 5
@@ -207,3 +208,15 @@ sources:
     again = whole("eu", found.source).sources["eu"]
     assert again.model_dump(exclude={"topics"}) == source.model_dump(exclude={"topics"})
     assert again.topics.include == ["orders,pay.*"]
+
+
+def test_rules_for_names_come_back_as_the_same_rules() -> None:
+    rules = """[{match: 'cdc[.](?<n>.*)', to: "raw.${n}"}, {match: "(.*)", to: "${cluster}.$1"}]"""
+    yaml = f"""
+hub: {{bootstrap_servers: "hub:1"}}
+sources: {{eu: {{bootstrap_servers: "e:1", topics: {{include: "a"}}, rename: {rules}}}}}
+"""
+    source = load_text(yaml).sources["eu"]
+    found = translate("eu", connector_config("eu", source, ""))
+    assert (found.problems, found.notes) == ((), {})
+    assert whole("eu", found.source).sources["eu"].rename == source.rename

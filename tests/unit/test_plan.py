@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from aggregator.config.rename import RenameRule
 from aggregator.config.schema import Config
-from aggregator.errors import RefusedError
 from aggregator.model import (
     ClusterFacts,
     ClusterFailure,
@@ -28,6 +28,12 @@ def config(includes: dict[str, str] | None = None, **rest: Any) -> Config:
         for alias, include in includes.items()
     }
     return Config.model_validate({"hub": {"bootstrap_servers": "h:1"}, "sources": sources, **rest})
+
+
+def having(alias: str, *names: str) -> ClusterFacts:
+    """A cluster with these topics, of one partition each."""
+    facts = {name: TopicFacts(name, f"{alias}-{name}", 1, 1) for name in names}
+    return ClusterFacts(alias, alias.upper(), 1, facts)
 
 
 def cluster(alias: str, cluster_id: str = "", **topics: int) -> ClusterFacts:
@@ -61,7 +67,7 @@ def test_two_sources_into_one_topic() -> None:
     assert result.slots.required == 2
     assert {(it.topic, it.reason) for it in result.skipped} == {
         ("payments", "not included"),
-        ("__consumer_offsets", "internal topic, never taken"),
+        ("__consumer_offsets", "not included"),
     }
     assert not result.warnings and not result.refusals
     result.raise_if_refused()
@@ -110,12 +116,32 @@ def test_a_failed_source_is_left_out_with_a_warning() -> None:
     assert result.to_dict()["failed"]["us"]["kind"] == "timeout"
 
 
-def test_internal_topics_named_literally_are_refused() -> None:
-    result = plan(config({"eu": "orders|__consumer_offsets"}), EU)
-    assert "sources.eu.topics.include names __consumer_offsets" in result.refusals[0]
+def test_a_topic_that_kafka_alone_writes_needs_another_name_and_the_others_are_taken() -> None:
+    cfg = config({"eu": "orders|__consumer_offsets"})
+    result = plan(cfg, EU)
     assert [route.topic for route in result.routes] == ["orders"]
-    with pytest.raises(RefusedError, match="__consumer_offsets"):
-        result.raise_if_refused()
+    assert not result.refusals
+    (refused,) = result.refused
+    assert refused.sources == (("eu", "__consumer_offsets"),)
+    assert "Kafka alone writes a topic of this name" in str(refused)
+    renamed = config({"eu": "orders|__consumer_offsets"}, topics={"rename": "${cluster}.${topic}"})
+    assert [it.hub_topic for it in plan(renamed, EU).routes] == [
+        "eu.__consumer_offsets",
+        "eu.orders",
+    ]
+
+
+def test_another_hub_as_a_source_is_read_without_what_it_keeps_for_itself() -> None:
+    """Also one of the same name: what it has quarantined would be quarantined here."""
+    other = having("eu", "orders", "central.quarantine", "heartbeats")
+    result = plan(config({"eu": ".*"}), other)
+    assert [route.topic for route in result.routes] == ["orders"]
+    assert {it.topic: it.reason for it in result.skipped} == {
+        "central.quarantine": "it would flow into the quarantine topic central.quarantine",
+        "heartbeats": "a topic of MirrorMaker, taken only when include names it",
+    }
+    assert not result.refusals
+    assert plan(config({"eu": "central[.]quarantine"}), other).refusals
 
 
 def test_the_hub_as_its_own_source_is_refused() -> None:
@@ -269,3 +295,84 @@ def test_the_plan_is_json() -> None:
     assert data["tasks_per_source"] == 4
     assert data["sources"]["eu"] == {"cluster_id": "EU", "brokers": 1, "topics": 3}
     assert data["refusals"] == []
+
+
+RULES = [
+    {"match": r"cdc\.(.*)", "to": "raw.$1"},
+    {"match": "(?<x>o)rders", "to": "${x}.${cluster}"},
+]
+"""The second is Java's way to name a group."""
+
+
+def names(cfg: Config, *found: ClusterFacts) -> list[str]:
+    return [route.hub_topic for route in plan(cfg, *found).routes]
+
+
+def test_the_first_rule_that_matches_names_a_topic_and_the_others_keep_their_names() -> None:
+    cdc = having("eu", "cdc.orders", "orders", "cdc.x.y", "xcdc.z")
+    assert names(config({"eu": ".*"}, topics={"rename": RULES}), cdc) == [
+        "raw.orders",
+        "raw.x.y",
+        "o.eu",
+        "xcdc.z",
+    ]
+
+
+def test_rules_of_a_source_come_before_those_of_all() -> None:
+    cfg = config({"eu": ".*", "us": ".*"}, topics={"rename": "${cluster}.${topic}"})
+    eu = cfg.sources["eu"].model_copy(update={"rename": [RenameRule(**RULES[0])]})
+    cfg = cfg.model_copy(update={"sources": {**cfg.sources, "eu": eu}})
+    both = ("cdc.orders", "orders")
+    found = plan(cfg, having("eu", *both), having("us", *both))
+    assert [it.hub_topic for it in found.routes] == [
+        "raw.orders",
+        "eu.orders",
+        "us.cdc.orders",
+        "us.orders",
+    ]
+    # What is asked of the hub, too: a rule may name more than the topics that there are.
+    asked = ("raw.orders", "raw.any", "eu.orders", "us.orders", "other")
+    assert [hub_topic_selected(cfg, it) for it in asked] == [True, True, True, True, False]
+
+
+def test_an_override_gives_one_hub_topic_another_name() -> None:
+    topics = {"overrides": {"orders": {"rename": "sales", "partitions": 9}}}
+    cfg = config({"eu": "orders|payments"}, topics=topics)
+    found = plan(cfg, EU)
+    assert [(it.hub_topic, it.hub_partitions) for it in found.routes] == [
+        ("sales", 9),
+        ("payments", 2),
+    ]
+    assert hub_topic_selected(cfg, "sales")
+    assert not hub_topic_selected(cfg, "orders")
+
+
+def test_topics_of_a_source_that_collide_are_refused_with_the_rules() -> None:
+    cdc = having("eu", "cdc.orders", "raw.orders")
+    (refusal,) = plan(config({"eu": ".*"}, topics={"rename": RULES}), cdc).refusals
+    assert "cdc.orders, raw.orders all flow into hub topic raw.orders" in refusal
+    assert "topics.rename and topics.rename[0]" in refusal
+    rules = [{"match": "([a-z])[.].*", "to": "$1"}]
+    (refusal,) = plan(
+        config({"eu": ".*"}, topics={"rename": rules}), having("eu", "a.x", "a.y")
+    ).refusals
+    assert "by topics.rename[0]" in refusal
+
+
+def test_one_rule_without_a_group_may_bring_topics_together() -> None:
+    rules = [{"match": "orders[.].*", "to": "orders"}]
+    found = plan(
+        config({"eu": ".*"}, topics={"rename": rules}),
+        having("eu", "orders.a", "orders.b"),
+    )
+    assert not found.refusals
+    assert [it.hub_topic for it in found.routes] == ["orders", "orders"]
+    assert found.warnings == (
+        "source eu: topics orders.a, orders.b all flow into hub topic orders",
+    )
+
+
+def test_a_name_that_kafka_does_not_allow_is_refused_with_the_rule() -> None:
+    rules = [{"match": "(o)?.*", "to": "$1"}]
+    (refusal,) = plan(config({"eu": "payments"}, topics={"rename": rules}), EU).refusals
+    assert refusal == "hub topic '' (from eu/payments): the name is empty; change topics.rename[0]"

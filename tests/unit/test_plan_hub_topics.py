@@ -171,23 +171,82 @@ def test_cleanup_policy(first: str, second: str, policy: str | None, warned: boo
     assert bool(wanted.warnings) is warned
 
 
-def test_several_sources_in_a_compacted_topic_are_refused_unless_confirmed() -> None:
+def test_a_compacted_topic_of_several_sources_is_left_out_unless_confirmed() -> None:
     sources = (source("eu", cleanup_policy="compact"), source("us", cleanup_policy="compact"))
-    refused = plan(*sources)
-    assert "eu/orders, us/orders" in refused.refusals[0]
-    assert "topics.merge_compacted" in refused.refusals[0]
-    assert not plan(*sources, merge_compacted=True).refusals
-    assert not plan(sources[0]).refusals
-    assert not plan(source("eu", cleanup_policy="compact"), source("us")).refusals
+    found = plan(*sources)
+    (refused,) = found.refused
+    assert (found.topics, found.contributions, found.actions) == ({}, {}, ())
+    assert not found.refusals
+    assert refused.sources == (("eu", "orders"), ("us", "orders"))
+    assert "eu/orders, us/orders" in str(refused)
+    assert "topics.merge_compacted" in str(refused)
+    assert not plan(*sources, merge_compacted=True).refused
+    assert not plan(sources[0]).refused
+    assert not plan(source("eu", cleanup_policy="compact"), source("us")).refused
+
+
+def test_the_others_are_planned_beside_a_topic_that_is_left_out() -> None:
+    compact = [source(alias, cleanup_policy="compact") for alias in ("eu", "us")]
+    clicks = Contribution("eu", topic("clicks", 2))
+    found = plan_hub_topics(
+        TopicsConfig(), {"orders": compact, "clicks": [clicks]}, ClusterFacts("hub", "H", 1, {})
+    )
+    assert found.topics.keys() == found.contributions.keys() == {"clicks"}
+    assert [action.name for action in found.actions] == ["clicks"]
+
+
+def test_a_source_that_flows_already_goes_on_when_another_comes() -> None:
+    sources = [source(alias, cleanup_policy="compact") for alias in ("eu", "us")]
+    hub = topic(cleanup_policy="compact", **FITS)
+    facts = ClusterFacts("hub", "H", 1, {"orders": hub})
+
+    def refused(*flowing: tuple[str, str, str]) -> list[tuple[tuple[str, str], ...]]:
+        found = plan_hub_topics(TopicsConfig(), {"orders": sources}, facts, flowing)
+        return [it.sources for it in found.refused]
+
+    assert refused(("us", "orders", "orders")) == [(("eu", "orders"),)]
+    # Both were confirmed once, and are so no more; or it flows to another place.
+    both = (("eu", "orders"), ("us", "orders"))
+    assert refused(("us", "orders", "orders"), ("eu", "orders", "orders")) == [both]
+    assert refused(("us", "orders", "us.orders")) == [both]
 
 
 def test_an_existing_compacted_hub_topic_counts_as_well() -> None:
     hub = topic(cleanup_policy="compact", **FITS)
     result = plan(source("eu"), source("us"), hub=hub)
-    assert "overwrite" in result.refusals[0]
-    assert any("without a key" in warning for warning in result.warnings)
-    assert any("cleanup.policy is compact" in warning for warning in result.warnings)
+    assert "overwrite" in str(result.refused[0])
     assert result.actions == ()
+    alone = plan(source("eu"), hub=hub)
+    assert any("without a key" in warning for warning in alone.warnings)
+    assert any("cleanup.policy is compact" in warning for warning in alone.warnings)
+
+
+def test_configs_that_are_asked_for_win_at_creation_and_later() -> None:
+    asked: dict[str, Any] = {"configs": {"retention.ms": 1000, "segment.bytes": 5}}
+    eu = source("eu", configs={"retention.ms": "9000", "segment.bytes": "7"}, retention_ms=9000)
+    made = create(plan(eu, **asked)).configs
+    assert (made["retention.ms"], made["segment.bytes"]) == ("1000", "5")
+    hub = topic(configs={"retention.ms": "9000"}, retention_ms=9000, **FITS)
+    found = plan(eu, hub=hub, sync_configs=False, **asked)
+    changes = {"retention.ms": ("9000", "1000"), "segment.bytes": (None, "5")}
+    assert found.actions == (AlterConfigs("orders", changes),)
+    assert found.topics["orders"].retention_ms == 1000
+    (warning,) = found.warnings
+    assert "older records that have arrived are deleted" in warning
+    now = topic(configs={k: new for k, (_, new) in changes.items()}, retention_ms=1000, **FITS)
+    assert plan(eu, hub=now, **asked).actions == ()
+
+
+def test_configs_of_an_override_lie_over_those_of_all() -> None:
+    topics = TopicsConfig(
+        configs={"retention.ms": "1", "segment.bytes": "2"},
+        config_exclude=["a"],
+        overrides={"orders": {"configs": {"retention.ms": 3}, "config_exclude": ["b"]}},
+    )
+    assert topics.rules_for("orders").configs == {"retention.ms": "3", "segment.bytes": "2"}
+    assert topics.rules_for("orders").config_exclude == ["b"]
+    assert topics.rules_for("clicks").configs == {"retention.ms": "1", "segment.bytes": "2"}
+    assert topics.rules_for("clicks").config_exclude == ["a"]
 
 
 def test_a_fitting_topic_needs_nothing() -> None:
