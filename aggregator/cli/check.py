@@ -13,7 +13,7 @@ from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, CheckResult, check_cluster
 from aggregator.discover.parallel import ask_all
-from aggregator.errors import EXIT_CLUSTER
+from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, ClusterError
 
 QUESTIONS = 3
 """Questions put to a cluster one after the other, each with its own deadline."""
@@ -30,10 +30,10 @@ def check(
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Check reach, rights and limits of every cluster.
+    """Check reach, rights and limits of every cluster, and whether the plan would be refused.
 
-    All clusters are asked at once; nothing is read or written. Ends with 3 when anything is not
-    well.
+    All clusters are asked at once; nothing is read or written. Ends with 3 when a cluster is not
+    well, with 2 when the plan is refused, or leaves out a topic that is selected.
     """
     config = load_config(ctx, config_file, sets)
     results = check_all(config)
@@ -42,9 +42,27 @@ def check(
         CheckResult(it.cluster, it.name, it.ok, masked(ctx, it.detail), masked(ctx, it.hint))
         for it in results
     ]
-    show(report_of_checks(clean, notes), output)
+    refusals, refused, more = _planned(config)
+    said = tuple(masked(ctx, it) for it in refusals)
+    left_out = tuple(masked(ctx, it) for it in refused)
+    notes += [text for it in more if (text := masked(ctx, it)) not in notes]
+    show(report_of_checks(clean, notes, said, left_out), output)
     if not all(result.ok for result in results):
         raise typer.Exit(EXIT_CLUSTER)
+    if said or left_out:
+        raise typer.Exit(EXIT_CONFIG)
+
+
+def _planned(config: Config) -> tuple[list[str], list[str], list[str]]:
+    """What the plan would say: refusals, topics that are not taken, and warnings."""
+    from aggregator.clusters.prepare import prepare
+
+    try:
+        plan = prepare(config).plan
+    except ClusterError:
+        # The hub does not answer: the checks say so.
+        return [], [], []
+    return [*plan.refusals], [str(it) for it in plan.refused], [*plan.warnings]
 
 
 def check_all(config: Config) -> list[CheckResult]:
@@ -69,8 +87,13 @@ def flattened(answers: Mapping[str, list[CheckResult] | Exception]) -> list[Chec
     return results
 
 
-def report_of_checks(results: Sequence[CheckResult], notes: Sequence[str]) -> Report:
-    """Results and config warnings as a report."""
+def report_of_checks(
+    results: Sequence[CheckResult],
+    notes: Sequence[str],
+    refusals: Sequence[str] = (),
+    refused: Sequence[str] = (),
+) -> Report:
+    """Results and warnings as a report, with the plan's refusals, of all and of single topics."""
     bad = sum(not result.ok for result in results)
     table = Table(
         "Checks",
@@ -78,9 +101,24 @@ def report_of_checks(results: Sequence[CheckResult], notes: Sequence[str]) -> Re
         [(it.cluster, it.name, it.ok, it.detail, it.hint or None) for it in results],
     )
     data = {
-        "ok": bad == 0,
+        "ok": bad == 0 and not refusals and not refused,
         "checks": [asdict(result) for result in results],
         "warnings": list(notes),
+        "refusals": list(refusals),
+        "refused_topics": list(refused),
     }
-    end = "All is well." if bad == 0 else f"{bad} of {len(results)} checks failed."
-    return Report(data, (table, *(f"warning: {note}" for note in notes), end))
+    ends = [f"{bad} of {len(results)} checks failed."] if bad else []
+    if refusals:
+        ends.append("The plan is refused: nothing would be started.")
+    elif refused:
+        ends.append("What is not taken is left out; all else would run.")
+    return Report(
+        data,
+        (
+            table,
+            *(f"warning: {note}" for note in notes),
+            *(f"not taken: {it}" for it in refused),
+            *(f"refused: {it}" for it in refusals),
+            *(ends or ["All is well."]),
+        ),
+    )
