@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -76,6 +77,31 @@ class SourcePartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.cluster}/{self.topic}-{self.partition}"
+
+
+class Part(NamedTuple):
+    """A part of a source that people pause: a topic, or one of its partitions (else None)."""
+
+    cluster: str
+    topic: str
+    partition: int | None = None
+
+    def covers(self, sp: SourcePartition) -> bool:
+        """Whether a partition is in it."""
+        return sp[:2] == self[:2] and self.partition in (None, sp.partition)
+
+    def __str__(self) -> str:
+        text = f"{self.cluster}/{self.topic}"
+        return text if self.partition is None else f"{text}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Since when something is paused, and by whom; `stopped` is what users of Connect call it."""
+
+    since: datetime
+    stopped: bool = False
+    by: str = ""
 
 
 def parse_origin_text(text: str) -> tuple[SourcePartition, int] | None:

@@ -1,17 +1,20 @@
-"""The table of controls, beside the checkpoints: which sources are paused or stopped, for good.
+"""The table of controls, beside the checkpoints: what is paused or stopped, for good.
 
-Append-only: the newest row of a source counts.
+That is a source, one of its topics, or one of a topic's partitions. Append-only: the newest row of
+each counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from aggregator.checkpoint.notes import append_note, read_notes
+from aggregator.checkpoint.notes import append_note, append_rows, read_notes
+from aggregator.errors import RefusedError
+from aggregator.model import Part, Pause
 
 TABLE = "controls"
 
@@ -21,16 +24,19 @@ SCHEMA = pa.schema(
         ("cluster", pa.string()),
         ("paused", pa.bool_()),
         ("stopped", pa.bool_()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("by", pa.string()),
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Since when a source is paused; `stopped` is what users of Connect's REST call it."""
+class Paused:
+    """All that is paused: sources by alias, and parts of sources."""
 
-    since: datetime
-    stopped: bool = False
+    sources: Mapping[str, Pause] = field(default_factory=dict)
+    parts: Mapping[Part, Pause] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +50,56 @@ class Controls:
     path: str
     storage_options: Mapping[str, str]
 
-    def pauses(self) -> dict[str, Pause]:
-        """The sources that are paused or stopped, by alias."""
-        found: dict[str, Pause] = {}
+    def read(self) -> Paused:
+        """What is paused."""
+        sources: dict[str, Pause] = {}
+        parts: dict[Part, Pause] = {}
         for row in read_notes(self.path, self.storage_options, TABLE):
-            before = found.pop(row["cluster"], None)
+            # A table that is older than a column says nothing of it.
+            stopped, by = bool(row.get("stopped")), row.get("by") or ""
+            if topic := row.get("topic"):
+                part = Part(row["cluster"], topic, row.get("partition"))
+                first = parts.pop(part, None)
+                if row["paused"]:
+                    parts[part] = first or Pause(row["at"], by=by)
+                continue
+            before = sources.pop(row["cluster"], None)
             if row["paused"]:
                 since = row["at"] if before is None else before.since
-                # A table that is older than the column says nothing of it.
-                found[row["cluster"]] = Pause(since, bool(row.get("stopped")))
-        return found
+                sources[row["cluster"]] = Pause(since, stopped, by if before is None else before.by)
+        return Paused(sources, parts)
 
     def paused(self) -> dict[str, datetime]:
         """The sources (alias -> since when) that are paused or stopped."""
-        return {alias: it.since for alias, it in self.pauses().items()}
+        return {alias: it.since for alias, it in self.read().sources.items()}
 
-    def put(self, alias: str, *, paused: bool, stopped: bool = False) -> datetime:
+    def put(self, alias: str, *, paused: bool, stopped: bool = False, by: str = "") -> datetime:
         """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)
-        row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped}
+        row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped, "by": by}
         append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
         return at
+
+    def put_parts(self, parts: Iterable[Part], *, paused: bool, by: str = "") -> datetime:
+        """Note that parts of sources are paused, or are no longer; returns when that was."""
+        at = datetime.now(UTC)
+        rows = [{"at": at, **part._asdict(), "paused": paused, "by": by} for part in parts]
+        *others, last = rows
+        if others:
+            append_rows(self.path, self.storage_options, TABLE, others, SCHEMA)
+        append_note(self.path, self.storage_options, TABLE, last, SCHEMA)
+        return at
+
+
+def to_resume(part: Part, paused: Collection[Part]) -> list[Part]:
+    """What is to be resumed with a part: of a topic its partitions, too.
+
+    RefusedError for a partition of a topic that is paused as a whole.
+    """
+    topic = Part(part.cluster, part.topic)
+    if part != topic and topic in paused:
+        again = f"aggregator resume {part.cluster} --topic {part.topic}"
+        raise RefusedError([f"topic {topic} is paused as a whole: {again}"])
+    return sorted(
+        (it for it in paused if it == part or (part == topic and it[:2] == topic[:2])), key=str
+    )

@@ -3,51 +3,76 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
-from aggregator.checkpoint.controls import Controls
+from aggregator.checkpoint.controls import Controls, to_resume
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, cell, show
 from aggregator.cli.running import Absent, command_running
 from aggregator.config.schema import Config
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.errors import AggregatorError
+from aggregator.model import Part
 from aggregator.writing.lock import refuse_if_held
 
-PAUSE_EXAMPLES = ("aggregator pause eu -c aggregator.yaml",)
-RESUME_EXAMPLES = ("aggregator resume eu -c aggregator.yaml",)
+PAUSE_EXAMPLES = (
+    "aggregator pause eu -c aggregator.yaml",
+    "aggregator pause eu --topic orders",
+    "aggregator pause eu --topic orders --partition 3",
+)
+RESUME_EXAMPLES = (
+    "aggregator resume eu -c aggregator.yaml",
+    "aggregator resume eu --topic orders",
+)
 RELOAD_EXAMPLES = ("aggregator reload -c aggregator.yaml", "kill -HUP PID      (the same)")
 
 Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="The source.", show_default=False)]
+
+Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only this topic of it.")]
+Partition = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Only this partition of the topic.")
+]
+BY = "command line"
 
 
 def pause(
     ctx: typer.Context,
     alias: Alias,
+    topic: Topic = None,
+    partition: Partition = None,
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a source rest: its lanes end cleanly, the other sources go on.
+    """Let a source rest, or a topic or a partition of it: its lanes end cleanly, all else goes on.
 
     Returns when they have ended. It stays paused over restarts, until it is resumed. When no
     instance runs, the next one begins with it paused.
     """
     config = load_config(ctx, config_file, sets)
-    show(report_of_source(_command(config, alias, paused=True)), output)
+    part = _part(alias, topic, partition)
+    show(report_of_source(_command(config, alias, part, paused=True)), output)
 
 
 def resume(
     ctx: typer.Context,
     alias: Alias,
+    topic: Topic = None,
+    partition: Partition = None,
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Let a paused source go on from where it is."""
+    """Let what is paused go on from where it is: a source, a topic, or a partition.
+
+    A topic is resumed with all its partitions; a source without the topics of it that were paused
+    by themselves.
+    """
     config = load_config(ctx, config_file, sets)
-    show(report_of_source(_command(config, alias, paused=False)), output)
+    part = _part(alias, topic, partition)
+    show(report_of_source(_command(config, alias, part, paused=False)), output)
 
 
 def reload(
@@ -70,10 +95,17 @@ def reload(
 
 
 def report_of_source(source: SourceControl) -> Report:
-    """A source that was paused or resumed."""
+    """A source, or a part of one, that was paused or resumed."""
     since = f"since {cell(source.since)} UTC" if source.since is not None else ""
     words = f"paused {since}".strip() if source.paused else "not paused"
-    return Report(source.model_dump(mode="json"), (f"Source {source.source} is {words}.",))
+    name = f"Source {source.source}"
+    if source.topic:
+        name = f"Topic {source.topic} of {source.source}"
+        if source.partition is not None:
+            name = f"Partition {source.partition} of {source.source}/{source.topic}"
+    parts = ", ".join(source.parts)
+    more = (f"Paused by themselves: {parts}.",) if parts and not source.topic else ()
+    return Report(source.model_dump(mode="json"), (f"{name} is {words}.", *more))
 
 
 def report_of_reload(reload: ReloadReport) -> Report:
@@ -96,10 +128,24 @@ def check_alias(config: Config, alias: str) -> None:
         raise typer.BadParameter(f"there is no source {alias}; sources are {known}")
 
 
-def _command(config: Config, alias: str, *, paused: bool) -> SourceControl:
+def _part(alias: str, topic: str | None, partition: int | None) -> Part | None:
+    if topic is None:
+        if partition is not None:
+            raise typer.BadParameter("--partition is of a topic: name it with --topic")
+        return None
+    return Part(alias, topic, partition)
+
+
+def _command(config: Config, alias: str, part: Part | None, *, paused: bool) -> SourceControl:
     """Tell the running instance, else note it for the next one."""
     word = "pause" if paused else "resume"
-    answer = command_running(config, "PUT", f"/api/sources/{alias}/{word}", SourceControl)
+    path = f"/api/sources/{alias}"
+    if part is not None:
+        path += f"/topics/{quote(part.topic, safe='')}"
+    path += f"/{word}"
+    if part is not None and part.partition is not None:
+        path += f"?partition={part.partition}"
+    answer = command_running(config, "PUT", path, SourceControl)
     if not isinstance(answer, Absent):
         return answer
     check_alias(config, alias)
@@ -107,7 +153,17 @@ def _command(config: Config, alias: str, *, paused: bool) -> SourceControl:
     # One that runs would not see it.
     refuse_if_held(place.path)
     controls = Controls(place.path, place.storage_options)
-    if (alias in controls.paused()) != paused:
-        controls.put(alias, paused=paused)
-    since = controls.paused().get(alias)
-    return SourceControl(name=config.name, source=alias, paused=paused, since=since)
+    before = controls.read()
+    if part is None and (alias in before.sources) != paused:
+        controls.put(alias, paused=paused, by=BY)
+    elif part is not None and paused and part not in before.parts:
+        controls.put_parts([part], paused=True, by=BY)
+    elif part is not None and not paused and (again := to_resume(part, before.parts)):
+        controls.put_parts(again, paused=False, by=BY)
+    now = controls.read()
+    parts = tuple(sorted(str(it) for it in now.parts if it.cluster == alias))
+    told = SourceControl(name=config.name, source=alias, parts=parts)
+    if part is not None:
+        return told.of(part, now.parts.get(part))
+    since = now.sources[alias].since if alias in now.sources else None
+    return told.model_copy(update={"paused": since is not None, "since": since})

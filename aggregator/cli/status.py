@@ -13,6 +13,7 @@ from aggregator.documents.document import (
     GapsStatus,
     HeartbeatsStatus,
     PartitionState,
+    PausedPart,
     QuarantineStatus,
     RecoveryStatus,
     Status,
@@ -98,9 +99,22 @@ def report_of_status(status: Status) -> Report:
             *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
             *((_audit(status.audit),) if status.audit is not None else ()),
             *((_heartbeats(status.heartbeats),) if status.heartbeats is not None else ()),
+            *map(_part, status.paused),
+            *(
+                f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
+                for it in status.refused_topics
+            ),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
+
+
+def _part(part: PausedPart) -> str:
+    where = f"{part.source}/{part.topic}"
+    if part.partition is not None:
+        where += f"-{part.partition}"
+    by = f" by {part.by}" if part.by else ""
+    return f"Paused: {where} since {cell(part.since)} UTC{by}"
 
 
 def _heartbeats(told: HeartbeatsStatus) -> str:
@@ -154,4 +168,5 @@ def report_of_view(view: CheckpointView, reason: str = "") -> Report:
     when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
     last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
     paused = [f"Paused: {it} since {cell(since)} UTC" for it, since in sorted(view.paused.items())]
+    paused += map(_part, view.paused_parts)
     return Report(data, (head, last, *paused, positions_table(view.positions)))

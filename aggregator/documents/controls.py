@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from pydantic import Field
 
-from aggregator.documents.document import Document
+from aggregator.documents.document import Document, PausedPart
+from aggregator.model import Part, Pause
 
 
 class SourceControl(Document):
-    """A source after it was paused or resumed. `since` is null when it is not paused."""
+    """A source, or a part of one, after it was paused or resumed.
+
+    `since` is null when it is not paused.
+    """
 
     name: str
     source: str
-    paused: bool
+    topic: str = Field(default="", description="of a topic alone, or of one of its partitions")
+    partition: int | None = None
+    paused: bool = False
     since: datetime | None = None
+    by: str = Field(default="", description="who paused the topic or the partition")
+    parts: tuple[str, ...] = Field(
+        default=(), description="topics and partitions of the source that are paused by themselves"
+    )
+
+    def of(self, part: Part, pause: Pause | None) -> SourceControl:
+        """The same of a topic or a partition."""
+        return self.model_copy(
+            update={
+                "topic": part.topic,
+                "partition": part.partition,
+                "paused": pause is not None,
+                "since": None if pause is None else pause.since,
+                "by": "" if pause is None else pause.by,
+            }
+        )
+
+
+def paused_parts(parts: Mapping[Part, Pause]) -> tuple[PausedPart, ...]:
+    """Parts of sources that are paused, in order."""
+    return tuple(
+        PausedPart(
+            source=part.cluster,
+            topic=part.topic,
+            partition=part.partition,
+            since=pause.since,
+            by=pause.by,
+        )
+        for part, pause in sorted(parts.items(), key=lambda it: str(it[0]))
+    )
 
 
 class ReloadReport(Document):

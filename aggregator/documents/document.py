@@ -282,6 +282,24 @@ class HeartbeatsStatus(Document):
     error: str = Field(default="", description="why none arrive at the hub")
 
 
+class PausedPart(Document):
+    """A topic, or one of its partitions, that is paused by itself."""
+
+    source: str
+    topic: str
+    partition: int | None = None
+    since: datetime
+    by: str = ""
+
+
+class RefusedTopicStatus(Document):
+    """Source topics (`source/topic`) that do not flow into a hub topic, and what would let them."""
+
+    hub_topic: str
+    sources: tuple[str, ...]
+    reason: str
+
+
 class Status(Document):
     """The whole document."""
 
@@ -305,5 +323,11 @@ class Status(Document):
     )
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
+    refused_topics: tuple[RefusedTopicStatus, ...] = Field(
+        default=(), description="selected, and not taken; all else is"
+    )
+    paused: tuple[PausedPart, ...] = Field(
+        default=(), description="topics and partitions that are paused by themselves"
+    )
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

@@ -15,7 +15,8 @@ from aggregator.checkpoint.history import history, state_at
 from aggregator.checkpoint.rows import POSITION, to_moment
 from aggregator.checkpoint.state import CheckpointState, Entry
 from aggregator.config.schema import CheckpointConfig, Config
-from aggregator.documents.document import Document
+from aggregator.documents.controls import paused_parts
+from aggregator.documents.document import Document, PausedPart
 from aggregator.documents.lag import LagReport, LagRow, make_report
 from aggregator.documents.rates import LagSample, Rates, rate_window, rates
 from aggregator.model import SourcePartition
@@ -70,6 +71,9 @@ class CheckpointView(Document):
     committed_at: datetime | None = None
     clean: bool = True
     paused: dict[str, datetime] = Field(default_factory=dict, description="sources, since when")
+    paused_parts: tuple[PausedPart, ...] = Field(
+        default=(), description="topics and partitions that are paused by themselves"
+    )
     positions: tuple[PositionRow, ...] = ()
 
 
@@ -88,6 +92,7 @@ def checkpoint_view(
     committed = {commit.seq: commit.committed_at_ms for commit in newest}
     if state.seq not in committed:
         committed |= _committed_at(place, state.seq)
+    paused = Controls(place.path, place.storage_options).read()
     return CheckpointView(
         name=config.name,
         path=place.path,
@@ -95,7 +100,8 @@ def checkpoint_view(
         epoch=state.epoch,
         committed_at=to_moment(committed[state.seq]) if state.seq in committed else None,
         clean=state.clean,
-        paused=Controls(place.path, place.storage_options).paused(),
+        paused={alias: it.since for alias, it in paused.sources.items()},
+        paused_parts=paused_parts(paused.parts),
         positions=position_rows(state),
     )
 
@@ -190,8 +196,10 @@ def stopped_lag(config: Config) -> LagReport:
     notes = [f"no running instance answers; positions are the checkpoint's of {said}"]
     if gone := sorted({sp.cluster for sp in state.entries} - set(config.sources)):
         notes.append(f"not shown, as the config has no such source: {', '.join(gone)}")
-    for alias in sorted(Controls(place.path, place.storage_options).paused()):
+    paused = Controls(place.path, place.storage_options).read()
+    for alias in sorted(paused.sources):
         notes.append(f"source {alias} is paused: aggregator resume {alias}")
+    notes += [f"{part} is paused" for part in sorted(map(str, paused.parts))]
     rows = lag_rows(
         ((sp, it) for sp, it in state.entries.items() if sp.cluster in config.sources), earlier
     )

@@ -12,7 +12,6 @@ from concurrent.futures import Future
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from aggregator.checkpoint.controls import Controls
 from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
 from aggregator.config.in_force import InForce
@@ -20,6 +19,7 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.engine.pauses import Pauses, out_of, out_of_parts
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -30,6 +30,7 @@ from aggregator.errors import (
     RefusedError,
 )
 from aggregator.events import LogLevel
+from aggregator.model import Part, Pause
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import Proposal, propose
@@ -51,6 +52,12 @@ class Actor(Protocol):
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without."""
 
+    def rest(self, part: Part) -> None:
+        """Wait until no lane reads this part of a source any more."""
+
+    def check_part(self, part: Part) -> None:
+        """Raise RefusedError when nothing of it is taken."""
+
     def look_again(self) -> None:
         """Have a look at the clusters soon, and run what is then wanted."""
 
@@ -68,29 +75,18 @@ class NotReadyError(AggregatorError):
     """Nothing can be commanded now: it still starts, or it stops."""
 
 
-def out_of(paused: Mapping[str, datetime]) -> dict[str, str]:
-    """Why nothing of these sources (alias -> since when they are paused) is to run, in words."""
-    return {
-        alias: f"paused since {since.isoformat(timespec='seconds')}; aggregator resume {alias}"
-        for alias, since in paused.items()
-    }
-
-
 class Control:
     """Takes commands for one instance.
 
-    `in_force` holds the config. `paused` are the sources (alias -> since when) of which nothing
-    runs, and `stopped` those of them that Connect calls so; both survive restarts. `reread` reads
-    the config again, with sources that are added to it or taken out; it raises ConfigError.
+    `in_force` holds the config. What is paused survives restarts. `reread` reads the config again,
+    with sources that are added to it or taken out; it raises ConfigError.
     """
 
     def __init__(self, config: Config, reread: Callable[[Added], Config] | None = None) -> None:
         self.in_force = InForce(config)
-        self.paused: Mapping[str, datetime] = {}
-        self.stopped: frozenset[str] = frozenset()
+        self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
         self._reread = reread
-        self._controls = Controls(config.checkpoint.path, config.checkpoint.storage_options)
         self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
         self._commands = queue.SimpleQueue()
         self._closed = STARTING
@@ -103,6 +99,21 @@ class Control:
         return self.in_force.config
 
     @property
+    def paused(self) -> Mapping[str, datetime]:
+        """Sources of which nothing runs: alias -> since when."""
+        return self.pauses.sources
+
+    @property
+    def stopped(self) -> frozenset[str]:
+        """Those of them that Connect calls so."""
+        return self.pauses.stopped
+
+    @property
+    def parts(self) -> Mapping[Part, Pause]:
+        """Topics and partitions that are paused by themselves."""
+        return self.pauses.parts
+
+    @property
     def titles(self) -> dict[str, str]:
         """What people call the sources: alias -> title, where there is one."""
         return {alias: source.title for alias, source in self.config.sources.items()}
@@ -112,7 +123,12 @@ class Control:
         """Paused sources of which nothing is to run: alias -> why, in words."""
         return out_of(self.paused)
 
-    def pause(self, alias: str, *, stopped: bool = False) -> SourceControl:
+    @property
+    def out_parts(self) -> dict[Part, str]:
+        """Parts of sources of which nothing is to run: part -> why, in words."""
+        return out_of_parts(self.parts)
+
+    def pause(self, alias: str, *, stopped: bool = False, by: str = "") -> SourceControl:
         """Let the lanes of a source end cleanly and start none; returns when they have ended.
 
         With `stopped` it is called so. Raises RefusedError when there is no such source,
@@ -121,7 +137,7 @@ class Control:
         self._check(alias)
 
         def act(engine: Actor) -> None:
-            self._note_paused(alias, stopped=stopped)
+            self.pauses.pause(alias, stopped=stopped, by=by)
             engine.leave({alias})
 
         self._ask(act)
@@ -132,11 +148,40 @@ class Control:
         self._check(alias)
 
         def act(engine: Actor) -> None:
-            self._note_resumed(alias)
+            self.pauses.resume(alias)
             engine.look_again()
 
         self._ask(act)
         return self._told(alias)
+
+    def pause_part(self, part: Part, by: str = "") -> SourceControl:
+        """Let a topic or a partition rest; returns when no lane reads it. Raises as `pause` does.
+
+        Also RefusedError for one that is not taken.
+        """
+        self._check(part.cluster)
+
+        def act(engine: Actor) -> None:
+            engine.check_part(part)
+            self.pauses.pause_part(part, by)
+            engine.rest(part)
+
+        self._ask(act)
+        return self._told(part.cluster, part)
+
+    def resume_part(self, part: Part, by: str = "") -> SourceControl:
+        """Let a topic, with all its partitions, or a partition go on; returns at once.
+
+        Raises as `pause` does, and RefusedError for a partition of a topic that is paused.
+        """
+        self._check(part.cluster)
+
+        def act(engine: Actor) -> None:
+            self.pauses.resume_part(part, by)
+            engine.look_again()
+
+        self._ask(act)
+        return self._told(part.cluster, part)
 
     def restart(self, alias: str) -> SourceControl:
         """Let the lanes of a source end cleanly, and start anew; returns when they have ended.
@@ -157,9 +202,9 @@ class Control:
         self._ask(lambda engine: engine.look_again())
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
-        """Set positions of paused sources; a dry run only tells what would be done.
+        """Set positions of what is paused; a dry run only tells what would be done.
 
-        Raises RefusedError also for a source that is not paused, else as `propose` does.
+        Raises RefusedError also for what is not paused, else as `propose` does.
         """
         proposal = propose(self.config, request)
         if dry_run:
@@ -167,7 +212,8 @@ class Control:
 
         def act(engine: Actor) -> int | None:
             # Also of those that would stay: where one that runs is by now, nobody knows.
-            named = {move.partition.cluster for move in proposal.plan.moves}
+            moved = [it.partition for it in proposal.plan.moves]
+            named = {it.cluster for it in moved if not any(part.covers(it) for part in self.parts)}
             if running := sorted(named - set(self.paused)):
                 raise RefusedError(
                     [f"source {it} is not paused: aggregator pause {it}" for it in running]
@@ -204,9 +250,9 @@ class Control:
         def before() -> None:
             keep()
             if paused or stopped:
-                self._note_paused(alias, stopped=stopped)
+                self.pauses.pause(alias, stopped=stopped)
             elif paused is not None:
-                self._note_resumed(alias)
+                self.pauses.resume(alias)
 
         return self._change({alias: source}, before)
 
@@ -241,8 +287,7 @@ class Control:
                     engine.check(plan)
                 before()
                 for alias in added.keys() - new.sources.keys():
-                    # Added again, it begins as any other.
-                    self._note_resumed(alias)
+                    self.pauses.forget(alias)
                 if plan is not None:
                     engine.leave(found.leaving(self.config))
                     # The next step goes by it, and looks at the clusters anew.
@@ -256,14 +301,12 @@ class Control:
                 added=found.added,
                 removed=found.removed,
                 reconnected=found.changed,
-                notes=tuple(warnings(new)),
+                notes=(*warnings(new), *(() if plan is None else map(str, plan.refused))),
             )
 
     def open(self) -> None:
         """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
-        pauses = self._controls.pauses()
-        self.paused = {alias: it.since for alias, it in pauses.items()}
-        self.stopped = frozenset(alias for alias, it in pauses.items() if it.stopped)
+        self.pauses.load()
         self._closed = ""
 
     def put_off(self, why: str) -> None:
@@ -315,25 +358,15 @@ class Control:
             future.cancel()
             raise NotReadyError("it is busy and did not answer in time: see its log") from error
 
-    def _note_paused(self, alias: str, *, stopped: bool) -> None:
-        if alias not in self.paused or stopped != (alias in self.stopped):
-            at = self._controls.put(alias, paused=True, stopped=stopped)
-            self.paused = {alias: at, **self.paused}
-            self.stopped = self.stopped | {alias} if stopped else self.stopped - {alias}
-
-    def _note_resumed(self, alias: str) -> None:
-        if alias in self.paused:
-            self._controls.put(alias, paused=False)
-            self.paused = {name: at for name, at in self.paused.items() if name != alias}
-            self.stopped -= {alias}
-
     def _check(self, alias: str) -> None:
         if alias not in self.config.sources:
             known = ", ".join(self.config.sources)
             raise RefusedError([f"there is no source {alias}; sources are {known}"])
 
-    def _told(self, alias: str) -> SourceControl:
+    def _told(self, alias: str, part: Part | None = None) -> SourceControl:
+        parts = [str(it) for it in self.parts if it.cluster == alias]
+        found = SourceControl(name=self.config.name, source=alias, parts=tuple(sorted(parts)))
+        if part is not None:
+            return found.of(part, self.parts.get(part))
         since = self.paused.get(alias)
-        return SourceControl(
-            name=self.config.name, source=alias, paused=since is not None, since=since
-        )
+        return found.model_copy(update={"paused": since is not None, "since": since})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Protocol
 
 from aggregator.commits.observer import Observer
@@ -12,6 +13,7 @@ from aggregator.events import Event, EventSink
 from aggregator.flow.stage import IN_A_LANE, Stage
 from aggregator.flow.state import State
 from aggregator.gaps.table import GapTable
+from aggregator.model import Part
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
 
@@ -23,6 +25,9 @@ class Steered(Protocol):
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without."""
+
+    def rest(self, part: Part) -> None:
+        """Wait until no lane reads this part of a source any more."""
 
     def look_again(self) -> None:
         """Have a look at the clusters soon, and run what is then wanted."""
@@ -51,8 +56,22 @@ class Steering:
         self._control = control
         self._emit = emit
         self.leave = engine.leave
+        self.rest = engine.rest
         self.look_again = engine.look_again
         self.check = engine.check
+
+    def check_part(self, part: Part) -> None:
+        """Raise RefusedError when nothing of this part of a source is taken."""
+        plan = self._engine.state.plan
+        routes = [it for it in plan.routes if it.cluster == part.cluster] if plan else []
+        if any(part.covers(sp) for route in routes for sp in route.source_partitions()):
+            return
+        taken = {route.topic: route.partitions for route in routes}
+        if (count := taken.get(part.topic)) is not None:
+            raise RefusedError([f"topic {part.topic} of {part.cluster} has {count} partitions"])
+        close = get_close_matches(part.topic, list(taken), n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise RefusedError([f"source {part.cluster} takes no topic {part.topic} now{hint}"])
 
     def put(self, proposal: Proposal) -> int:
         """Commit positions that were set by hand; returns the commit's number.

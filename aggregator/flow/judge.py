@@ -10,7 +10,7 @@ from aggregator.flow.draft import Draft
 from aggregator.flow.stage import STANDING, Stage, Way
 from aggregator.flow.state import Partition
 from aggregator.gaps.core import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
-from aggregator.model import Positions, SourcePartition
+from aggregator.model import Part, Positions, SourcePartition
 from aggregator.plan.look import Look, is_selected
 from aggregator.plan.positions import StartPlan, is_same_log, plan_positions
 
@@ -52,7 +52,9 @@ def judge(d: Draft, look: Look) -> Judgement:
         look.observed,
         {alias: source.start for alias, source in config.sources.items()},
         look.by_time,
-        state.topics.came,
+        frozenset(
+            key for key in state.topics.came if config.sources[key[0]].new_topics == "earliest"
+        ),
         lambda key: is_selected(config, key),
     )
     other = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
@@ -66,7 +68,7 @@ def judge(d: Draft, look: Look) -> Judgement:
         known.epoch,
     )
     gaps = _settle(d, start, sight)
-    out = {sp: why for sp in selected if (why := _out_of(d, sp.cluster)) is not None}
+    out = {sp: why for sp in selected if (why := _out_of(d, sp)) is not None}
     stages = _Stages(d, look, gaps, holes, unclean, other & selected, out)
     for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
         if d.at(sp).stage in STANDING:
@@ -205,11 +207,19 @@ def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Ho
     return None if same and log is not None and log.earliest > hole.position else hole
 
 
-def _out_of(d: Draft, alias: str) -> str | None:
-    """Why nothing of a source is to run, None when it is."""
-    if alias in d.news.leaving:
+def _out_of(d: Draft, sp: SourcePartition) -> str | None:
+    """Why a partition is not to run, None when it is."""
+    if sp.cluster in d.news.leaving:
         return "its lanes are to end"
-    return d.news.paused.get(alias)
+    return d.news.paused.get(sp.cluster) or paused_part(sp, d.news.parts)
+
+
+def paused_part(sp: SourcePartition, parts: Mapping[Part, str]) -> str | None:
+    """Why a partition rests that is paused by itself or with its topic; None when it is not."""
+    if not parts:
+        return None
+    topic = Part(sp.cluster, sp.topic)
+    return parts.get(topic) or parts.get(topic._replace(partition=sp.partition))
 
 
 def _goes_on(d: Draft, sp: SourcePartition, out: Mapping[SourcePartition, str]) -> bool:

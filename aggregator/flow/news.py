@@ -9,7 +9,7 @@ from datetime import datetime
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Outcome
 from aggregator.gaps.core import GapRecord
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.model import OffsetRange, Part, Positions, SourcePartition, TopicPartition
 from aggregator.plan.behind import Delay
 from aggregator.plan.look import Look
 from aggregator.plan.positions import Remembered
@@ -86,7 +86,8 @@ class FoundGaps:
 class News:
     """Everything that a step may go by. `turn` is False for what follows commands at once.
 
-    `paused` and `leaving` are sources (alias -> why) of which nothing is to run. `open` are the
+    `paused` and `leaving` are sources (alias -> why) of which nothing is to run, `parts` topics and
+    partitions (-> why) of others. `open` are the
     keys of lanes that failed and have a task that may still send. `measured` is None where nothing
     was measured since the last step. `again`: somebody wants a look at the clusters soon.
     `look_failed`: the last one found nothing out.
@@ -106,6 +107,7 @@ class News:
     again: bool = False
     look_failed: bool = False
     turn: bool = True
+    parts: Mapping[Part, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

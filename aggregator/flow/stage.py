@@ -23,7 +23,7 @@ class Stage(StrEnum):
 
 
 MEANINGS = {
-    Stage.OUT: "not to be read: not selected, or gone, or its source is paused",
+    Stage.OUT: "not to be read: not selected, or gone, or paused",
     Stage.HELD: "waits for something that will pass, such as offsets that could not be read",
     Stage.QUARANTINED: "waits for a person to decide about a gap",
     Stage.UNCLEAN: "the hub may hold more of it than its position says: it is to be recovered",

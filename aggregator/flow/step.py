@@ -67,10 +67,10 @@ def _prepare(d: Draft) -> None:
 
 
 def _take_orders(d: Draft) -> None:
-    """What people want: other settings, sources that are paused or are to leave, a new look."""
+    """What people want: other settings, what is paused, sources that are to leave, a new look."""
     state, news = d.state, d.news
-    if (state.paused, state.leaving) != (news.paused, news.leaving):
-        d.note(paused=dict(news.paused), leaving=news.leaving)
+    if (state.paused, state.leaving, state.parts) != (news.paused, news.leaving, news.parts):
+        d.note(paused=dict(news.paused), leaving=news.leaving, parts=dict(news.parts))
         d.dirty = True
     if state.config is not news.config:
         # By the look of the old one nothing is decided any more.

@@ -8,9 +8,10 @@ not). Never may it come from a page of another site.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import Field
@@ -28,6 +29,7 @@ from aggregator.errors import (
     ConfigError,
     RefusedError,
 )
+from aggregator.model import Part
 from aggregator.moves import core as rewind
 from aggregator.moves.document import MovesReport
 from aggregator.serve.gate import is_loopback, may_change, must_not_change
@@ -35,6 +37,7 @@ from aggregator.serve.gate import is_loopback, may_change, must_not_change
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""
 JSON = "application/json"
+Number = Annotated[int | None, Query(ge=0, lt=1 << 31)]
 
 
 class CallerError(AggregatorError):
@@ -59,16 +62,32 @@ def add_control(app: FastAPI, control: Control) -> None:
 
     # Plain functions: FastAPI runs them in threads, as they wait for the engine.
     @router.put("/sources/{alias}/pause")
-    def pause(alias: str) -> SourceControl:
+    def pause(alias: str, request: Request) -> SourceControl:
         """Let the lanes of a source end, and keep it so, over restarts too."""
         check_source(control, alias)
-        return control.pause(alias)
+        return control.pause(alias, by=caller_name(request))
 
     @router.put("/sources/{alias}/resume")
     def resume(alias: str) -> SourceControl:
         """Let a source go on from where it is."""
         check_source(control, alias)
         return control.resume(alias)
+
+    @router.put("/sources/{alias}/topics/{topic}/pause")
+    def pause_topic(
+        alias: str, topic: str, request: Request, partition: Number = None
+    ) -> SourceControl:
+        """Let a topic, or one partition of it, rest while the rest of its source goes on."""
+        check_source(control, alias)
+        return control.pause_part(Part(alias, topic, partition), by=caller_name(request))
+
+    @router.put("/sources/{alias}/topics/{topic}/resume")
+    def resume_topic(
+        alias: str, topic: str, request: Request, partition: Number = None
+    ) -> SourceControl:
+        """Let a topic, with all its partitions, or one of them, go on from where it is."""
+        check_source(control, alias)
+        return control.resume_part(Part(alias, topic, partition), by=caller_name(request))
 
     @router.post("/positions")
     def positions(wanted: PositionsRequest) -> MovesReport:

@@ -6,7 +6,14 @@ import os
 import socket
 
 from aggregator import __version__
-from aggregator.documents.document import CheckpointStatus, RecoveryStatus, SourceStatus, Status
+from aggregator.documents.controls import paused_parts
+from aggregator.documents.document import (
+    CheckpointStatus,
+    RecoveryStatus,
+    RefusedTopicStatus,
+    SourceStatus,
+    Status,
+)
 from aggregator.flow.state import SourceLife
 from aggregator.gaps.document import gaps_status, last_loss, lost_offsets
 from aggregator.model import Route
@@ -59,6 +66,15 @@ def status(view: View) -> Status:
         heartbeats=view.heartbeats,
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
+        refused_topics=tuple(
+            RefusedTopicStatus(
+                hub_topic=it.hub_topic,
+                sources=tuple(f"{alias}/{topic}" for alias, topic in it.sources),
+                reason=it.reason,
+            )
+            for it in (plan.refused if plan is not None else ())
+        ),
+        paused=paused_parts(view.parts),
         warnings=plan.warnings if plan is not None else (),
         reason=view.reason,
     )

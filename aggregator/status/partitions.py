@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aggregator.documents.document import LaneState, LaneStatus, PartitionState, PartitionStatus
+from aggregator.flow.judge import paused_part
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import LaneLife, LaneOver
 from aggregator.model import SourcePartition
@@ -73,6 +74,8 @@ def _state(
         return PartitionState.QUARANTINED, known.why
     if sp.cluster in view.paused:
         return PartitionState.PAUSED, ""
+    if known.stage is Stage.OUT and (why := paused_part(sp, view.state.parts)) is not None:
+        return PartitionState.PAUSED, why
     if known.why and known.stage in SHOWN_AS_HELD:
         return PartitionState.HELD, known.why
     if sp in unread:

@@ -19,7 +19,7 @@ from aggregator.documents.document import (
 )
 from aggregator.flow.news import Measured
 from aggregator.flow.state import State
-from aggregator.model import Positions
+from aggregator.model import Part, Pause, Positions
 from aggregator.status.figures import SourceFigures
 
 
@@ -56,7 +56,8 @@ class Refused:
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
-    `paused` says since when, and `groups` why a source cannot be told what is committed of it.
+    `paused` says since when sources are, `parts` topics and partitions; `groups` why a source
+    cannot be told what is committed of it.
     `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
     `replayed_before` are the records that lanes had written of what recoveries before the last one
     found missing.
@@ -69,6 +70,7 @@ class View:
     phase: Phase = Phase.STARTING
     reason: str = ""
     paused: Mapping[str, datetime] = field(default_factory=dict)
+    parts: Mapping[Part, Pause] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     positions: Positions = field(default_factory=Positions)
     progress: Mapping[str, LaneProgress] = field(default_factory=dict)

@@ -56,7 +56,8 @@ class PlayedApi:
     def as_it_began(self) -> None:
         """Take back what was asked of it, so that the next who asks meets the same."""
         self.control.in_force.config = self.config
-        self.control.paused, self.control.stopped = {}, frozenset()
+        pauses = self.control.pauses
+        pauses.sources, pauses.stopped, pauses.parts = {}, frozenset(), {}
         self.control.log_level = LogLevel()
         self.engine.calls.clear()
 

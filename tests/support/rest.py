@@ -12,6 +12,7 @@ from urllib.request import Request, urlopen
 
 from aggregator.engine.control import Control
 from aggregator.errors import AggregatorError
+from aggregator.model import Part
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
 from support.reading import SECONDS
@@ -89,6 +90,13 @@ class PlayedEngine:
     def leave(self, aliases: Collection[str]) -> None:
         """As an `Actor` does; so are the others."""
         self.calls.append(f"leave {sorted(aliases)}")
+        if self.failure is not None:
+            raise self.failure
+
+    def rest(self, part: Part) -> None:
+        self.calls.append(f"rest {part}")
+
+    def check_part(self, part: Part) -> None:
         if self.failure is not None:
             raise self.failure
 

@@ -62,6 +62,30 @@ def test_without_an_instance_a_pause_is_for_the_next_one(shell: Shell) -> None:
     assert "Paused" not in shell("status")
 
 
+def test_without_an_instance_a_topic_or_a_partition_is_paused_for_the_next_one(
+    shell: Shell,
+) -> None:
+    table = CheckpointTable.create(str(shell.state))
+    table.claim_epoch("me")
+    table.append(Checkpoint("eu", 1, 1, Positions({SP: 7}), {}, 1_000, clean=True))
+    told = shell("pause", "eu", "--topic", "orders", "--partition", "3")
+    assert told.startswith("Partition 3 of eu/orders is paused since 20")
+    assert shell("sources", "pause", "eu", "--topic", "orders").startswith(
+        "Topic orders of eu is paused since 20"
+    )
+    assert "Paused: eu/orders-3 since 20" in shell("status")
+    assert "UTC by command line" in shell("status")
+    assert "eu/orders is paused" in shell("lag", "--no-bytes")
+    told = shell("resume", "eu")
+    assert told == ("Source eu is not paused.\nPaused by themselves: eu/orders, eu/orders-3.\n")
+    told = shell("resume", "eu", "--topic", "orders", "--partition", "3", code=EXIT_CONFIG)
+    assert "eu/orders is paused as a whole: aggregator resume eu --topic orders" in told
+    assert shell("resume", "eu", "--topic", "orders") == "Topic orders of eu is not paused.\n"
+    assert "Paused" not in shell("status")
+    told = shell("pause", "eu", "--partition", "3", code=EXIT_CONFIG)
+    assert "--partition is of a topic" in told
+
+
 def test_without_an_instance_a_source_is_added_for_the_next_start(shell: Shell) -> None:
     told = shell("sources", "add", "us", "--servers", "us:1", "--topics", "a", "tasks.max=2")
     assert "added: us" in told and "nothing runs: it holds from the next start on" in told

@@ -13,6 +13,7 @@ import pytest
 from aggregator.flow import commands as c
 from aggregator.flow.draft import Draft
 from aggregator.flow.stage import TRANSITIONS, Stage, Way
+from aggregator.model import Part
 from support.flow_world import EU, EU0, EU1, PARTITIONS, US, World, running
 
 Ways = list[Way]
@@ -72,6 +73,32 @@ def test_taken_out_and_given_up_when_its_source_is_paused(ways: Ways) -> None:
     world.paused = set()
     world.until_all(Stage.READING)
     assert ways[3:] == [Way.JUDGED, Way.STARTED]
+
+
+def test_a_partition_is_taken_out_by_itself_and_its_lane_goes_on(ways: Ways) -> None:
+    world = running()
+    ways.clear()
+    world.parts = {Part("eu", "orders", 0)}
+    world.until_all(Stage.OUT, EU0)
+    assert ways == [Way.TAKEN_OUT, Way.KEPT, Way.JUDGED]
+    assert world.state.at(EU0).why == "it is paused"
+    assert world.state.of(Stage.READING) == {EU1, *US}
+    assert world.lanes.keys() == {"union"}
+    world.parts = set()
+    world.until_all(Stage.READING)
+    assert ways[3:] == [Way.JUDGED, Way.STARTED]
+    # Beside the union, which went on.
+    assert world.generation == 2
+
+
+def test_a_topic_is_taken_out_with_all_its_partitions(ways: Ways) -> None:
+    world = running()
+    world.parts = {Part("eu", "orders")}
+    world.until_all(Stage.OUT, *EU)
+    assert world.state.of(Stage.READING) == set(US)
+    world.parts = set()
+    world.until_all(Stage.READING)
+    assert Way.FAILED not in ways
 
 
 def test_lane_failed_tasks_gone_due_recovery_begins_recovered(ways: Ways) -> None:

@@ -72,6 +72,40 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert control.out == kept.paused() == {}
 
 
+def test_a_topic_and_a_partition_are_paused_and_resumed_by_the_engine(
+    url: str, engine: PlayedEngine, control: Control, config: Config
+) -> None:
+    topic = f"{url}/api/sources/eu/topics/orders"
+    code, body = ask("PUT", f"{topic}/pause?partition=3")
+    assert (code, body["topic"], body["partition"], body["paused"]) == (200, "orders", 3, True)
+    assert (body["by"], body["parts"]) == ("REST from 127.0.0.1", ["eu/orders-3"])
+    assert engine.calls == ["rest eu/orders-3", "tell"]
+    assert control.paused == {}
+    (why,) = control.out_parts.values()
+    assert why.startswith("paused since 20")
+    assert why.endswith("by REST from 127.0.0.1; aggregator resume eu --topic orders --partition 3")
+    assert ask("PUT", f"{topic}/pause")[1]["partition"] is None
+    kept = Controls(config.checkpoint.path, {})
+    assert kept.read().parts == control.parts
+    code, body = ask("PUT", f"{topic}/resume?partition=3")
+    assert (code, body["exit_code"]) == (409, 2)
+    assert "is paused as a whole" in body["message"]
+    code, body = ask("PUT", f"{topic}/resume")
+    assert (code, body["paused"], body["parts"]) == (200, False, [])
+    assert kept.read().parts == control.parts == {}
+    assert ask("PUT", f"{topic}/pause?partition=-1")[0] == 400
+
+
+def test_a_topic_that_is_not_taken_is_not_paused(
+    url: str, engine: PlayedEngine, control: Control
+) -> None:
+    engine.failure = RefusedError(["source eu takes no topic ordres now; did you mean orders?"])
+    code, body = ask("PUT", f"{url}/api/sources/eu/topics/ordres/pause")
+    assert code == 409
+    assert "did you mean orders?" in body["message"]
+    assert control.parts == {}
+
+
 def test_what_is_paused_stays_so_over_a_restart(control: Control, config: Config) -> None:
     Controls(config.checkpoint.path, {}).put("eu", paused=True)
     control.open()
