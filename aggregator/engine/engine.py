@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from aggregator.audits.watch import AuditWatch
+from aggregator.checkpoint.seen import SeenTable
 from aggregator.clusters.core_heartbeats import beating
 from aggregator.clusters.groups import Groups
 from aggregator.clusters.heartbeats import Heartbeats
@@ -41,7 +42,7 @@ from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.gaps.table import GapTable
-from aggregator.model import HEARTBEATS_TOPIC, SourcePartition, SourceState
+from aggregator.model import HEARTBEATS_TOPIC, Part, SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
@@ -94,7 +95,9 @@ class Engine:
         fresh: bool = False,
     ) -> None:
         config = control.config
-        self.state = State(config, until_done=until_done, fresh=fresh)
+        self._seen = SeenTable(config.checkpoint.path, config.checkpoint.storage_options)
+        seen = self._seen.load()
+        self.state = State(config, until_done=until_done, fresh=fresh, topics=seen, kept=seen)
         self.view = replace(view, config=config, state=self.state)
         self._in_force = control.in_force
         self._connector = threads.connector
@@ -117,7 +120,7 @@ class Engine:
         )
         self._hands = Hands(
             *(threads.spark, self._lanes, self._recovery, observer, threads.lookout),
-            *(threads.hub, self._gaps, emit, stop),
+            *(threads.hub, self._gaps, self._seen, emit, stop),
         )
         self._steering = Steering(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
@@ -138,7 +141,9 @@ class Engine:
         return {
             sp: self.state.at(sp).why
             for sp in sorted(self.state.of(*stages))
-            if self.state.at(sp).why and sp.cluster not in self._control.paused
+            if self.state.at(sp).why
+            and sp.cluster not in self._control.paused
+            and not any(part.covers(sp) for part in self._control.parts)
         }
 
     @property
@@ -207,13 +212,20 @@ class Engine:
         """
         self._leaving = frozenset(aliases)
         try:
-            self.turn()
-            while any(sp.cluster in aliases for sp in self.state.in_lanes):
-                if self._stop.wait(LOOP_SECONDS):
-                    raise RefusedError(["it is stopping: what was asked for holds when it starts"])
-                self.turn()
+            self._until_out(lambda sp: sp.cluster in aliases)
         finally:
             self._leaving = frozenset()
+
+    def rest(self, part: Part) -> None:
+        """Wait until no lane reads this part of a source, which is paused. Raises as `leave`."""
+        self._until_out(part.covers)
+
+    def _until_out(self, named: Callable[[SourcePartition], bool]) -> None:
+        self.turn()
+        while any(named(sp) for sp in self.state.in_lanes):
+            if self._stop.wait(LOOP_SECONDS):
+                raise RefusedError(["it is stopping: what was asked for holds when it starts"])
+            self.turn()
 
     def look_again(self) -> None:
         """Have a look at the clusters soon, and run what is then wanted."""
@@ -242,6 +254,7 @@ class Engine:
             at=datetime.now(UTC),
             phase=phase or before.phase,
             paused=self._control.paused,
+            parts=self._control.parts,
             measured=measured,
             positions=observer.positions,
             progress=observer.progress,
@@ -339,6 +352,7 @@ class Engine:
             again,
             failed,
             turn,
+            self._control.out_parts,
         )
 
     def _is_open(self, config: Config, key: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from aggregator.checkpoint.seen import SeenTable
 from aggregator.clusters.hub import read_logs
 from aggregator.clusters.look import Lookout
 from aggregator.commits.identity import identity_of
@@ -38,6 +39,7 @@ from aggregator.flow.commands import (
     RecordGaps,
     Recover,
     Release,
+    Remember,
     SetPace,
     Start,
     Started,
@@ -64,6 +66,7 @@ class Hands:
         lookout: Lookout,
         hub: ClusterAdmin,
         gaps: GapTable,
+        seen: SeenTable,
         emit: EventSink,
         stop: threading.Event,
     ) -> None:
@@ -74,6 +77,7 @@ class Hands:
         self._lookout = lookout
         self._hub = hub
         self._gaps = gaps
+        self._seen = seen
         self._emit = emit
         self._stop = stop
         self._checked: set[str] = set()
@@ -132,6 +136,8 @@ class Hands:
                 self._gaps.append(records)
             case Move(positions, why):
                 self._observer.moved(positions, why)
+            case Remember(topics):
+                self._seen.add(topics)
             case AskHub(topics):
                 timeout = config.supervision.connect_timeout
                 return HubLogs(read_logs(self._hub, topics, timeout))

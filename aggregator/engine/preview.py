@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from aggregator.checkpoint.controls import Controls
+from aggregator.checkpoint.seen import SeenTable
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import read_logs
@@ -12,8 +13,8 @@ from aggregator.clusters.look import first_look
 from aggregator.clusters.prepare import Prepared
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
-from aggregator.engine.control import out_of
 from aggregator.engine.known import known_of
+from aggregator.engine.pauses import out_of, out_of_parts
 from aggregator.flow.news import FoundGaps
 from aggregator.flow.preview import Preview, preview
 from aggregator.gaps.table import GapTable
@@ -30,6 +31,8 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
     table = CheckpointTable.open(place.path, place.storage_options)
     state = CheckpointState() if table is None else table.load()
 
+    paused = Controls(place.path, place.storage_options).read()
+
     def ask_hub(topics: frozenset[str]) -> dict[TopicPartition, OffsetRange]:
         with open_admin(config, HUB) as hub:
             return read_logs(hub, topics, config.supervision.connect_timeout)
@@ -39,7 +42,9 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
         first_look(config, prepared),
         known_of(state),
         FoundGaps(GapTable(place.path, place.storage_options).load()),
-        out_of(Controls(place.path, place.storage_options).paused()),
+        out_of({alias: it.since for alias, it in paused.sources.items()}),
         datetime.now(UTC),
         ask_hub,
+        out_of_parts(paused.parts),
+        SeenTable(place.path, place.storage_options).load(),
     )

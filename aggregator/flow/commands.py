@@ -13,7 +13,7 @@ from aggregator.errors import AggregatorError
 from aggregator.events import Event
 from aggregator.gaps.core import GapRecord
 from aggregator.model import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
-from aggregator.plan.look import Look
+from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.pace import Pace
 
 Ends = Mapping[TopicPartition, int]
@@ -42,6 +42,13 @@ class Move:
 
     positions: Positions
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remember:
+    """Keep which topics the sources were seen to have, beyond what is kept."""
+
+    topics: TopicsSeen
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +194,7 @@ Command = (
     Prepare
     | RecordGaps
     | Move
+    | Remember
     | AskHub
     | Recover
     | Start

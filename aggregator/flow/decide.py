@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aggregator.flow.commands import AskHub, Bound, Hold, Move, Recover, Start
+from aggregator.flow.commands import AskHub, Bound, Hold, Move, Recover, Remember, Start
 from aggregator.flow.draft import Draft
-from aggregator.flow.judge import Judgement, judge
+from aggregator.flow.judge import Judgement, judge, paused_part
 from aggregator.flow.pace import pace_starting
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneLife
@@ -26,6 +26,15 @@ def decide(d: Draft, look: Look) -> None:
     _recover(d, look)
     if d.state.begun or not _waits_to_begin(d, look, judgement):
         _arrange(d, look, judgement)
+    if d.state.begun:
+        _remember(d)
+
+
+def _remember(d: Draft) -> None:
+    """Keep which topics there were, so that a start knows which came while nothing ran."""
+    known = {(sp.cluster, sp.topic) for sp in d.news.known.positions}
+    if (new := d.state.topics.beyond(d.state.kept, known)).topics:
+        d.do(Remember(new))
 
 
 def _recover(d: Draft, look: Look) -> None:
@@ -167,17 +176,25 @@ def _note_new(d: Draft, positions: Positions) -> None:
     """Commit where partitions begin that are new and wait: a restart must not forget that.
 
     To a restart they would be as any other that it does not know, and `start` may say `latest`.
-    So also those of topics that came while we ran, of a source that is paused or away.
+    So also those of topics that came while we ran, of a source that is paused or away, and of what
+    is paused by itself: the rest of its topic may be read meanwhile.
     """
-    known, came = d.news.known.positions, d.state.topics.came
+    known, came, parts = d.news.known.positions, d.state.topics.came, d.news.parts
     new = {
         sp: at
         for sp, at in positions.items()
         if sp not in known
         and d.at(sp).stage is not Stage.READING
-        and (d.at(sp).stage is Stage.READY or (sp.cluster, sp.topic) in came)
+        and (
+            d.at(sp).stage is Stage.READY
+            or (sp.cluster, sp.topic) in came
+            or paused_part(sp, parts) is not None
+        )
     }
-    if d.state.begun and new:
+    if not d.state.begun:
+        # All others start at once.
+        new = {sp: at for sp, at in new.items() if paused_part(sp, parts) is not None}
+    if new:
         d.do(Move(Positions(new), "new"))
 
 

@@ -18,6 +18,7 @@ from aggregator.flow.commands import (
     Recover,
     Recovered,
     Release,
+    Remember,
     Start,
     Started,
 )
@@ -47,6 +48,13 @@ def take(d: Draft, outcome: Outcome) -> None:
                 tell_gaps(d, records)
         case Move():
             _take_move(d, outcome.command, outcome)
+        case Remember(topics):
+            if outcome.error is None and not outcome.dropped:
+                d.note(kept=d.state.kept.plus(topics))
+            elif outcome.error is not None:
+                # The next decision tries again.
+                words = f"which topics there are is not kept yet: {outcome.error}"
+                d.tell("checkpoint_error", words)
         case AskHub():
             assert isinstance(outcome.result, HubLogs)
             d.note(hub_logs=outcome.result.logs)
@@ -73,6 +81,10 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
     for warning in look.plan.warnings:
         if warning not in known:
             d.tell("warning", warning)
+    refused = before.plan.refused if before is not None else ()
+    for topic in look.plan.refused:
+        if topic not in refused:
+            d.tell("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
     asked = d.state.asked_at
     found = outcome.result
     assert isinstance(found, FoundGaps)

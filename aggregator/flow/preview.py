@@ -22,8 +22,8 @@ from aggregator.flow.news import FoundGaps, HubLogs, Known, News
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
-from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.plan.look import Look
+from aggregator.model import OffsetRange, Part, SourcePartition, TopicPartition
+from aggregator.plan.look import Look, TopicsSeen
 
 STEPS = 20
 
@@ -50,13 +50,16 @@ def preview(
     paused: Mapping[str, str],
     at: datetime,
     ask_hub: HubAsker,
+    parts: Mapping[Part, str] | None = None,
+    topics: TopicsSeen | None = None,
 ) -> Preview:
     """Take the first steps of a run without carrying anything out.
 
-    `ask_hub` gives the log ranges of hub topics. Whatever is committed is taken as done.
+    `paused` and `parts` are what does not run, and why. `ask_hub` gives the log ranges of hub
+    topics; `topics` are those that the sources had before. Whatever is committed is taken as done.
     """
-    state, now = State(config), look.began + 1.0
-    news = News(config, at, known, paused=paused, look=look)
+    state, now = State(config, topics=topics or TopicsSeen()), look.began + 1.0
+    news = News(config, at, known, paused=paused, look=look, parts=parts or {})
     given: list[Command] = []
     for _ in range(STEPS):
         state, commands = step(state, news, now)
@@ -68,8 +71,13 @@ def preview(
         news = replace(news, known=known, look=None, outcomes=outcomes, turn=False)
     stages = (Stage.OUT, Stage.HELD, Stage.QUARANTINED)
     waiting = {sp: state.at(sp).why for sp in sorted(state.of(*stages)) if state.at(sp).why}
-    shown = (RecordGaps, Move, Recover, Start)
-    return Preview(tuple(it for it in given if isinstance(it, shown)), waiting)
+    return Preview(tuple(it for it in given if _is_shown(it)), waiting)
+
+
+def _is_shown(command: Command) -> bool:
+    if isinstance(command, Move):
+        return command.why == "gaps"
+    return isinstance(command, (RecordGaps, Recover, Start))
 
 
 def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:

@@ -13,6 +13,7 @@ from aggregator.gaps.core import GapRecord
 from aggregator.model import (
     Lane,
     OffsetRange,
+    Part,
     Route,
     SourcePartition,
     SourceState,
@@ -105,7 +106,8 @@ class State:
     also while there is no `look` of the config in force. `asked_at` is when a look was asked
     for that is awaited. `gap_error` is why no gap is decided about until the next look, and
     `gap_error_told` what people were last told of that. `hub_logs` is what the hub held at the
-    start, None before it has told; `hub_read` how far a recovery has read it since.
+    start, None before it has told; `hub_read` how far a recovery has read it since. `topics` are
+    those of the sources, `kept` those that a restart will know of.
     """
 
     config: Config
@@ -123,6 +125,7 @@ class State:
     sources: Mapping[str, SourceLife] = field(default_factory=dict)
     stuck: frozenset[SourcePartition] = frozenset()
     topics: TopicsSeen = field(default_factory=TopicsSeen)
+    kept: TopicsSeen = field(default_factory=TopicsSeen)
     asked_at: float | None = None
     judged: float = -1.0
     unread_looks: int = 0
@@ -146,6 +149,7 @@ class State:
     pace: Pace = field(default_factory=Pace)
     paused: Mapping[str, str] = field(default_factory=dict)
     leaving: frozenset[str] = frozenset()
+    parts: Mapping[Part, str] = field(default_factory=dict)
 
     def at(self, sp: SourcePartition) -> Partition:
         """What is known of a partition."""

@@ -21,6 +21,7 @@ from aggregator.model import (
     ClusterFacts,
     LogId,
     OffsetRange,
+    Part,
     Positions,
     ReaderState,
     Route,
@@ -29,7 +30,7 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.look import Look
+from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Observed, Remembered
 from aggregator.plan.recovery import (
@@ -114,8 +115,12 @@ def running(**settings: Any) -> World:
 class World:
     """`rng` decides what happens; when it is `calm` nothing fails any more."""
 
-    def __init__(self, rng: Random, *, until_done: bool = False, **settings: Any) -> None:
+    def __init__(
+        self, rng: Random, *, until_done: bool = False, by_parts: bool = False, **settings: Any
+    ) -> None:
         self.rng = rng
+        self.by_parts = by_parts
+        """Whether topics and partitions are paused by themselves, and not whole sources."""
         self.config = config_of(**settings)
         self.until_done = until_done
         self.now = 1000.0
@@ -128,6 +133,8 @@ class World:
         self.table: dict[str, GapRecord] = {}
         self.away: set[str] = set()
         self.paused: set[str] = set()
+        self.parts: set[Part] = set()
+        self.kept = TopicsSeen()
         self.leaving: frozenset[str] = frozenset()
         self.only = set(ROUTES)
         self.commits = self.generation = self.clean_hub = 0
@@ -152,7 +159,9 @@ class World:
         for tasks in [*self.lanes.values(), *self.ghosts]:
             self._send(tasks, wild=True)
         self.lanes, self.ghosts = {}, []
-        self.state = State(self.config, until_done=self.until_done)
+        self.state = State(
+            self.config, until_done=self.until_done, topics=self.kept, kept=self.kept
+        )
         self.job: tuple[c.Recover, int] | None = None
         self.looks: list[tuple[float, Look]] = []
         self.asked = True
@@ -174,6 +183,8 @@ class World:
                 self.create_again(sp.cluster)
             case "away":
                 self.away ^= {sp.cluster}
+            case "pause" if self.by_parts:
+                self.parts ^= {Part(*sp[:2], rng.choice((None, sp.partition)))}
             case "pause":
                 self.paused ^= {sp.cluster}
             case _:
@@ -222,7 +233,7 @@ class World:
 
     def until_quiet(self, turns: int = 2000) -> None:
         """No more faults: everything that is to run runs, and has copied all there is."""
-        self.calm, self.away, self.paused = True, set(), set()
+        self.calm, self.away, self.paused, self.parts = True, set(), set(), set()
         for _ in range(turns):
             self.accept()
             self.turn()
@@ -308,6 +319,7 @@ class World:
             outcomes=outcomes,
             measured=self._measured() if turn else None,
             turn=turn,
+            parts=dict.fromkeys(self.parts, "it is paused"),
         )
 
     def _measured(self) -> Measured:
@@ -417,6 +429,10 @@ class World:
                 for sp, at in positions.items():
                     self.check_free(sp)
                     self._commit(sp, at, self._seen_id(sp), clean=True)
+            case c.Remember(topics):
+                if self.by_parts:
+                    self._may_fail("the table of topics")
+                self.kept = self.kept.plus(topics)
             case c.AskHub():
                 return HubLogs({HUB: OffsetRange(0, len(self.hub))})
             case c.Recover(partitions):

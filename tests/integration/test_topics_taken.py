@@ -1,0 +1,225 @@
+"""Which topics are taken, how they are called, and one that rests while the others flow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.config.load import Added
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.documents.document import PartitionState, PartitionStatus
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, delete_topic, produce
+from aggregator.engine.control import Control
+from aggregator.errors import EXIT_CONFIG, RefusedError
+from aggregator.model import Part
+from support.clusters import ClusterFactory
+from support.load import load, records
+from support.reading import read_topic, topics_of, wait_until_topic_has
+from support.running import Run, catch_up, make_config, source
+from support.verdict import assert_copied
+
+COMPACT = {"cleanup.policy": "compact"}
+PROGRAMS = {
+    "_schemas": "a schema registry",
+    "connect-configs": "Kafka Connect",
+    "connect-offsets": "Kafka Connect",
+    "docker-connect-status": "Kafka Connect",
+    "mm2-offset-syncs.eu.internal": "MirrorMaker",
+    "heartbeats": "MirrorMaker",
+    "eu.checkpoints.internal": "MirrorMaker",
+    "_confluent-metrics": "Confluent's platform",
+    "strimzi.cruisecontrol.metrics": "Strimzi",
+    "app-counts-changelog": "Kafka Streams",
+}
+
+
+@pytest.fixture(scope="module")
+def theirs(cluster_factory: ClusterFactory) -> Iterator[EmbeddedCluster]:
+    """A cluster with a registry, Connect and MirrorMaker beside whatever a test adds."""
+    cluster = cluster_factory("theirs")
+    for topic in PROGRAMS:
+        create_topic(cluster.bootstrap_servers, topic, config=COMPACT)
+        produce(cluster.bootstrap_servers, topic, records(3))
+    yield cluster
+
+
+def asked(folder: Path, config: Config, command: str, exit_code: int) -> Any:
+    """What a command says of a config, as JSON."""
+    file = folder / "aggregator.yaml"
+    file.write_text(to_yaml(config), "utf-8")
+    result = CliRunner().invoke(app, [command, "-c", str(file), "-o", "json"])
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.mark.timeout(300)
+def test_of_all_topics_those_of_users_are_taken_under_their_names_and_with_their_configs(
+    theirs: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    cdc, clicks, prices = (f"{name}.{unique}" for name in ("cdc", "clicks", "prices"))
+    servers, us, to = (it.bootstrap_servers for it in (theirs, source_b, hub))
+    for topic in (cdc, clicks):
+        create_topic(servers, topic, partitions=2)
+        produce(servers, topic, records(40))
+    for each in (servers, us):
+        create_topic(each, prices, config=COMPACT)
+        produce(each, prices, records(10))
+    raw = f"raw.{unique}"
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {
+            "all": source(theirs, ".*", rename=[{"match": r"\Qcdc.\E(.*)", "to": "raw.$1"}]),
+            "us": source(source_b, prices),
+        },
+        topics={
+            "kafka_streams": "leave_out",
+            "overrides": {
+                raw: {"partitions": 3, "configs": {"retention.ms": "86400000"}},
+                clicks: {"rename": f"web.{unique}"},
+            },
+        },
+        api={"listen": "off"},
+    )
+    before = topics_of(to)
+    plan = asked(tmp_path, config, "plan", 0)
+    assert {it["topic"]: it["hub_topic"] for it in plan["routes"]} == {
+        cdc: raw,
+        clicks: f"web.{unique}",
+    }
+    skipped = {it["topic"]: it["reason"] for it in plan["skipped"] if it["cluster"] == "all"}
+    for topic, owner in PROGRAMS.items():
+        assert skipped[topic] == f"a topic of {owner}, taken only when include names it"
+    (refused,) = plan["refused_topics"]
+    assert (refused["hub_topic"], refused["sources"]) == (prices, [f"all/{prices}", f"us/{prices}"])
+    assert "topics.merge_compacted: true" in refused["reason"]
+    check = asked(tmp_path, config, "check", EXIT_CONFIG)
+    assert (check["ok"], len(check["refused_topics"]), check["refusals"]) == (False, 1, [])
+    result = catch_up(config)
+    assert (result.exit_code, result.problems) == (0, ())
+    assert [it.hub_topic for it in result.status.refused_topics] == [prices]
+    after = topics_of(to)
+    made = {name: after[name] for name in after.keys() - before.keys()}
+    made.pop("central.quarantine", None)
+    assert made == {raw: 3, f"web.{unique}": 2}
+    assert_copied({"all": (servers, cdc)}, (to, raw), at_least=40)
+    assert_copied({"all": (servers, clicks)}, (to, f"web.{unique}"), at_least=40)
+    again = asked(tmp_path, config, "plan", 0)
+    assert again["actions"] == []
+    for topic in (cdc, clicks, prices):
+        delete_topic(servers, topic)
+
+
+def partitions(run: Run, topic: str) -> dict[int, PartitionStatus]:
+    return {it.partition: it for it in run.status.partitions if it.topic == topic}
+
+
+@pytest.mark.timeout(300)
+def test_a_partition_and_a_topic_rest_over_a_restart_while_the_rest_of_the_source_flows(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
+    topic, other = f"orders.{unique}", f"clicks.{unique}"
+    for name in (topic, other):
+        create_topic(servers, name, partitions=2)
+    config = make_config(hub, tmp_path, {"eu": source(source_a, f".*{unique}")})
+    first, whole = Part("eu", topic, 1), Part("eu", other)
+    control = Control(config)
+    with load([source_a], topic, 200), load([source_a], other, 200):
+        run = Run(config, control).start()
+        wait_until_topic_has(to, topic, 200)
+        generations = {it.name: it.generation for it in run.status.lanes}
+        told = control.pause_part(first, by="ann")
+        assert (told.paused, told.by, told.parts) == (True, "ann", (str(first),))
+        rests = partitions(run, topic)[1]
+        assert rests.state is PartitionState.PAUSED
+        assert rests.reason.startswith("paused since 20")
+        assert "by ann" in rests.reason
+        with pytest.raises(RefusedError, match="did you mean orders"):
+            control.pause_part(Part("eu", f"order.{unique}"))
+        # The others, of its own topic as well, flow on, in the lane that they had.
+        at = {key: it.position or 0 for key, it in partitions(run, topic).items()}
+        run.wait_for(
+            lambda: (partitions(run, topic)[0].position or 0) >= at[0] + 200, "it flows on"
+        )
+        assert partitions(run, topic)[1].position == at[1]
+        control.pause_part(whole, by="bob")
+        assert {it.state for it in partitions(run, other).values()} == {PartitionState.PAUSED}
+        at[0] = partitions(run, topic)[0].position or 0
+        run.wait_for(
+            lambda: (partitions(run, topic)[0].position or 0) >= at[0] + 100, "it flows on"
+        )
+        assert {it.name: it.generation for it in run.status.lanes} == generations
+        assert [(it.topic, it.partition, it.by) for it in run.status.paused] == [
+            (other, None, "bob"),
+            (topic, 1, "ann"),
+        ]
+        assert run.stop().exit_code == 0
+
+        # A rename, while it runs: as any other change of names.
+        raw = [{"match": f"orders[.]({unique})", "to": "raw.$1"}]
+        eu = config.sources["eu"].model_dump() | {"rename": raw}
+        named = Config.model_validate(config.model_dump() | {"sources": {"eu": eu}})
+
+        def reread(_: Added) -> Config:
+            return named
+
+        control = Control(config, reread)
+        run = Run(config, control).start()
+        assert {key for key, it in control.parts.items() if it.by} == {first, whole}
+        assert partitions(run, topic)[1].position == at[1]
+        control.resume_part(whole)
+        run.wait_for(lambda: whole not in control.parts, "it is resumed")
+        run.wait_for(
+            lambda: (
+                {it.state for it in partitions(run, other).values()} == {PartitionState.RUNNING}
+            ),
+            "it runs",
+        )
+        assert partitions(run, topic)[1].state is PartitionState.PAUSED
+        control.resume_part(first)
+        run.wait_for(lambda: (partitions(run, topic)[1].position or 0) > at[1], "it flows again")
+        assert control.reload().keys == ("sources.eu.rename",)
+        wait_until_topic_has(to, f"raw.{unique}", 100)
+    run.wait_for(lambda: all(it.lag == 0 for it in run.status.sources), "it has caught up")
+    assert run.stop().exit_code == 0
+    assert_copied({"eu": (servers, other)}, (to, other), at_least=300)
+    # Each record is under the one name or the other, once.
+    found = [it.origin for name in (topic, f"raw.{unique}") for it in read_topic(to, name)]
+    there = {replace(it) for it in found}
+    assert len(found) == len(there)
+    for number in (0, 1):
+        offsets = sorted(it.offset for it in found if it.partition == number)
+        assert offsets == list(range(len(offsets)))
+
+
+@pytest.mark.timeout(300)
+def test_a_topic_that_came_while_nothing_ran_is_copied_from_its_beginning(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
+    old, new = f"old.{unique}", f"new.{unique}"
+    create_topic(servers, old)
+    produce(servers, old, records(20))
+    eu = source(source_a, f".*{unique}", start="latest")
+    config = make_config(hub, tmp_path, {"eu": eu})
+    assert catch_up(config).exit_code == 0
+    create_topic(servers, new)
+    for topic in (old, new):
+        produce(servers, topic, records(5))
+    assert catch_up(config).exit_code == 0
+    assert [it.origin.offset for it in read_topic(to, new)] == list(range(5))
+    assert [it.origin.offset for it in read_topic(to, old)] == list(range(20, 25))
