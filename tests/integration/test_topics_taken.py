@@ -21,6 +21,7 @@ from aggregator.embedded.topics import create_topic, delete_topic, produce
 from aggregator.engine.control import Control
 from aggregator.errors import EXIT_CONFIG, RefusedError
 from aggregator.model import Part
+from aggregator.moves.core import MoveRequest
 from support.clusters import ClusterFactory
 from support.load import load, records
 from support.reading import read_topic, topics_of, wait_until_topic_has
@@ -207,7 +208,7 @@ def test_a_partition_and_a_topic_rest_over_a_restart_while_the_rest_of_the_sourc
 
 
 @pytest.mark.timeout(300)
-def test_a_topic_that_came_while_nothing_ran_is_copied_from_its_beginning(
+def test_a_topic_that_came_while_nothing_ran_is_copied_whole_and_an_old_one_is_filled_in(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     servers, to = source_a.bootstrap_servers, hub.bootstrap_servers
@@ -220,6 +221,25 @@ def test_a_topic_that_came_while_nothing_ran_is_copied_from_its_beginning(
     create_topic(servers, new)
     for topic in (old, new):
         produce(servers, topic, records(5))
-    assert catch_up(config).exit_code == 0
+    control = Control(config)
+    run = Run(config, control).start()
+    wait_until_topic_has(to, new, 5)
+    wait_until_topic_has(to, old, 5)
     assert [it.origin.offset for it in read_topic(to, new)] == list(range(5))
     assert [it.origin.offset for it in read_topic(to, old)] == list(range(20, 25))
+    # What was there before it was first read, later: each record once, the other topic flows on.
+    control.pause_part(Part("eu", old))
+    request = MoveRequest(source="eu", topic=old, to="earliest")
+    assert control.set_positions(request, dry_run=False).commit is not None
+    for topic in (old, new):
+        produce(servers, topic, records(5))
+    wait_until_topic_has(to, new, 10)
+    control.resume_part(Part("eu", old))
+    wait_until_topic_has(to, old, 30)
+    assert run.stop().exit_code == 0
+    # Behind what the hub had already.
+    assert [it.origin.offset for it in read_topic(to, old)] == [
+        *range(20, 25),
+        *range(20),
+        *range(25, 30),
+    ]
