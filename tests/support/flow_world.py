@@ -115,11 +115,9 @@ def running(**settings: Any) -> World:
 class World:
     """`rng` decides what happens; when it is `calm` nothing fails any more."""
 
-    def __init__(
-        self, rng: Random, *, until_done: bool = False, by_parts: bool = False, **settings: Any
-    ) -> None:
+    def __init__(self, rng: Random, *, until_done: bool = False, **settings: Any) -> None:
         self.rng = rng
-        self.by_parts = by_parts
+        self.by_parts = False
         """Whether topics and partitions are paused by themselves, and not whole sources."""
         self.config = config_of(**settings)
         self.until_done = until_done

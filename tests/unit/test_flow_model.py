@@ -44,7 +44,9 @@ def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
 @given(seed=st.integers(0, 1 << 32), start=st.sampled_from(["earliest", "latest"]))
 def test_whatever_is_paused_by_itself_nothing_is_lost_or_doubled(seed: int, start: str) -> None:
     settings: dict[str, Any] = {"sources.eu.start": start}
-    play(World(Random(seed), by_parts=True, **settings))
+    world = World(Random(seed), **settings)
+    world.by_parts = True
+    play(world)
 
 
 @settings(SLOW, max_examples=30)

@@ -51,7 +51,7 @@ def test_only_what_is_new_is_kept_and_what_came_only_with_its_positions() -> Non
 
 def started(kept: TopicsSeen, **settings: Any) -> World:
     """A world in which all starts at latest, with what earlier runs have seen."""
-    starts = {"sources.eu.start": "latest", "sources.us.start": "latest"}
+    starts: dict[str, Any] = {"sources.eu.start": "latest", "sources.us.start": "latest"}
     world = World(Random(7), **starts, **settings)
     world.calm, world.kept = True, kept
     for log in world.logs.values():
