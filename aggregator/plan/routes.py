@@ -56,7 +56,10 @@ def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Mat
             found.warnings.append(f"source {failure}; left out until it can be reached")
         elif (facts := discovery.ok.get(alias)) is not None:
             selection, naming = selection_of(config, alias), naming_of(config, alias)
-            _match_source(facts, selection, naming, quarantine_topic(config), found)
+            # Named after the aggregation, it is what another one of that name keeps for itself.
+            named = "${name}" in config.topics.quarantine
+            quarantine = quarantine_topic(config) if named else ""
+            _match_source(facts, selection, naming, quarantine, found)
     _check_identities(config, discovery, hub, found)
     return Matching(
         {name: tuple(sources) for name, sources in found.taken.items()},

@@ -83,7 +83,7 @@ def played_api(state: Path) -> Iterator[PlayedApi]:
     server = ApiServer(app, "127.0.0.1", 0)
     server.start()
     with pytest.MonkeyPatch.context() as patch:
-        agreed: Any = SimpleNamespace(raise_if_refused=lambda: None)
+        agreed: Any = SimpleNamespace(raise_if_refused=lambda: None, refused=())
         patch.setattr(engine_control, "discover", lambda config: None)
         patch.setattr(engine_control, "hub_facts", lambda found: None)
         patch.setattr(engine_control, "plan_with", lambda *found: agreed)
