@@ -156,6 +156,12 @@ def attention(status: Status) -> Iterator[Attention]:
             what=f"the last audit, of {status.audit.at:%Y-%m-%d %H:%M} UTC, found "
             f"{audit_words(status.audit)} (aggregator verify)",
         )
+    for topic in status.refused_topics:
+        yield Attention(
+            level="warning",
+            what=f"{', '.join(topic.sources)} not taken into hub topic {topic.hub_topic}: "
+            f"{topic.reason}",
+        )
     waiting = Counter(it.cluster for it in status.partitions if it.state in WAITING)
     for alias, count in waiting.items():
         why = next(

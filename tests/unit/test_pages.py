@@ -18,6 +18,7 @@ from aggregator.documents.document import (
     HeartbeatsStatus,
     PartitionState,
     Phase,
+    RefusedTopicStatus,
     SourceStatus,
     Status,
 )
@@ -79,6 +80,15 @@ def test_rates_are_of_two_moments() -> None:
             "found 3 twice, 1 partitions not compared (aggregator verify)",
         ),
         (status_with(sources=(source_with(topics=0),)), "warning", "none of its topics matches"),
+        (
+            status_with(
+                refused_topics=(
+                    RefusedTopicStatus(hub_topic="a", sources=("eu/a", "us/a"), reason="compacted"),
+                )
+            ),
+            "warning",
+            "eu/a, us/a not taken into hub topic a: compacted",
+        ),
         (status_with(sources=(source_with(group_error="no right"),)), "warning", "no right"),
         (
             status_with(heartbeats=HeartbeatsStatus(topic="heartbeats", error="no right")),
