@@ -11,7 +11,7 @@ import pytest
 from aggregator.flow import commands as c
 from aggregator.flow.stage import Stage
 from aggregator.flow.step import step
-from aggregator.model import Skip
+from aggregator.model import Part, Skip
 from support.flow_world import EU, EU0, EU1, US, World, config_of, running
 
 
@@ -121,6 +121,23 @@ def test_a_fresh_start_doubts_nothing() -> None:
     world.state = type(world.state)(world.config, fresh=True)
     world.until_all(Stage.READING)
     assert given(world, c.AskHub) == []
+
+
+def test_a_partition_that_is_paused_before_it_is_read_misses_nothing_of_the_pause() -> None:
+    settings: dict[str, Any] = {"sources.eu.start": "latest"}
+    world = World(Random(7), **settings)
+    world.calm, world.parts = True, {Part("eu", "orders", 0)}
+    world.logs[EU0].end = 9
+    world.until_all(Stage.READING, EU1, *US)
+    world.turn()
+    assert world.entries[EU0].position == 9
+    world.logs[EU0].end = 12
+    world.restart()
+    world.until_all(Stage.READING, EU1, *US)
+    world.parts = set()
+    world.until_all(Stage.READING)
+    (start,) = [it for it in given(world, c.Start) if EU0 in it.lane.partitions]
+    assert start.positions[EU0] == 9
 
 
 def test_an_open_gap_is_told_once_and_the_others_run() -> None:
