@@ -24,6 +24,7 @@ LAYERS = (
     "peek",
     "audits",
     "connect",
+    "imports",
     "timeline",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
@@ -64,6 +65,9 @@ COMMANDS = (
     ("quarantine",),
     ("quarantine", "list"),
     ("quarantine", "retry"),
+    ("import",),
+    ("mirror-maker",),
+    ("replicator",),
     ("jars",),
     ("config",),
 )

@@ -21,11 +21,14 @@ from aggregator.cli import (
     events,
     gaps,
     history,
+    import_,
     jars,
     lag,
+    mirror_maker,
     plan,
     positions,
     quarantine,
+    replicator,
     run,
     sources,
     status,
@@ -99,6 +102,13 @@ app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)
 app.command(epilog=examples(*history.EXAMPLES))(history.history)
 app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))
+app.command(
+    "import",
+    epilog=examples(*import_.EXAMPLES),
+    context_settings={"ignore_unknown_options": True},
+)(import_.import_)
+app.command("mirror-maker", epilog=examples(*mirror_maker.EXAMPLES))(mirror_maker.mirror_maker)
+app.command(epilog=examples(*replicator.EXAMPLES))(replicator.replicator)
 app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)
 

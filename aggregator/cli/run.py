@@ -74,9 +74,29 @@ def run(
     checkpoint. SIGHUP has the config read again. Events are logged to stderr. With
     --until-caught-up a table of the sources is printed at the end.
     """
+    run_config(
+        ctx,
+        lambda added: load_config(ctx, config_file, sets, added),
+        until_caught_up=until_caught_up,
+        take_over=take_over,
+        fresh=fresh,
+        output=output,
+    )
+
+
+def run_config(
+    ctx: typer.Context,
+    load: Callable[[Added], Config],
+    *,
+    until_caught_up: bool = False,
+    take_over: bool = False,
+    fresh: bool = False,
+    output: Output = Output.TABLE,
+) -> None:
+    """Run what `load` gives, which is asked again when it is to be read anew; ends the command."""
 
     def read(added: Added) -> Config:
-        return as_submitted(load_config(ctx, config_file, sets, added))
+        return as_submitted(load(added))
 
     if standby and (take_over or until_caught_up):
         other = "--take-over" if take_over else "--until-caught-up"

@@ -166,11 +166,14 @@ def _request(**fields: Any) -> MoveRequest:
 def _show(
     ctx: typer.Context, config: Config, request: MoveRequest, yes: bool, output: Output
 ) -> None:
+    show(report_of_moves(moves_of(ctx, config, request, yes), more=not yes), output)
+
+
+def moves_of(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool) -> MovesReport:
+    """Do it, by the running instance if there is one, or with `yes` False only say what it is."""
     body = {**request.model_dump(), "dry_run": not yes}
     found = command_running(config, "POST", "/api/positions", MovesReport, body)
-    if isinstance(found, Absent):
-        found = _stopped(ctx, config, request, yes)
-    show(report_of_moves(found, more=not yes), output)
+    return _stopped(ctx, config, request, yes) if isinstance(found, Absent) else found
 
 
 def _stopped(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool) -> MovesReport:

@@ -31,12 +31,12 @@ def to_yaml(config: Config) -> str:
 
     Secrets stand in it as they are: `masked_yaml` is for the eyes.
     """
-    return _dump(_escaped(config.model_dump(mode="json"), ""))
+    return dump(_escaped(config.model_dump(mode="json"), ""))
 
 
 def masked_yaml(config: Config) -> str:
     """The whole config, defaults included, as YAML with each secret as `********`."""
-    return _dump(masked(config))
+    return dump(masked(config))
 
 
 def json_schema() -> dict[str, Any]:
@@ -127,6 +127,7 @@ def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent_text)
 
 
-def _dump(tree: Mapping[str, Any]) -> str:
+def dump(tree: Mapping[str, Any]) -> str:
+    """Plain data as YAML; every text is read back as it is."""
     text: str = yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
     return text

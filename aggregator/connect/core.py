@@ -43,13 +43,14 @@ class Translated:
         return self.keys[max(found, key=len)] if found else ""
 
 
-def translate(name: str, config: Mapping[str, str]) -> Translated:
+def translate(name: str, config: Mapping[str, str], *, kept: bool = True) -> Translated:
     """A connector of this name as a source. `problems` has all that is wrong, each with its key.
 
-    The values of the source itself are checked when the whole config is.
+    The values of the source itself are checked when the whole config is. One that is not `kept` as
+    it is given may hold secrets.
     """
     reading = _Reading(name, config)
-    reading.read()
+    reading.read(kept=kept)
     return Translated(reading.source, reading.notes, tuple(reading.problems), reading.keys)
 
 
@@ -86,10 +87,11 @@ class _Reading:
         self._left = {key: value for key, value in config.items() if key != "name"}
         self._given_name = config.get("name", name)
 
-    def read(self) -> None:
+    def read(self, *, kept: bool) -> None:
         self._check_name()
         self._check_class()
-        self._check_secrets()
+        if kept:
+            self._check_secrets()
         self._check_meaning()
         self._take_topics()
         self._take_names()

@@ -66,6 +66,7 @@ REFUSED: Mapping[str, str] = {
 """Words that would change what arrives, and are not understood; with what begins so and a dot."""
 
 HUB = "the hub is that of the aggregation's config"
+GROUPS = "committed offsets of consumers are not translated"
 NO_EFFECT: Mapping[str, str] = {
     "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
     "dest.": HUB,
@@ -79,6 +80,28 @@ NO_EFFECT: Mapping[str, str] = {
     "topic.poll.interval.ms": "see topics.refresh_interval",
     "topic.timestamp.type": "timestamps are kept as they are",
     "sync.topic.": "see topics.sync_configs",
+    "sync.topic.acls.": "ACLs are not copied",
+    "sync.group.": GROUPS,
+    "groups": GROUPS,
+    "checkpoints.": GROUPS,
+    "heartbeats.": "see heartbeats",
+    "emit.checkpoints.": GROUPS,
+    "admin.timeout.ms": "see supervision.connect_timeout",
+    "consumer.poll.timeout.ms": "a reader waits for records for as long as it takes",
+    "config.providers": "${env:NAME}, ${file:PATH} and ${file:PATH:KEY} work without it",
+    "dedicated.mode.": "one process does it all",
+    "forwarding.admin.class": "topics are created by Kafka's own client",
+    "header.": "headers are copied as bytes",
+    "key.subject.": "schemas are copied as bytes",
+    "value.subject.": "schemas are copied as bytes",
+    "listeners": "see api.listen",
+    "rest.": "see api.listen",
+    "metric.names.formats": "see metrics.names",
+    "mm.enable.": "one process does it all",
+    "plugin.path": "no plugins are loaded",
+    "replication.policy.internal.": "internal topics are never taken",
+    "task.shutdown.": "see supervision.stop_timeout",
+    "internal.": "one process does it all",
     "refresh.": "see topics.refresh_interval",
     "replication.factor": "see topics.replication_factor",
     "emit.": "see the metrics and the checkpoint",

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aggregator.config.load import NOTHING, Added, checkpoint_of, load
-from aggregator.config.schema import Config
+from aggregator.config.load import NOTHING, Added, checkpoint_of, load, load_text
+from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.connect.core import translate
 from aggregator.connect.table import Change, ConnectorTable
 
@@ -23,11 +23,28 @@ def load_effective(
 
     Raises CheckpointError as well, when what was changed cannot be read.
     """
-    place = checkpoint_of(path, sets, env)
-    changes: dict[str, Change] = {}
-    if place is not None:
-        changes = ConnectorTable(place.path, place.storage_options).changes()
-    return load(path, sets, env, {**added_by(changes.values()), **added})
+    own = _changed(checkpoint_of(path, sets, env))
+    return load(path, sets, env, {**own, **added})
+
+
+def effective_text(
+    text: str,
+    sets: Sequence[str] = (),
+    env: Mapping[str, str] = os.environ,
+    added: Added = NOTHING,
+    *,
+    source: str = "",
+) -> Config:
+    """As `load_effective`, for YAML text; `source` names it."""
+    own = _changed(load_text(text, sets, env, source=source).checkpoint)
+    return load_text(text, sets, env, source=source, added={**own, **added})
+
+
+def _changed(place: CheckpointConfig | None) -> dict[str, Mapping[str, Any] | None]:
+    """The sources that were changed over REST beside this checkpoint."""
+    if place is None:
+        return {}
+    return added_by(ConnectorTable(place.path, place.storage_options).changes().values())
 
 
 def added_by(changes: Iterable[Change]) -> dict[str, Mapping[str, Any] | None]:

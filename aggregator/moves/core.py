@@ -47,6 +47,11 @@ class MoveRequest(BaseModel):
     by_offsets: int | None = Field(default=None, ge=1)
     rewind: bool = False
     again: bool = False
+    taken_over: bool = Field(
+        default=False,
+        description="with to_offsets: another tool has copied what is before them; a partition "
+        "that has a position already is left alone",
+    )
 
     @model_validator(mode="after")
     def _check(self) -> MoveRequest:
@@ -57,6 +62,8 @@ class MoveRequest(BaseModel):
             raise ValueError(f"{given[0]} is for a rewind")
         if self.to_offsets is not None and self.source is None:
             raise ValueError("to_offsets is for one source")
+        if self.taken_over and self.to_offsets is None:
+            raise ValueError("taken_over is for to_offsets")
         return self
 
     def time_ms(self, now_ms: int) -> int | None:
@@ -98,6 +105,7 @@ class MoveKind(StrEnum):
     AGAIN = "AGAIN"
     SKIP = "SKIP"
     ANEW = "ANEW"
+    TAKEN_OVER = "TAKEN_OVER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,8 @@ class BeforeMove:
 class PositionMove:
     """One partition and where it goes. `skipped` are offsets that are then never copied.
 
-    `clean`: the next start need not look into the hub for it.
+    `clean`: the next start need not look into the hub for it. `gone` is what the source has deleted
+    of what is to be read.
     """
 
     partition: SourcePartition
@@ -133,6 +142,7 @@ class PositionMove:
     kind: MoveKind
     clean: bool = True
     skipped: OffsetRange | None = None
+    gone: OffsetRange | None = None
 
     @property
     def difference(self) -> int | None:
@@ -152,6 +162,11 @@ class PositionMove:
                 return f"all from {self.new} on is written AGAIN, the hub has it twice then"
             case MoveKind.SKIP:
                 return lost or f"goes on at {self.new}; what was before it is gone at the source"
+            case MoveKind.TAKEN_OVER:
+                gone = ""
+                if self.gone is not None:
+                    gone = f"; the source has deleted all before {self.gone.latest}: a gap"
+                return f"goes on at {self.new}, where the other tool was{gone}"
         anew = f"another log than before: all from {self.new} on is written"
         return f"{anew}; {lost}" if lost else anew
 
@@ -208,6 +223,8 @@ def _move(request: MoveRequest, place: BeforeMove) -> PositionMove | str:
         return f"{sp}: its log could not be read"
     if request.rewind and now is None:
         return f"{_NOTE}{sp} has no position yet: left alone"
+    if request.taken_over:
+        return _taken_over(request, place, log)
     new = _target(request, place, log)
     if new is None and request.to_version is not None:
         return (
@@ -228,6 +245,23 @@ def _move(request: MoveRequest, place: BeforeMove) -> PositionMove | str:
         lost = OffsetRange(log.earliest, new) if place.other_log and new > log.earliest else None
         return PositionMove(sp, now, new, MoveKind.ANEW, skipped=lost)
     return _within(request, place, log, new)
+
+
+def _taken_over(request: MoveRequest, place: BeforeMove, log: OffsetRange) -> PositionMove | str:
+    """The first position of a partition that another tool has copied up to there.
+
+    What the hub has of it bears no origin, so there is nothing to look for in it.
+    """
+    sp, new = place.partition, _target(request, place, log)
+    if place.position is not None or new is None:
+        return f"{_NOTE}{sp} has a position already, {place.position}: left alone"
+    if new > log.latest:
+        return (
+            f"{_NOTE}{sp}: the other tool was at {new}, and its log ends at {log.latest}: it was "
+            "created again since, so it is left alone and begins by `start`"
+        )
+    gone = OffsetRange(new, log.earliest) if new < log.earliest else None
+    return PositionMove(sp, None, new, MoveKind.TAKEN_OVER, clean=True, gone=gone)
 
 
 def _target(request: MoveRequest, place: BeforeMove, log: OffsetRange) -> int | None:

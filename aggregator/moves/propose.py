@@ -47,7 +47,11 @@ from aggregator.plan.positions import Gap, GapKind
 from aggregator.plan.recovery import hub_topics_of, plan_tail
 
 SET = "positions set"
-LANES = {MoveKind.AGAIN: AGAIN, MoveKind.ANEW: "positions anew"}
+LANES = {
+    MoveKind.AGAIN: AGAIN,
+    MoveKind.ANEW: "positions anew",
+    MoveKind.TAKEN_OVER: "positions taken over",
+}
 """What stands as the lane of a commit that was made by hand. No lane's name has a blank."""
 
 
@@ -94,9 +98,10 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     plan = _plan(config, request)
     routes = [r for r in plan.routes if any(request.names(sp) for sp in r.source_partitions())]
     named = [sp for route in routes for sp in route.source_partitions() if request.names(sp)]
-    if absent := request.absent(named):
+    absent = request.absent(named)
+    if absent and not request.taken_over:
         raise RefusedError([f"{it} is not selected, or is not there" for it in absent])
-    if not named:
+    if not named and not request.taken_over:
         raise RefusedError([f"{request} names no partition that is selected and exists"])
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
@@ -112,8 +117,8 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     moves = plan_moves(request, places)
     if moves.problems:
         raise RefusedError(moves.problems)
-    gone = sorted(sp for sp in state.entries if request.names(sp) and sp not in ids)
-    notes = (f"{sp} is not selected, or is not there: left alone" for sp in gone)
+    gone = sorted(str(sp) for sp in state.entries if request.names(sp) and sp not in ids)
+    notes = (f"{it} is not selected, or is not there: left alone" for it in (*gone, *absent))
     moves = replace(moves, notes=(*moves.notes, *notes))
     before = {it.partition: it.position for it in places}
     if not moves.changes:

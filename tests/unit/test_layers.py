@@ -67,6 +67,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
+    # Other tools' files, and what they have stored.
+    "imports": BELOW_DOCUMENTS | {"documents", "clusters", "moves"},
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
@@ -80,7 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
     "cli": BELOW_DOCUMENTS
     | ROOMS
-    | {"documents", "connect", "timeline", "engine", "serve", "verify"},
+    | {"documents", "connect", "imports", "timeline", "engine", "serve", "verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -1,0 +1,140 @@
+"""What an import comes to: a config for each hub, with what was not taken over, and why. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from aggregator.config.node import ALIAS_PATTERN
+from aggregator.errors import Problem
+
+COMMAND_LINE = "command line"
+"""The file of what was given as an option."""
+
+Path = tuple[str, ...]
+
+
+class Where(NamedTuple):
+    """Where a setting of the old tool stood."""
+
+    file: str
+    key: str
+
+    def __str__(self) -> str:
+        return self.key if self.file == COMMAND_LINE else f"{self.file}: {self.key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of one file, or of a command line."""
+
+    file: str
+    values: Mapping[str, str]
+
+    def where(self, key: str) -> Where:
+        """Where a key of it stands."""
+        return Where(self.file, key)
+
+
+class Untaken(NamedTuple):
+    """A setting that has no counterpart, and why. With `decide` something is lost without it."""
+
+    where: Where
+    reason: str
+    decide: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where the old tool has kept how far it has read a source, `alias` in our config.
+
+    In a consumer `group` at the source; or in an offsets `topic` at the hub, under the name of a
+    `connector` and the name `cluster` of the source. With a `refused` it cannot be taken over.
+    """
+
+    alias: str
+    group: str = ""
+    topic: str = ""
+    connector: str = ""
+    cluster: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The config of one hub as it would stand in the YAML, secrets in it as they were found.
+
+    `came` leads from a path in it to what it was made of.
+    """
+
+    target: str
+    tool: str
+    tree: Mapping[str, Any]
+    notes: tuple[Untaken, ...] = ()
+    stored: tuple[Stored, ...] = ()
+    came: Mapping[Path, Where] = field(default_factory=dict)
+
+
+class Sketch:
+    """A config under construction. Whatever is put into it is remembered with where it was."""
+
+    def __init__(self, target: str, tool: str) -> None:
+        self.target, self.tool = target, tool
+        self.tree: dict[str, Any] = {}
+        self.notes: list[Untaken] = []
+        self.problems: list[Problem] = []
+        self.stored: list[Stored] = []
+        self.came: dict[Path, Where] = {}
+
+    def put(self, path: Path, value: Any, where: Where) -> None:
+        """Set a value; the names in `path` are keys of the YAML."""
+        at = self.tree
+        for name in path[:-1]:
+            at = at.setdefault(name, {})
+        at[path[-1]] = value
+        self.came[path] = where
+
+    def note(self, where: Where, reason: str, *, decide: bool = False) -> None:
+        """Say of a setting why it is not taken over."""
+        self.notes.append(Untaken(where, reason, decide))
+
+    def done(self) -> Imported:
+        """What it has become."""
+        notes = tuple(dict.fromkeys(self.notes))
+        return Imported(
+            self.target, self.tool, self.tree, notes, tuple(self.stored), dict(self.came)
+        )
+
+
+def alias_of(text: str, taken: Iterable[str] = (), fallback: str = "source") -> str:
+    """A name that a source or an aggregation of ours can have, like `text` and none of `taken`."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_") or fallback
+    assert ALIAS_PATTERN.fullmatch(plain)
+    used, name, number = set(taken), plain, 1
+    while name in used:
+        number += 1
+        name = f"{plain}-{number}"
+    return name
+
+
+def alias_of_file(file: str, word: str) -> str:
+    """What is left of a file's name without the `word` that says what kind of file it is."""
+    stem = PurePath(file).name.split(".")[0]
+    return re.sub(rf"[-_]?({word}|config|mirrormaker|mirror-maker)[-_]?", "", stem, flags=re.I)
+
+
+def is_true(value: str) -> bool:
+    """Whether a Java tool takes the text for true."""
+    return value.strip().lower() == "true"
+
+
+def seconds_of(millis: str) -> str | None:
+    """Milliseconds as a length of time of our config, None for what is no number above 0."""
+    text = millis.strip()
+    if not text.isdigit() or int(text) == 0:
+        return None
+    whole = int(text)
+    return f"{whole // 1000}s" if whole % 1000 == 0 else f"{whole}ms"

@@ -1,0 +1,147 @@
+"""The files and options of an import are read, and become the configs of their hubs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from aggregator.config.references import resolve
+from aggregator.errors import ConfigError, Problem
+from aggregator.imports.core import Imported, Settings, Where
+from aggregator.imports.core_files import Kind, sorted_file
+from aggregator.imports.core_mm1 import MirrorMaker1, import_mm1
+from aggregator.imports.core_mm2 import import_mm2
+from aggregator.imports.core_properties import parse_properties
+from aggregator.imports.core_replicator import (
+    Executable,
+    PostedConnectors,
+    import_connectors,
+    import_executable,
+)
+from aggregator.imports.core_yaml import Finished, Secrets, finish
+
+FIRST_PORT = 8083
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRequest:
+    """What is to be imported: files of any kind, files of a kind that is named, and options.
+
+    `options` are those of the old tool, by their names without dashes. `cluster_id` says that it
+    is the replicator executable.
+    """
+
+    files: Sequence[Path] = ()
+    consumers: Sequence[Path] = ()
+    producer: Path | None = None
+    replication: Path | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    cluster_id: str | None = None
+    aliases: Sequence[str] = ()
+    hub: str = ""
+    store: str = ""
+    group: str = ""
+
+
+def imported(request: ImportRequest) -> tuple[Imported, ...]:
+    """A config for each hub. ConfigError with every reason why one does not come of it."""
+    found: dict[Kind, list[tuple[str, Settings]]] = {kind: [] for kind in Kind}
+    for file in request.files:
+        for kind, name, settings in sorted_file(str(file), _read(file)):
+            found[kind].append((name, settings))
+    for files, kind in (
+        (request.consumers, Kind.CONSUMER),
+        ([request.producer] if request.producer else [], Kind.PRODUCER),
+        ([request.replication] if request.replication else [], Kind.REPLICATION),
+    ):
+        found[kind] += [("", Settings(str(it), parse_properties(_read(it)))) for it in files]
+    _check_one_tool(found, request)
+    if found[Kind.MM2]:
+        configs = [it for _, each in found[Kind.MM2] for it in import_mm2(each)]
+        return tuple(_apart(configs))
+    if found[Kind.CONNECTOR]:
+        worker = _only(found, Kind.WORKER)
+        call = PostedConnectors(
+            dict(found[Kind.CONNECTOR]), worker, request.hub, request.store, request.group
+        )
+        return (import_connectors(call),)
+    consumers = [settings for _, settings in found[Kind.CONSUMER]]
+    producer, replication = _only(found, Kind.PRODUCER), _only(found, Kind.REPLICATION)
+    if replication is not None or request.cluster_id is not None:
+        executable = Executable(
+            request.cluster_id or "",
+            _only(found, Kind.CONSUMER),
+            producer,
+            replication,
+            request.options,
+            next(iter(request.aliases), ""),
+            request.group,
+        )
+        return (import_executable(executable),)
+    return (import_mm1(MirrorMaker1(consumers, producer, request.options, request.aliases)),)
+
+
+def finished(request: ImportRequest, secrets: Secrets) -> tuple[Finished, ...]:
+    """The same as YAML that loads. ConfigError as `imported`, or when our config refuses it."""
+    return tuple(finish(it, secrets, readable) for it in imported(request))
+
+
+def readable(where: Where, value: str) -> str:
+    """A reference to a key of an old file, if it is read back from there as it is."""
+    reference = f"${{file:{Path(where.file).absolute()}:{where.key}}}"
+    if "}" in reference[2:-1]:
+        return ""
+    text, problems, _ = resolve(reference, {}, Path())
+    return reference if text == value and not problems else ""
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError([Problem("", f"cannot read it: {error.strerror}")], str(file)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([Problem("", "is not UTF-8 text")], str(file)) from error
+
+
+def _only(found: Mapping[Kind, Sequence[tuple[str, Settings]]], kind: Kind) -> Settings | None:
+    settings = [it for _, it in found[kind]]
+    if len(settings) > 1:
+        files = ", ".join(it.file for it in settings)
+        raise ConfigError([Problem("", f"more than one is {kind}: {files}", "give one of them")])
+    return settings[0] if settings else None
+
+
+def _check_one_tool(
+    found: Mapping[Kind, Sequence[tuple[str, Settings]]], request: ImportRequest
+) -> None:
+    """Files of several tools at once would become one config that nobody has meant."""
+    tools = {
+        "MirrorMaker 2": found[Kind.MM2],
+        "Kafka Connect": [*found[Kind.CONNECTOR], *found[Kind.WORKER]],
+        "MirrorMaker 1 or the replicator executable": [
+            *found[Kind.CONSUMER],
+            *found[Kind.PRODUCER],
+            *found[Kind.REPLICATION],
+        ],
+    }
+    given = [tool for tool, files in tools.items() if files]
+    if not given and request.cluster_id is None:
+        raise ConfigError([Problem("", "no file is given", "name the files of the old tool")])
+    if len(given) > 1:
+        reason = f"the files are of several tools: {', '.join(given)}"
+        raise ConfigError([Problem("", reason, "import one after the other")])
+
+
+def _apart(configs: Iterable[Imported]) -> Iterable[Imported]:
+    """Several configs for one machine: each with a checkpoint and a port of its own."""
+    for number, config in enumerate(configs):
+        if number == 0:
+            yield config
+            continue
+        own = {
+            "checkpoint": {"path": f"./state-{config.tree['name']}"},
+            "api": {"listen": f"127.0.0.1:{FIRST_PORT + number}"},
+        }
+        yield replace(config, tree={**config.tree, **own})

@@ -1,0 +1,587 @@
+"""Files of MirrorMaker 1, MirrorMaker 2 and replicators become a config that loads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.errors import ConfigError
+from aggregator.imports.core_files import Kind, sorted_file
+from aggregator.imports.core_properties import parse_properties
+from aggregator.imports.core_yaml import Finished, Secrets
+from aggregator.imports.request import ImportRequest, finished
+from aggregator.plan.selection import Selection
+
+CONSUMER = """
+bootstrap.servers=a:9092
+group.id=mirror
+auto.offset.reset=earliest
+max.partition.fetch.bytes=2000000
+fetch.max.bytes=50000000
+receive.buffer.bytes=1048576
+session.timeout.ms=30000
+heartbeat.interval.ms=3000
+request.timeout.ms=60000
+partition.assignment.strategy=org.apache.kafka.clients.consumer.RoundRobinAssignor
+"""
+PRODUCER = """
+bootstrap.servers=hub:9092
+acks=-1
+retries=2147483647
+max.in.flight.requests.per.connection=1
+max.block.ms=9223372036854775807
+queue.enqueue.timeout.ms=-1
+max.request.size=5000000
+send.buffer.bytes=1048576
+compression.type=lz4
+"""
+MM2 = """
+# several targets, several sources
+clusters = eu, us-east, central
+eu.bootstrap.servers = eu1:9092,eu2:9092
+us-east.bootstrap.servers = us:9092
+central.bootstrap.servers = hub:9092
+security.protocol = SSL
+eu.security.protocol = SASL_SSL
+eu.sasl.mechanism = SCRAM-SHA-512
+eu.sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule required \\
+    username="mm" password="top-secret";
+us-east.consumer.max.poll.records = 2000
+us-east.consumer.group.id = whatever
+us-east.producer.linger.ms = 3
+central.producer.linger.ms = 20
+central.producer.acks = all
+central.offset.flush.interval.ms = 10000
+central.offset.storage.topic = my-offsets
+eu->central.enabled = true
+eu->central.topics = orders, payments.*
+us-east->central.enabled = true
+us-east->central.tasks.max = 7
+central->eu.enabled = true
+central->eu.topics = back
+eu->us-east.topics = never
+consumer.fetch.min.bytes = 1
+tasks.max = 4
+topics.exclude = secret.*
+groups = .*
+groups.exclude = console-.*
+sync.group.offsets.enabled = true
+emit.checkpoints.interval.seconds = 10
+emit.heartbeats.enabled = true
+replication.factor = 3
+checkpoints.topic.replication.factor = 3
+heartbeats.topic.replication.factor = 3
+offset-syncs.topic.replication.factor = 3
+sync.topic.configs.enabled = false
+sync.topic.acls.enabled = false
+refresh.topics.interval.seconds = 60
+refresh.groups.interval.seconds = 60
+config.properties.exclude = retention.ms, confluent\\\\..*
+exactly.once.source.support = enabled
+no.such.word = 1
+"""
+EMR = {
+    "name": "connect-test",
+    "config": {
+        "connector.class": "EMRReplicatorSourceConnector",
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "src.kafka.bootstrap.servers": "origin:9092",
+        "src.zookeeper.connect": "origin:2181",
+        "dest.zookeeper.connect": "hub:2181",
+        "topic.whitelist": "connect,other.one",
+        "topic.rename.format": "${topic}.replica",
+        "src.kafka.max.poll.records": "300",
+    },
+}
+WORKER = """
+bootstrap.servers=hub:9092
+group.id=connect-cluster
+key.converter=org.apache.kafka.connect.json.JsonConverter
+offset.storage.topic=connect-offsets-1
+config.storage.topic=connect-configs
+status.storage.topic=connect-status
+offset.flush.interval.ms=10000
+producer.linger.ms=5
+ssl.keystore.password=in-the-worker
+"""
+
+
+class Files:
+    """Old files in a folder, and what they become."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, content: str | dict[str, Any]) -> Path:
+        text = content if isinstance(content, str) else json.dumps(content)
+        (self.folder / name).write_text(text, "utf-8")
+        return self.folder / name
+
+    def mm1(self, options: dict[str, str], consumer: str = CONSUMER) -> Finished:
+        (found,) = finished(
+            ImportRequest(
+                consumers=[self.write("consumer.properties", consumer)],
+                producer=self.write("producer.properties", PRODUCER),
+                options=options,
+            ),
+            Secrets.ENV,
+        )
+        return found
+
+    def of(self, name: str, content: Any, *more: Path, **options: Any) -> tuple[Finished, ...]:
+        secrets = options.pop("secrets", Secrets.ENV)
+        files = [self.write(name, content), *more]
+        return finished(ImportRequest(files=files, **options), secrets)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def loaded(found: Finished) -> Config:
+    """The config of the YAML that was made, with its secrets set."""
+    return load_text(found.text, env={it.name: "word" for it in found.secrets})
+
+
+def reasons(found: Finished) -> dict[str, str]:
+    return {it.where.key: it.reason for it in found.notes}
+
+
+def decisions(found: Finished) -> set[str]:
+    return {it.where.key for it in found.notes if it.decide}
+
+
+def taken(config: Config, alias: str, *topics: str) -> list[str]:
+    selection = Selection.of(config.sources[alias].topics)
+    return [topic for topic in topics if selection.matches(topic)]
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = (
+        "# a comment\n! another\n\n  a = 1\nb:2\nc 3\nd\\ e=4\\\n   5\n"
+        "path=C\\:\\\\x\nu=\\u0041\\n\nempty=\nalone\na=last=one\n"
+    )
+    assert parse_properties(text) == {
+        "a": "last=one",
+        "b": "2",
+        "c": "3",
+        "d e": "45",
+        "path": "C:\\x",
+        "u": "A\n",
+        "empty": "",
+        "alone": "",
+    }
+
+
+def test_every_option_of_mirror_maker_1_is_taken_over_or_named(files: Files) -> None:
+    found = files.mm1(
+        {
+            "whitelist": '"orders, payments[.].*"',
+            "blacklist": "payments.old",
+            "num.streams": "4",
+            "num.producers": "2",
+            "abort.on.send.failure": "true",
+            "offset.commit.interval.ms": "10000",
+            "rebalance.listener": "x.Listener",
+            "rebalance.listener.args": "a",
+            "new.consumer": "true",
+            "queue.size": "100",
+        }
+    )
+    config = loaded(found)
+    assert config.name == "mirror"
+    assert config.hub.bootstrap_servers == "hub:9092"
+    assert config.hub.producer == {
+        "retries": "2147483647",
+        "max.in.flight.requests.per.connection": "1",
+        "max.block.ms": "9223372036854775807",
+        "max.request.size": "5000000",
+        "send.buffer.bytes": "1048576",
+        "compression.type": "lz4",
+    }
+    source = config.sources["source"]
+    assert source.consumer == {
+        "max.partition.fetch.bytes": "2000000",
+        "fetch.max.bytes": "50000000",
+        "receive.buffer.bytes": "1048576",
+        "request.timeout.ms": "60000",
+    }
+    assert (source.start, source.tasks) == ("earliest", 4)
+    assert taken(config, "source", "orders", "payments.eu", "payments.old", "x") == [
+        "orders",
+        "payments.eu",
+    ]
+    assert config.supervision.failure == "abort"
+    assert config.stream.checkpoint_interval == 10
+    assert (config.topics.rename, config.topics.sync_configs) == ("${topic}", False)
+    named = reasons(found)
+    assert named.keys() == {
+        "acks",
+        "queue.enqueue.timeout.ms",
+        "group.id",
+        "session.timeout.ms",
+        "heartbeat.interval.ms",
+        "partition.assignment.strategy",
+        "--num.producers",
+        "--rebalance.listener",
+        "--rebalance.listener.args",
+        "--new.consumer",
+        "--queue.size",
+    }
+    for key, reason in named.items():
+        assert f"{key}: {reason}" in found.text
+    assert not decisions(found)
+    assert [(it.alias, it.group) for it in found.stored] == [("source", "mirror")]
+
+
+def test_a_handler_of_mirror_maker_1_is_to_be_decided(files: Files) -> None:
+    found = files.mm1({"whitelist": ".*", "message.handler": "x.H", "message.handler.args": "a"})
+    assert decisions(found) == {"--message.handler"}
+    assert "topics.transform" in found.text
+    loaded(found)
+
+
+def test_old_words_of_mirror_maker_1_are_understood(files: Files) -> None:
+    old = (
+        "zookeeper.connect=z:2181\nbootstrap.servers=a:9092\nauto.offset.reset=smallest\n"
+        "fetch.message.max.bytes=9\nsocket.receive.buffer.bytes=10\nconsumer.timeout.ms=-1\n"
+        "shallow.iterator.enable=false\n"
+    )
+    found = files.mm1({"blacklist": "a,b"}, old)
+    source = loaded(found).sources["source"]
+    assert source.start == "earliest"
+    assert source.consumer == {"max.partition.fetch.bytes": "9", "receive.buffer.bytes": "10"}
+    assert taken(loaded(found), "source", "a", "b", "c") == ["c"]
+    assert {"zookeeper.connect", "consumer.timeout.ms", "shallow.iterator.enable"} <= reasons(
+        found
+    ).keys()
+
+
+def test_two_sources_of_mirror_maker_1_are_two_sources(files: Files) -> None:
+    (found,) = finished(
+        ImportRequest(
+            consumers=[
+                files.write("consumer-eu.properties", CONSUMER),
+                files.write("us_consumer.properties", CONSUMER.replace("a:9092", "b:9092")),
+            ],
+            producer=files.write("producer.properties", PRODUCER),
+            options={"whitelist": ".*"},
+        ),
+        Secrets.ENV,
+    )
+    sources = loaded(found).sources
+    assert {alias: it.bootstrap_servers for alias, it in sources.items()} == {
+        "eu": "a:9092",
+        "us": "b:9092",
+    }
+
+
+def test_without_a_reset_mirror_maker_1_begins_at_the_end(files: Files) -> None:
+    found = files.mm1({"include": "x"}, "bootstrap.servers=a:9092\n")
+    assert loaded(found).sources["source"].start == "latest"
+    assert "auto.offset.reset" in reasons(found)
+    assert "no group.id" in found.stored[0].refused
+
+
+def test_all_that_is_missing_is_told_at_once(files: Files) -> None:
+    with pytest.raises(ConfigError) as raised:
+        finished(
+            ImportRequest(
+                consumers=[files.write("consumer.properties", "zookeeper.connect=z:2181\n")],
+            ),
+            Secrets.ENV,
+        )
+    text = str(raised.value)
+    assert "producer.config" in text
+    assert "bootstrap.servers" in text
+    assert "--whitelist" in text
+
+
+def test_the_flows_of_mirror_maker_2_are_a_config_for_each_target(files: Files) -> None:
+    central, eu = files.of("mm2.properties", MM2)
+    config = loaded(central)
+    assert (central.target, eu.target) == ("central", "eu")
+    assert config.name == "central"
+    assert config.hub.bootstrap_servers == "hub:9092"
+    assert config.hub.producer == {"linger.ms": "20"}
+    assert config.hub.kafka == {"security.protocol": "SSL"}
+    assert list(config.sources) == ["eu", "us-east"]
+    assert config.sources["eu"].kafka["security.protocol"] == "SASL_SSL"
+    assert config.sources["eu"].bootstrap_servers == "eu1:9092,eu2:9092"
+    assert config.sources["us-east"].kafka == {"security.protocol": "SSL"}
+    assert config.sources["us-east"].consumer == {"max.poll.records": "2000"}
+    assert {alias: it.tasks for alias, it in config.sources.items()} == {"eu": 4, "us-east": 7}
+    assert taken(config, "eu", "orders", "payments.x", "secret.x", "else") == [
+        "orders",
+        "payments.x",
+    ]
+    # Without `topics` it takes all; what came from the target is not sent back to it.
+    assert taken(config, "us-east", "else", "central.x", "eu.central.x", "eu.x", "secret.") == [
+        "else",
+        "eu.x",
+    ]
+    assert config.topics.rename == "${cluster}.${topic}"
+    assert (config.topics.partition_by, config.topics.grow) == ("source_partition", True)
+    assert (config.topics.replication_factor, config.topics.sync_configs) == (3, False)
+    assert config.topics.refresh_interval == 60
+    assert config.topics.config_exclude == ["retention.ms", r"confluent\..*"]
+    assert config.stream.checkpoint_interval == 10
+    assert config.heartbeats
+    other = loaded(eu)
+    assert other.hub.bootstrap_servers == "eu1:9092,eu2:9092"
+    assert other.hub.known_as == ["eu"]
+    assert taken(other, "central", "back", "else") == ["back"]
+    assert other.checkpoint.path != config.checkpoint.path
+    assert other.api.listen != config.api.listen
+    stored = [(it.alias, it.topic, it.connector, it.cluster) for it in central.stored]
+    assert stored == [
+        ("eu", "my-offsets", "MirrorSourceConnector", "eu"),
+        ("us-east", "my-offsets", "MirrorSourceConnector", "us-east"),
+    ]
+    assert eu.stored[0].topic == "mm2-offsets.central.internal"
+
+
+def test_every_setting_of_mirror_maker_2_is_taken_over_or_named(files: Files) -> None:
+    found = files.of("mm2.properties", MM2)
+    came = {it.where.key for each in found for it in each.notes}
+    assert {
+        "groups",
+        "groups.exclude",
+        "sync.group.offsets.enabled",
+        "emit.checkpoints.interval.seconds",
+        "checkpoints.topic.replication.factor",
+        "heartbeats.topic.replication.factor",
+        "offset-syncs.topic.replication.factor",
+        "sync.topic.acls.enabled",
+        "refresh.groups.interval.seconds",
+        "exactly.once.source.support",
+        "no.such.word",
+        "central.producer.acks",
+        "central.offset.storage.topic",
+        "us-east.consumer.group.id",
+        "us-east.producer.linger.ms",
+        "eu->us-east.topics",
+        "consumer.fetch.min.bytes",
+    } <= came
+    assert reasons(found[0])["no.such.word"] == "is not known"
+    assert not decisions(found[0])
+
+
+def test_policies_of_mirror_maker_2_name_the_topics(files: Files) -> None:
+    base = MM2.replace("central->eu.enabled = true", "")
+    (found,) = files.of("mm2.properties", f"{base}\nreplication.policy.separator = _\n")
+    assert loaded(found).topics.rename == "${cluster}_${topic}"
+    identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    (found,) = files.of("mm2.properties", f"{base}\nreplication.policy.class = {identity}\n")
+    assert loaded(found).topics.rename == "${topic}"
+    with pytest.raises(ConfigError, match="names topics in a way of its own"):
+        files.of("mm2.properties", f"{base}\nreplication.policy.class = x.Mine\n")
+
+
+def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files) -> None:
+    more = "transforms = a\ntransforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
+    found = files.of("mm2.properties", f"{MM2}\n{more}")[0]
+    assert decisions(found) == {"transforms", "transforms.a.type", "topic.filter.class"}
+    loaded(found)
+
+
+def test_no_flow_is_no_config(files: Files) -> None:
+    with pytest.raises(ConfigError, match="no flow is enabled"):
+        files.of("mm2.properties", "clusters = a, b\na.bootstrap.servers = x:1\n")
+
+
+def test_a_posted_connector_and_its_worker_are_a_config(files: Files) -> None:
+    worker = files.write("connect-distributed.properties", WORKER)
+    (found,) = files.of("connect-test.json", EMR, worker)
+    config = loaded(found)
+    assert config.name == "connect-test"
+    assert config.hub.bootstrap_servers == "hub:9092"
+    assert config.hub.producer == {"linger.ms": "5"}
+    source = config.sources["connect-test"]
+    assert source.bootstrap_servers == "origin:9092"
+    assert source.kafka == {"max.poll.records": "300"}
+    assert taken(config, "connect-test", "connect", "other.one", "otherxone") == [
+        "connect",
+        "other.one",
+    ]
+    assert config.topics.rename == "${topic}.replica"
+    assert {"src.zookeeper.connect", "dest.zookeeper.connect"} <= reasons(found).keys()
+    assert "documented nowhere" in found.stored[0].refused
+
+
+def test_a_connector_without_a_hub_says_what_to_give(files: Files) -> None:
+    with pytest.raises(ConfigError, match="--hub HOST:PORT"):
+        files.of("connect-test.json", EMR)
+    (found,) = files.of("connect-test.json", EMR, hub="hub:9092")
+    assert loaded(found).hub.bootstrap_servers == "hub:9092"
+
+
+def test_connectors_of_mirror_maker_2_tell_where_their_positions_are(files: Files) -> None:
+    source = {
+        "name": "east",
+        "config": {
+            "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+            "source.cluster.alias": "east.1",
+            "source.cluster.bootstrap.servers": "a:9092",
+            "target.cluster.bootstrap.servers": "hub:9092",
+            "target.cluster.ssl.keystore.password": "s",
+            "producer.override.linger.ms": "7",
+            "topics": "a.*",
+        },
+    }
+    beside = {
+        "name": "marks",
+        "config": {"connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"},
+    }
+    worker = files.write("worker.properties", WORKER)
+    (found,) = files.of("both.json", [source, beside], worker)  # type: ignore[arg-type]
+    config = loaded(found)
+    assert list(config.sources) == ["east-1"]
+    assert config.topics.rename == "east.1.${topic}"
+    assert config.hub.producer["linger.ms"] == "7"
+    (stored,) = found.stored
+    assert (stored.topic, stored.connector, stored.cluster) == (
+        "connect-offsets-1",
+        "east",
+        "east.1",
+    )
+    assert any("MirrorCheckpointConnector" in key for key in reasons(found))
+
+
+def test_options_of_the_executable_win_over_its_files(files: Files) -> None:
+    replication = (
+        "topic.whitelist=from-file\ntopic.rename.format=${topic}.replica\n"
+        "replication.factor=1\noffset.storage.replication.factor=1\n"
+        "confluent.topic.replication.factor=1\ntopic.preserve.partitions=false\n"
+    )
+    (found,) = finished(
+        ImportRequest(
+            consumers=[files.write("consumer.properties", "bootstrap.servers=localhost:9082\n")],
+            producer=files.write("producer.properties", "bootstrap.servers=localhost:9092\n"),
+            replication=files.write("replication.properties", replication),
+            cluster_id="replicator",
+            options={
+                "whitelist": "test-topic",
+                "topic.regex": "more.*",
+                "topic.poll.interval.ms": "5000",
+                "cluster.threads": "3",
+            },
+        ),
+        Secrets.ENV,
+    )
+    config = loaded(found)
+    assert config.name == "replicator"
+    assert config.sources["origin"].bootstrap_servers == "localhost:9082"
+    assert taken(config, "origin", "test-topic", "from-file", "more1") == ["test-topic", "more1"]
+    assert config.topics.rename == "${topic}.replica"
+    assert config.topics.replication_factor == 1
+    assert config.topics.partition_by == "key"
+    assert config.topics.refresh_interval == 5
+    assert "--cluster.threads" in reasons(found)
+    assert "--group" in found.stored[0].refused
+
+
+def test_secrets_become_variables_and_are_told(files: Files) -> None:
+    found = files.of("mm2.properties", MM2)[0]
+    assert "top-secret" not in found.text
+    assert [it.name for it in found.secrets] == ["EU_SASL_JAAS_PASSWORD"]
+    assert "export EU_SASL_JAAS_PASSWORD=" in found.text
+    login = loaded(found).sources["eu"].kafka["sasl.jaas.config"]
+    assert login.endswith('required username="mm" password="word";')
+
+
+def test_secrets_can_stay_in_the_old_file_or_be_written_out(files: Files) -> None:
+    more = "central.ssl.keystore.password = kept\n"
+    found = files.of("mm2.properties", MM2 + more, secrets=Secrets.FILE)[0]
+    assert "kept" not in found.text
+    assert loaded(found).hub.kafka["ssl.keystore.password"] == "kept"
+    # The login goes over two lines: no reference reads it back, so it is a variable.
+    assert [it.name for it in found.secrets] == ["EU_SASL_JAAS_PASSWORD"]
+    clear = files.of("mm2.properties", MM2 + more, secrets=Secrets.CLEAR)[0]
+    assert not clear.secrets
+    assert 'password="top-secret"' in clear.text
+
+
+def test_references_of_the_old_files_stay_and_unknown_ones_become_variables(files: Files) -> None:
+    more = (
+        "central.ssl.keystore.password = ${file:/etc/x.properties:a}\n"
+        "central.ssl.key.password = ${vault:kv/x:key}\n"
+        "central.client.id = a${b}\n"
+    )
+    found = files.of("mm2.properties", MM2 + more)[0]
+    hub = yaml.safe_load(found.text)["hub"]["kafka"]
+    assert hub["ssl.keystore.password"] == "${file:/etc/x.properties:a}"
+    assert hub["ssl.key.password"] == "${env:HUB_SSL_KEY_PASSWORD}"
+    assert hub["client.id"] == "a$${b}"
+
+
+def test_what_our_config_refuses_is_left_out_and_named(files: Files) -> None:
+    found = files.mm1(
+        {"whitelist": ".*"},
+        CONSUMER
+        + "ssl.truststore.location=/x/trust.jks\ninterceptor.classes=x.Y\nfetch.max.byte=1",
+    )
+    config = loaded(found)
+    assert "ssl.truststore.location" not in config.sources["source"].kafka
+    assert "PEM" in reasons(found)["ssl.truststore.location"]
+    assert decisions(found) == {"ssl.truststore.location"}
+    assert "behind our back" in reasons(found)["interceptor.classes"]
+    assert "did you mean fetch.max.bytes?" in reasons(found)["fetch.max.byte"]
+
+
+def test_a_login_that_the_jvm_was_given_becomes_a_variable(files: Files) -> None:
+    more = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    found = files.mm1({"whitelist": ".*"}, CONSUMER + more)
+    assert [it.name for it in found.secrets] == ["SOURCE_SASL_JAAS_CONFIG"]
+    assert "sasl.jaas.config: ${env:SOURCE_SASL_JAAS_CONFIG}" in found.text
+
+
+def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files) -> None:
+    with pytest.raises(ConfigError, match=r"--whitelist.* is not a regex"):
+        files.mm1({"whitelist": "*"})
+    with pytest.raises(ConfigError, match=r"consumer.properties: bootstrap.servers"):
+        files.mm1({"whitelist": ".*"}, "bootstrap.servers=nonsense\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("x.properties", "clusters=a,b", Kind.MM2),
+        ("x.properties", "connector.class=y", Kind.CONNECTOR),
+        ("x.properties", "offset.storage.file.filename=y", Kind.WORKER),
+        ("x.properties", "topic.regex=y", Kind.REPLICATION),
+        ("my-consumer.properties", "bootstrap.servers=y", Kind.CONSUMER),
+        ("x.properties", "bootstrap.servers=y\nlinger.ms=1", Kind.PRODUCER),
+        ("x.properties", "zookeeper.connect=y", Kind.CONSUMER),
+    ],
+)
+def test_a_file_is_told_by_what_is_in_it(name: str, text: str, kind: Kind) -> None:
+    ((found, _, _),) = sorted_file(name, text)
+    assert found is kind
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("bootstrap.servers=y", "cannot be told from others"),
+        ("{", "is not JSON"),
+        ('{"name": "x"}', "holds no config of a connector"),
+    ],
+)
+def test_a_file_that_is_not_known_says_what_to_do(text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        sorted_file("x.properties", text)
+
+
+def test_files_of_two_tools_are_refused(files: Files) -> None:
+    other = files.write("producer.properties", PRODUCER)
+    with pytest.raises(ConfigError, match="several tools"):
+        files.of("mm2.properties", MM2, other)
