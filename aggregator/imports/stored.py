@@ -27,6 +27,13 @@ AT_ONCE = 1000
 SILENT_SECONDS = 30.0
 """A topic of offsets is small; who says nothing for so long while it is read does not answer."""
 READER = "aggregator-import"
+RETRY_SECONDS = 0.2
+NO_COORDINATOR_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""The first group of a cluster: it is not known yet who coordinates it."""
 
 
 def stored_positions(config: Config, stored: Stored) -> StoredPositions:
@@ -90,13 +97,9 @@ def _of_group(config: Config, stored: Stored) -> StoredPositions:
     alias, timeout = stored.alias, config.supervision.connect_timeout
     wanted = _selected(config, alias)
     settings = reader_settings(config.sources[alias], stored.group)
-    try:
-        with closing(_consumer(settings, alias)) as consumer:
-            rows = [ClientPartition(tp.topic, tp.partition) for tp in wanted]
-            committed = consumer.committed(rows, timeout=timeout) if rows else []
-    except KafkaException as error:
-        reason = f"{alias}: asking for what group {stored.group} has committed: {text_of(error)}"
-        raise ClusterError(reason) from error
+    rows = [ClientPartition(tp.topic, tp.partition) for tp in wanted]
+    with closing(_consumer(settings, alias)) as consumer:
+        committed = _committed(consumer, rows, stored, timeout) if rows else []
     if errors := [it.error for it in committed if it.error is not None]:
         raise ClusterError(f"{alias}: group {stored.group}: {text_of(errors[0])}")
     found = {
@@ -106,6 +109,21 @@ def _of_group(config: Config, stored: Stored) -> StoredPositions:
         reason = f"group {stored.group} has committed nothing of the topics that are selected"
         return StoredPositions(alias, refused=reason)
     return StoredPositions(alias, found)
+
+
+def _committed(
+    consumer: Consumer, rows: list[ClientPartition], stored: Stored, timeout: float
+) -> list[ClientPartition]:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            return consumer.committed(rows, timeout=max(0.1, deadline - time.monotonic()))
+        except KafkaException as error:
+            again = error.args[0].code() in NO_COORDINATOR_YET and time.monotonic() < deadline
+            if not again:
+                reason = f"{stored.alias}: what group {stored.group} has committed"
+                raise ClusterError(f"{reason}: {text_of(error)}") from error
+        time.sleep(RETRY_SECONDS)
 
 
 def _selected(config: Config, alias: str) -> Sequence[TopicPartition]:

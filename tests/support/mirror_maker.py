@@ -1,0 +1,56 @@
+"""MirrorMaker 2 itself, from its jars, as a child process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from aggregator.embedded.processes import GuardedProcess
+from aggregator.embedded.settings import LOG4J, render_properties
+from aggregator.jars import jars, java_command
+
+CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+GOOD_EXITS = (0, 143)
+"""A JVM that ends by SIGTERM, its hooks done, says 143."""
+SMALL: Mapping[str, str] = {
+    "replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "status.storage.replication.factor": "1",
+    "config.storage.replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "offset.storage.partitions": "2",
+    "status.storage.partitions": "1",
+    "emit.heartbeats.enabled": "false",
+    "emit.checkpoints.enabled": "false",
+    "sync.topic.acls.enabled": "false",
+    "refresh.topics.interval.seconds": "5",
+}
+"""For clusters of one broker each."""
+
+
+def write_properties(file: Path, settings: Mapping[str, str]) -> Path:
+    """A properties file with these settings."""
+    file.write_text(render_properties(settings), "utf-8")
+    return file
+
+
+@contextmanager
+def mirror_maker(file: Path) -> Iterator[GuardedProcess]:
+    """It runs with this file while the block does, and is stopped cleanly at its end."""
+    log4j = file.with_name("log4j2.properties")
+    log4j.write_text(LOG4J, "utf-8")
+    path = os.pathsep.join(map(str, dict.fromkeys([*jars("mirror"), *jars("broker")])))
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={log4j}"]
+    command = [java_command(), *options, "-cp", path, CLASS, str(file)]
+    child = GuardedProcess(command, file.with_name("mirror-maker.log"))
+    try:
+        yield child
+        assert child.terminate(120), "it does not stop"
+        assert child.exit_code in GOOD_EXITS, child.exit_code
+    finally:
+        if child.alive:
+            child.kill()
