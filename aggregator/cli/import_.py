@@ -279,6 +279,8 @@ def _positions(
             parts += report_of_moves(it.moves, more=not yes).parts
         if it.how_far_off:
             parts.append(f"note: {it.how_far_off}")
+        if it.compared:
+            parts.append(f"note: {it.source}: {it.compared}")
     show(Report(data, tuple(parts)), output)
     if all(it.refused for it in taken):
         raise typer.Exit(EXIT_CONFIG)

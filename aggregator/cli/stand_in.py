@@ -153,3 +153,5 @@ def _go_on(ctx: typer.Context, config: Config, found: Finished) -> None:
         log("positions", f"{it.source}: {it.moves.changes} partitions go on where it was")
         if it.how_far_off:
             log("positions", it.how_far_off)
+        if it.compared:
+            log("positions", f"{it.source}: {it.compared}")

@@ -12,6 +12,7 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.discover import open_admin
 from aggregator.documents.document import Document
+from aggregator.imports.beyond import beyond
 from aggregator.imports.core import Stored
 from aggregator.imports.core_stored import StoredPositions, by_topic, how_far_off
 from aggregator.imports.stored import stored_positions
@@ -30,6 +31,7 @@ class TakenOver(Document):
     stored_at: datetime | None = Field(default=None, description="when it was stored last")
     moves: MovesReport | None = None
     how_far_off: str = ""
+    compared: str = Field(default="", description="what the hub's last records tell about it")
     refused: str = ""
 
 
@@ -78,6 +80,7 @@ def _one(
         stored_at=to_moment(found.when_ms) if found.when_ms else None,
         moves=report,
         how_far_off=_how_far_off(config, found, report),
+        compared=str(beyond(config, _set_to(report))),
     )
 
 
@@ -90,12 +93,14 @@ def _known(config: Config, alias: str) -> set[object]:
 
 
 def _how_far_off(config: Config, found: StoredPositions, report: MovesReport) -> str:
-    changed = {
-        SourcePartition(it.cluster, it.topic, it.partition).topic_partition: it.new
-        for it in report.moves
-    }
+    changed = {sp.topic_partition: at for sp, at in _set_to(report).items()}
     if not changed:
         return ""
     with open_admin(config, found.alias) as admin:
         ends = admin.log_ends(changed, config.supervision.connect_timeout)
     return how_far_off(found.alias, changed, ends)
+
+
+def _set_to(report: MovesReport) -> dict[SourcePartition, int]:
+    """The partitions of a report with their new positions."""
+    return {SourcePartition(it.cluster, it.topic, it.partition): it.new for it in report.moves}

@@ -68,7 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
     # Other tools' files, and what they have stored.
-    "imports": BELOW_DOCUMENTS | {"documents", "clusters", "moves"},
+    "imports": BELOW_DOCUMENTS | {"documents", "clusters", "moves", "quarantine"},
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
