@@ -215,7 +215,7 @@ def _write(
     """Write each config where it belongs; returns it with the name of its file."""
     if out is None:
         return [(it, "") for it in found]
-    folder = out.is_dir() or str(out).endswith(os.sep)
+    folder = out.is_dir() or (len(found) > 1 and not out.suffix)
     if len(found) > 1 and not folder:
         known = ", ".join(it.target for it in found)
         raise typer.BadParameter(

@@ -114,6 +114,7 @@ def mirror_maker(
         consumers=consumers or (),
         producer=producer,
         options={key: value for key, value in given.items() if value is not None},
+        mirror_maker=True,
         aliases=alias or (),
     )
     call = StandIn(request, name, state, positions, sets or ())

@@ -29,7 +29,7 @@ class ImportRequest:
     """What is to be imported: files of any kind, files of a kind that is named, and options.
 
     `options` are those of the old tool, by their names without dashes. `cluster_id` says that it
-    is the replicator executable.
+    is the replicator executable, `mirror_maker` that it is MirrorMaker 1, whatever is missing.
     """
 
     files: Sequence[Path] = ()
@@ -38,6 +38,7 @@ class ImportRequest:
     replication: Path | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     cluster_id: str | None = None
+    mirror_maker: bool = False
     aliases: Sequence[str] = ()
     hub: str = ""
     store: str = ""
@@ -127,8 +128,12 @@ def _check_one_tool(
         ],
     }
     given = [tool for tool, files in tools.items() if files]
-    if not given and request.cluster_id is None:
+    if not given and request.cluster_id is None and not request.mirror_maker:
         raise ConfigError([Problem("", "no file is given", "name the files of the old tool")])
+    if request.options and (found[Kind.MM2] or found[Kind.CONNECTOR]):
+        named = ", ".join(f"--{name}" for name in request.options)
+        reason = f"{named}: MirrorMaker 2 and Kafka Connect have no such options"
+        raise ConfigError([Problem("", reason, "it stands in their files")])
     if len(given) > 1:
         reason = f"the files are of several tools: {', '.join(given)}"
         raise ConfigError([Problem("", reason, "import one after the other")])

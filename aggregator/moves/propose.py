@@ -118,7 +118,9 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     if moves.problems:
         raise RefusedError(moves.problems)
     gone = sorted(str(sp) for sp in state.entries if request.names(sp) and sp not in ids)
-    notes = (f"{it} is not selected, or is not there: left alone" for it in (*gone, *absent))
+    # Another tool may have stored very many; a line for each topic of them is enough.
+    others = sorted({it.rpartition("/")[0] for it in absent})
+    notes = (f"{it} is not selected, or is not there: left alone" for it in (*gone, *others))
     moves = replace(moves, notes=(*moves.notes, *notes))
     before = {it.partition: it.position for it in places}
     if not moves.changes:

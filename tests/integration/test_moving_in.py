@@ -29,6 +29,7 @@ from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up
 
 LOAD_SECONDS = 0.05
+BEGAN_MS = 1_767_225_600_000
 
 
 def cli(*args: str, exit_code: int = 0) -> Any:
@@ -135,6 +136,61 @@ def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
     # Each is where MirrorMaker 2 would have put it.
     for record in read_topic(hub.bootstrap_servers, unique):
         assert f"-{record.partition}-".encode() in (record.value or b"")
+
+
+def test_after_a_kill_it_is_told_what_the_hub_holds_beyond_the_stored_positions(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """MirrorMaker 2's part is played: it has copied 15 of 20 records, and stored the tenth."""
+    alias = f"eu-{unique[-8:]}"
+    rows = [NewRecord(b"%d" % at, partition=0, timestamp=BEGAN_MS + at) for at in range(20)]
+    for cluster, topic, some in (
+        (source_a, unique, rows),
+        (hub, f"{alias}.{unique}", rows[:15]),
+        (hub, f"mm2-offsets.{alias}.internal", []),
+    ):
+        # The records are from the past, and are to stay.
+        create_topic(cluster.bootstrap_servers, topic, config={"retention.ms": "-1"})
+        produce(cluster.bootstrap_servers, topic, some)
+    stored = [
+        NewRecord(value, json.dumps([connector, place]).encode())
+        for connector, place, value in (
+            ("MirrorSourceConnector", {"cluster": alias, "partition": 0, "topic": unique}, b"{}"),
+            (
+                "MirrorSourceConnector",
+                {"cluster": alias, "partition": 0, "topic": unique},
+                b'{"offset":9}',
+            ),
+            (
+                "MirrorSourceConnector",
+                {"cluster": alias, "partition": 0, "topic": "not-selected"},
+                b'{"offset":5}',
+            ),
+            ("Other", {"cluster": alias, "partition": 0, "topic": unique}, b'{"offset":3}'),
+        )
+    ]
+    produce(hub.bootstrap_servers, f"mm2-offsets.{alias}.internal", stored)
+    old = write_properties(
+        tmp_path / "mm2.properties",
+        {
+            "clusters": f"{alias}, hub",
+            f"{alias}.bootstrap.servers": source_a.bootstrap_servers,
+            "hub.bootstrap.servers": hub.bootstrap_servers,
+            f"{alias}->hub.enabled": "true",
+            f"{alias}->hub.topics": unique,
+        },
+    )
+    new = tmp_path / "aggregator.yaml"
+    sets = ("--set", f"checkpoint.path={tmp_path / 'state'}", "--set", "api.listen=off")
+    shown = cli("import", str(old), "--out", str(new), "--positions", *sets)
+    (found,) = shown["sources"]
+    assert [(it["partition"], it["new"]) for it in found["moves"]["moves"]] == [(0, 10)]
+    assert found["moves"]["notes"] == [
+        f"{alias}/not-selected is not selected, or is not there: left alone"
+    ]
+    assert "no more than the 10 offsets" in found["how_far_off"]
+    assert "hold more: 1, with 5 records" in found["compared"]
+    assert found["moves"]["commit"] is None
 
 
 class StandIn:

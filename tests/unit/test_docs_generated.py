@@ -69,7 +69,8 @@ def examples() -> list[str]:
         for page in pages
         for block in re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     )
-    return sorted(set(re.findall(r"^(?:\S*/)?aggregator (.*?)(?:\s+#.*)?$", text, re.M)))
+    whole = re.sub(r"\\\n\s*", "", text)
+    return sorted(set(re.findall(r"^(?:\S*/)?aggregator (.*?)(?:\s+#.*)?$", whole, re.M)))
 
 
 @pytest.mark.parametrize("line", examples())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from aggregator.config import options_table
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.errors import ConfigError
@@ -18,6 +20,7 @@ from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.request import ImportRequest, finished
 from aggregator.plan.selection import Selection
 
+DOCS = Path(__file__).parents[2] / "docs"
 CONSUMER = """
 bootstrap.servers=a:9092
 group.id=mirror
@@ -442,7 +445,7 @@ def test_connectors_of_mirror_maker_2_tell_where_their_positions_are(files: File
         "config": {"connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector"},
     }
     worker = files.write("worker.properties", WORKER)
-    (found,) = files.of("both.json", [source, beside], worker)  # type: ignore[arg-type]
+    (found,) = files.of("both.json", [source, beside], worker)
     config = loaded(found)
     assert list(config.sources) == ["east-1"]
     assert config.topics.rename == "east.1.${topic}"
@@ -566,6 +569,18 @@ def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files)
 def test_a_file_is_told_by_what_is_in_it(name: str, text: str, kind: Kind) -> None:
     ((found, _, _),) = sorted_file(name, text)
     assert found is kind
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("coming-from-*.md")), ids=lambda it: it.stem)
+def test_options_that_the_pages_name_exist(page: Path) -> None:
+    """In the tables, whose left columns are words of the old tools."""
+    known = {"sources.<alias>", *(row.path for row in options_table())}
+    roots = {path.split(".")[0] for path in known}
+    tables = re.findall(r"^\| there .*?\n\n", page.read_text("utf-8"), re.M | re.S)
+    for row in "".join(tables).splitlines():
+        for name in re.findall(r"`([a-z_]+(?:\.[A-Za-z_<>]+)+)", row.split(" | ")[-1]):
+            generic = re.sub(r"^sources\.[A-Za-z]+", "sources.<alias>", name)
+            assert generic in known or name.split(".")[0] not in roots, name
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_what_is_about_something_else_is_passed_over(key: bytes | None) -> None:
 
 def request(offset: int) -> MoveRequest:
     positions = by_topic({TP: offset})
-    return MoveRequest(source="eu", to_offsets=positions, taken_over=True)  # type: ignore[arg-type]
+    return MoveRequest(source="eu", to_offsets=positions, taken_over=True)
 
 
 def move(offset: int, **place: Any) -> Any:
