@@ -139,5 +139,5 @@ def replicator(
         aliases=[alias] if alias else (),
         group=group,
     )
-    call = StandIn(request, name, state, bool(group), sets or ())
+    call = StandIn(request, name, state, True, sets or ())
     run_stand_in(ctx, call, until_caught_up=until_caught_up, take_over=take_over)
