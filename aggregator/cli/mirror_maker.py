@@ -8,7 +8,16 @@ import typer
 
 from aggregator.cli.import_ import Aliases, ConsumerConfigs, ProducerConfig
 from aggregator.cli.options import Sets
-from aggregator.cli.stand_in import Name, Positions, StandIn, State, run_stand_in
+from aggregator.cli.stand_in import (
+    Name,
+    Positions,
+    Standby,
+    StandIn,
+    State,
+    TakeOver,
+    UntilCaughtUp,
+    run_stand_in,
+)
 from aggregator.imports.request import ImportRequest
 
 EXAMPLES = (
@@ -82,12 +91,9 @@ def mirror_maker(
     state: State = None,
     positions: Positions = True,
     sets: Sets = None,
-    until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the place of the instance that runs.")
-    ] = False,
+    until_caught_up: UntilCaughtUp = False,
+    take_over: TakeOver = False,
+    standby: Standby = False,
 ) -> None:
     """Run with the files and options of MirrorMaker 1.
 
@@ -118,4 +124,4 @@ def mirror_maker(
         aliases=alias or (),
     )
     call = StandIn(request, name, state, positions, sets or ())
-    run_stand_in(ctx, call, until_caught_up=until_caught_up, take_over=take_over)
+    run_stand_in(ctx, call, until_caught_up=until_caught_up, take_over=take_over, standby=standby)

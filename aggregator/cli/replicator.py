@@ -9,7 +9,15 @@ import typer
 
 from aggregator.cli.import_ import ProducerConfig, ReplicationConfig
 from aggregator.cli.options import Sets
-from aggregator.cli.stand_in import Name, StandIn, State, run_stand_in
+from aggregator.cli.stand_in import (
+    Name,
+    Standby,
+    StandIn,
+    State,
+    TakeOver,
+    UntilCaughtUp,
+    run_stand_in,
+)
 from aggregator.imports.request import ImportRequest
 
 EXAMPLES = (
@@ -102,12 +110,9 @@ def replicator(
     name: Name = None,
     state: State = None,
     sets: Sets = None,
-    until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
-    ] = False,
-    take_over: Annotated[
-        bool, typer.Option("--take-over", help="Take the place of the instance that runs.")
-    ] = False,
+    until_caught_up: UntilCaughtUp = False,
+    take_over: TakeOver = False,
+    standby: Standby = False,
 ) -> None:
     """Run with the files and options of the replicator executable.
 
@@ -140,4 +145,4 @@ def replicator(
         group=group,
     )
     call = StandIn(request, name, state, True, sets or ())
-    run_stand_in(ctx, call, until_caught_up=until_caught_up, take_over=take_over)
+    run_stand_in(ctx, call, until_caught_up=until_caught_up, take_over=take_over, standby=standby)

@@ -79,6 +79,7 @@ def run(
         lambda added: load_config(ctx, config_file, sets, added),
         until_caught_up=until_caught_up,
         take_over=take_over,
+        standby=standby,
         fresh=fresh,
         output=output,
     )
@@ -90,6 +91,7 @@ def run_config(
     *,
     until_caught_up: bool = False,
     take_over: bool = False,
+    standby: bool = False,
     fresh: bool = False,
     output: Output = Output.TABLE,
 ) -> None:

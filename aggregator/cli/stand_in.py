@@ -49,6 +49,15 @@ Positions = Annotated[
         help="At the first start go on where the old tool was.",
     ),
 ]
+UntilCaughtUp = Annotated[
+    bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
+]
+TakeOver = Annotated[
+    bool, typer.Option("--take-over", help="Take the place of the instance that runs.")
+]
+Standby = Annotated[
+    bool, typer.Option("--standby", help="Wait while another instance runs, and take its place.")
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ def state_folder(name: str, env: Mapping[str, str] = os.environ) -> Path:
 
 
 def run_stand_in(
-    ctx: typer.Context, call: StandIn, *, until_caught_up: bool, take_over: bool
+    ctx: typer.Context, call: StandIn, *, until_caught_up: bool, take_over: bool, standby: bool
 ) -> None:
     """Make the config, say what has no effect, take positions over at first, and run it."""
     found = _made(call, Secrets.CLEAR)
@@ -98,7 +107,7 @@ def run_stand_in(
     _leave_config(call, folder, laid_over)
     if call.positions:
         _go_on(ctx, config, found)
-    run_config(ctx, load, until_caught_up=until_caught_up, take_over=take_over)
+    run_config(ctx, load, until_caught_up=until_caught_up, take_over=take_over, standby=standby)
 
 
 def _made(call: StandIn, secrets: Secrets) -> Finished:
