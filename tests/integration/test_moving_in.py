@@ -98,7 +98,7 @@ def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
     load_ = Load(sources, unique)
     with load_.flowing():
         with mirror_maker(old):
-            wait_until_topic_has(hub.bootstrap_servers, unique, 200)
+            wait_until_topic_has(hub.bootstrap_servers, unique, 100)
             copied = values_of(hub, unique)
             assert {value[:2] for value in copied if value} == {b"eu", b"us"}
         before = values_of(hub, unique)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from aggregator.cli.import_ import split_words
 from aggregator.cli.main import app
