@@ -73,6 +73,8 @@ def tidy_names(draft: Sketch) -> None:
     templates = set()
     for alias, source in sources.items():
         name = source.get("rename", "${topic}")
+        if not isinstance(name, str):
+            return
         end = name.removeprefix(alias)
         prefixed = end != name and end.endswith("${topic}") and len(end) > len("${topic}")
         templates.add("${cluster}" + end if prefixed else name)
