@@ -15,19 +15,25 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
 from aggregator.model import LogId, OffsetRange, SourcePartition, TopicPartition
 
+SET = "positions set"
 AGAIN = "positions --again"
-"""The lane of a commit that sets positions back to write records a second time. No lane of a run
-is called so, as its name has a blank."""
+"""Lanes of commits that were made by hand; AGAIN is to write records a second time. No lane of a
+run is called so, as its name has a blank."""
 
 PARTITION = ["cluster", "topic", "partition"]
 MANY = 2**62
 """More than a seq will ever be."""
 FOLDS = {"min": min, "max": max}
+RECENT = 2_000
+"""So many commits are looked at first: what is asked for is mostly among them."""
+LIFE = ["epoch", "lane", "generation"]
+"""The commits of one life of a lane."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,8 @@ class ProvenBound:
 class Past:
     """The history under `path`, for partitions with their ids of now.
 
-    CheckpointError when it cannot be read; without a checkpoint every answer is empty.
+    With `earlier`, which was made a while ago, only what is new since is read. CheckpointError when
+    it cannot be read; without a checkpoint every answer is empty.
     """
 
     def __init__(
@@ -54,8 +61,10 @@ class Past:
         path: str,
         storage_options: Mapping[str, str],
         partitions: Mapping[SourcePartition, LogId],
+        earlier: Past | None = None,
     ) -> None:
         self._path = path
+        self._partitions = dict(partitions)
         ids = partitions.values()
         self._wanted = (
             _table(partitions)
@@ -64,19 +73,37 @@ class Past:
         )
         delta = open_delta(path, storage_options) if partitions else None
         self._data = dataset(delta, path) if delta is not None else None
-        self._furthest: dict[SourcePartition, int] = {}
-        self._first: dict[SourcePartition, int] = {}
-        self._again: dict[SourcePartition, int] = {}
-        self._other: dict[SourcePartition, int] = {}
-        for own, other in self._rows(["seq", "offset", "lane"]):
+        self._last = _last_seq(delta) if delta is not None else 0
+        known = earlier if earlier is not None and earlier._partitions == self._partitions else None
+        empty: dict[SourcePartition, int] = {}
+        self._furthest = dict(known._furthest if known else empty)
+        self._lowest = dict(known._lowest if known else empty)
+        self._first = dict(known._first if known else empty)
+        self._again = dict(known._again if known else empty)
+        self._back = dict(known._back if known else empty)
+        self._other = dict(known._other if known else empty)
+        since = known._last if known else 0
+        for own, other in self._rows(["seq", "offset", "lane", "clean"], since):
             _fold(self._furthest, own, "offset", "max")
+            _fold(self._lowest, own, "offset", "min")
             _fold(self._first, own, "seq", "min")
-            _fold(self._again, own.filter(pc.field("lane") == AGAIN), "seq", "min")
+            again = pc.field("lane") == AGAIN
+            _fold(self._again, own.filter(again), "seq", "min")
+            back = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
+            _fold(self._back, own.filter(back), "seq", "min")
             _fold(self._other, other, "seq", "min")
 
     def furthest(self) -> dict[SourcePartition, int]:
         """The highest position that each partition ever had in its log of now."""
         return dict(self._furthest)
+
+    def lowest(self) -> dict[SourcePartition, int]:
+        """The lowest position that is known of each partition in its log of now."""
+        return dict(self._lowest)
+
+    def set_back(self) -> frozenset[SourcePartition]:
+        """Partitions that were set back by hand: records of theirs may stand behind later ones."""
+        return frozenset(self._back)
 
     def bounds(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """For each partition the newest bound that holds at its target; one of everything, if none.
@@ -84,8 +111,65 @@ class Past:
         Every record of the partition from its target on that the hub holds lies behind it. The
         newest is the one that was read last: who set positions back committed an old one anew.
         """
-        if not targets:
+        best: dict[SourcePartition, int] = {}
+        for since in self._backwards():
+            left = {sp: at for sp, at in targets.items() if sp not in best}
+            best |= self._holding(left, since) if left else {}
+        for sp in set(targets) - set(best):
+            first = self._first.get(sp)
+            if first is not None and self._other.get(sp, first) < first:
+                # Created again: all its records are behind the first commit about it.
+                best[sp] = first
+        found = self._commits(best)
+        return {sp: found.get(sp, ProvenBound()) for sp in targets}
+
+    def tops(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
+        """For each partition hub ends behind all its records below its target; absent where none
+        are proven.
+
+        All below a position was acknowledged when it was committed, and what the tasks of a lane
+        had told by then is in each snapshot that was made later. So a later commit of the same life
+        of the lane, by such a snapshot, has these ends. One clock has told both moments.
+        """
+        chosen: dict[SourcePartition, int] = {}
+        in_order = {sp: at for sp, at in targets.items() if sp not in self._back}
+        for since in self._backwards():
+            left = {sp: at for sp, at in in_order.items() if sp not in chosen}
+            chosen |= self._behind(left, since) if left else {}
+        return self._commits(chosen)
+
+    def _backwards(self) -> tuple[int, ...]:
+        """Behind which commits to look, one after the other."""
+        return (self._last - RECENT, 0) if self._last > RECENT else (0,)
+
+    def _behind(
+        self, targets: Mapping[SourcePartition, int], since: int
+    ) -> dict[SourcePartition, int]:
+        """Of each partition the first commit (its seq) as `tops` wants it."""
+        limits = _table(targets).append_column("target", pa.array(targets.values(), pa.int64()))
+        keys = [*PARTITION, *LIFE]
+        columns = [*LIFE, "seq", "offset", "full", "snapshot_at", "committed_at"]
+        reached: list[pa.Table] = []
+        for own, _ in self._rows(columns, since):
+            both = own.join(limits, PARTITION, join_type="inner")
+            both = both.filter((pc.field("offset") >= pc.field("target")) & ~pc.field("full"))
+            reached.append(_least_of(both, keys, ["seq", "committed_at"]))
+        if not reached:
             return {}
+        begun = _least_of(pa.concat_tables(reached), keys, ["seq", "committed_at"])
+        begun = begun.rename_columns([*keys, "reached", "reached_at"])
+        found: dict[SourcePartition, int] = {}
+        for own, _ in self._rows(columns, since):
+            both = own.filter(~pc.field("full")).join(begun, keys, join_type="inner")
+            later = pc.field("seq") > pc.field("reached")
+            told = pc.field("snapshot_at") >= pc.field("reached_at")
+            _fold(found, both.filter(later & told), "seq", "min")
+        return found
+
+    def _holding(
+        self, targets: Mapping[SourcePartition, int], since: int
+    ) -> dict[SourcePartition, int]:
+        """Of each partition the commit (its seq) as `bounds` wants it."""
         limits = (
             _table(targets)
             .append_column("target", pa.array(targets.values(), pa.int64()))
@@ -94,19 +178,12 @@ class Past:
             )
         )
         best: dict[SourcePartition, tuple[datetime, int]] = {}
-        for own, _ in self._rows(["seq", "offset", "snapshot_at"]):
+        for own, _ in self._rows(["seq", "offset", "snapshot_at"], since):
             both = own.join(limits, PARTITION, join_type="inner")
             holds = pc.field("offset") <= pc.field("target")
             for sp, newest in _newest(both.filter(holds & (pc.field("seq") < pc.field("until")))):
                 best[sp] = max(best.get(sp, newest), newest)
-        chosen = {sp: seq for sp, (_, seq) in best.items()}
-        for sp in set(targets) - set(chosen):
-            first = self._first.get(sp)
-            if first is not None and self._other.get(sp, first) < first:
-                # Created again: all its records are behind the first commit about it.
-                chosen[sp] = first
-        found = self._commits(chosen)
-        return {sp: found.get(sp, ProvenBound()) for sp in targets}
+        return {sp: seq for sp, (_, seq) in best.items()}
 
     def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """The bound of each partition in its chosen commit (its seq)."""
@@ -123,14 +200,18 @@ class Past:
             if chosen.get(sp) == checkpoint.seq
         }
 
-    def _rows(self, columns: Sequence[str]) -> Iterator[tuple[pa.Table, pa.Table]]:
-        """Position rows of the partitions, batch by batch: of their log of now, and of others."""
+    def _rows(self, columns: Sequence[str], since: int = 0) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Position rows of the partitions, batch by batch: of their log of now, and of others.
+
+        Only of commits behind `since`.
+        """
         if self._data is None:
             return
         ids = ["cluster_id", "topic_id"]
         with translated(self._path, "read"):
             for batch in self._data.to_batches(
-                columns=[*PARTITION, *ids, *columns], filter=pc.field("kind") == POSITION
+                columns=[*PARTITION, *ids, *columns],
+                filter=(pc.field("kind") == POSITION) & (pc.field("seq") > since),
             ):
                 rows = pa.Table.from_batches([batch])
                 rows = rows.join(self._wanted, PARTITION, join_type="inner")
@@ -183,6 +264,20 @@ def _fold(
     for row in rows.group_by(PARTITION).aggregate([(column, how)]).to_pylist():
         sp, value = _partition(row), row[f"{column}_{how}"]
         into[sp] = FOLDS[how](into.get(sp, value), value)
+
+
+def _least_of(rows: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """The least of each column, a row for each of `keys`."""
+    grouped = rows.group_by(list(keys)).aggregate([(column, "min") for column in columns])
+    ordered = grouped.select([*keys, *(f"{column}_min" for column in columns)])
+    return ordered.rename_columns([*keys, *columns])
+
+
+def _last_seq(delta: DeltaTable) -> int:
+    files = pa.table(delta.get_add_actions(flatten=True))
+    if files.num_rows == 0 or "max.seq" not in files.column_names:
+        return 0
+    return int(pc.max(files["max.seq"]).as_py() or 0)
 
 
 def _bound(checkpoint: Checkpoint) -> ProvenBound:

@@ -41,12 +41,11 @@ from aggregator.moves.core import (
     plan_moves,
 )
 from aggregator.moves.document import MovesReport, row_of
-from aggregator.moves.past import AGAIN, Past, ProvenBound, fitting, least
+from aggregator.moves.past import AGAIN, SET, Past, ProvenBound, fitting, least
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Gap, GapKind
 from aggregator.plan.recovery import hub_topics_of, plan_tail
 
-SET = "positions set"
 LANES = {
     MoveKind.AGAIN: AGAIN,
     MoveKind.ANEW: "positions anew",

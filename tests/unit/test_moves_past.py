@@ -10,7 +10,7 @@ import pytest
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
-from aggregator.moves.past import AGAIN, Past, ProvenBound
+from aggregator.moves.past import AGAIN, SET, Past, ProvenBound
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)
@@ -133,3 +133,48 @@ def test_a_full_commit_repeats_each_with_its_own_bound(world: World) -> None:
     world.commit({TWO: 7})
     world.table.claim_epoch("the next")
     assert world.past().bounds({ONE: 100, TWO: 7}) == {ONE: bound(2), TWO: bound(3)}
+
+
+def test_hub_ends_behind_all_below_a_position_come_from_a_later_snapshot(tmp_path: Path) -> None:
+    table = CheckpointTable.create(str(tmp_path), None)
+    table._clock_ms = lambda: clock  # type: ignore[assignment]
+    clock = 0
+    table.claim_epoch("me")
+
+    def commit(at: int, position: int, snapshot: int, lane: str = "eu", life: int = 1) -> None:
+        nonlocal clock
+        clock = at
+        table.append(
+            Checkpoint(
+                lane=lane,
+                generation=life,
+                batch=at,
+                positions=Positions({ONE: position}),
+                hub_ends={HUB_PARTITION: at},
+                snapshot_at_ms=snapshot,
+                cluster_ids={"eu": NOW.cluster, HUB: "hub-1"},
+                topic_ids={("eu", "orders"): NOW.topic},
+            )
+        )
+
+    commit(1_000, 100, 900)
+    commit(2_000, 200, 999)  # its snapshot is older than the commit before
+    commit(3_000, 300, 2_500)
+    commit(4_000, 400, 3_900)
+    commit(5_000, 500, 4_990, life=2)  # another life: what the one before told last may be missing
+    past = Past(str(tmp_path), {}, {ONE: NOW})
+    assert {at: past.tops({ONE: at})[ONE].hub_ends for at in (50, 100, 101, 201)} == {
+        50: {HUB_PARTITION: 3_000},
+        100: {HUB_PARTITION: 3_000},
+        101: {HUB_PARTITION: 3_000},
+        201: {HUB_PARTITION: 4_000},
+    }
+    assert past.tops({ONE: 301}) == past.tops({ONE: 501}) == past.tops({}) == {}
+    assert past.lowest() == {ONE: 100}
+    assert past.set_back() == frozenset()
+    commit(6_000, 150, 900, lane=SET)
+    # What was read before is not read again.
+    later = Past(str(tmp_path), {}, {ONE: NOW}, past)
+    assert later.furthest() == {ONE: 500}
+    assert later.set_back() == {ONE}
+    assert later.tops({ONE: 50}) == {}

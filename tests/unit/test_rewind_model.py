@@ -17,8 +17,8 @@ from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import LogId, OffsetRange, Positions, Skip, SourcePartition, TopicPartition
 from aggregator.moves.core import BeforeMove, MoveKind, MoveRequest, plan_moves
-from aggregator.moves.past import AGAIN, Past, fitting, least
-from aggregator.moves.propose import SET, places_of
+from aggregator.moves.past import AGAIN, SET, Past, fitting, least
+from aggregator.moves.propose import places_of
 from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
 from support.offsets import offsets_in, ranges_of
 
