@@ -211,6 +211,11 @@ def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Pr
             yield Problem(f"{path}.topics.include", "must not be empty", hint)
         for pattern in parts:
             yield from _pattern_problems(f"{path}.topics.{name}", pattern)
+    for name, value in _map(source, "groups").items():
+        listed = value if isinstance(value, list) else [value]
+        if name in ("sync", "exclude") and all(isinstance(item, str) for item in listed):
+            for pattern in patterns(listed):
+                yield from _pattern_problems(f"{path}.groups.{name}", pattern)
 
 
 def _pattern_problems(path: str, pattern: str) -> Iterator[Problem]:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.topics import TopicsConfig, TopicSelection
@@ -123,6 +124,10 @@ class SourceConfig(ClusterConfig):
         default=False,
         description="tell the source what is committed of it as consumer group aggregator-<name>, "
         "for lag exporters and Kafka UIs; nothing is read from it. Needs Read on that group",
+    )
+    groups: GroupSelection = Field(
+        default_factory=GroupSelection,
+        description="consumer groups whose offsets are translated to the hub while it runs",
     )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"

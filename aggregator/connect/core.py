@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from aggregator.config.groups import GroupSelection
 from aggregator.config.jaas import parse_jaas
 from aggregator.config.keys import nearest
 from aggregator.config.mask import MASK, hide_passwords, is_secret
@@ -218,8 +219,10 @@ class _Reading:
             name = key.removeprefix(words.OWN)
             value = self._left.pop(key)
             if name in OWN_KEYS:
+                part, _, key_in_part = name.partition(".")
+                into = self.source.setdefault(part, {}) if key_in_part else self.source
                 # Rules are no text: they are given as JSON.
-                self.source[name] = read_value(value) if name == "rename" else value
+                into[key_in_part or name] = read_value(value) if name == "rename" else value
                 self.keys[name] = key
             else:
                 close = nearest(name, OWN_KEYS, TYPO)
@@ -237,8 +240,13 @@ class _Reading:
                 self.notes[key] = "is not known" + (f"; did you mean {close}?" if close else "")
 
 
-OWN_KEYS = tuple(
-    it for it in SourceConfig.model_fields if it not in ("topics", "kafka", "consumer")
+OWN_KEYS = (
+    *(
+        it
+        for it in SourceConfig.model_fields
+        if it not in ("topics", "groups", "kafka", "consumer")
+    ),
+    *(f"groups.{it}" for it in GroupSelection.model_fields),
 )
 """Keys of a source that can be given as one value."""
 WITHOUT: Mapping[str, str] = {

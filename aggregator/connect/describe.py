@@ -37,7 +37,11 @@ def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str,
         config["topics.exclude"] = exclude
     config |= _prefixed("src.kafka.", source.kafka) | _prefixed("src.consumer.", source.consumer)
     own = source.model_dump(include=set(OWN_KEYS) - set(IN_WORDS), exclude_defaults=True)
-    return config | _prefixed(words.OWN, settings_to_text(own))
+    groups = {
+        f"groups.{name}": _joined(value) if isinstance(value, list) else value
+        for name, value in source.groups.model_dump(exclude_defaults=True).items()
+    }
+    return config | _prefixed(words.OWN, settings_to_text({**own, **groups}))
 
 
 def _joined(patterns: str | list[str]) -> str:

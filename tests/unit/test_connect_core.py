@@ -193,6 +193,7 @@ sources:
     weight: 3
     tasks: 5
     publish_group: true
+    groups: {sync: [a, "b.*"], exclude: c, every: 20s}
     max_records_per_second: 10
     max_bytes_per_second: 2kB
     catch_up_records_per_second: 5
@@ -206,8 +207,10 @@ sources:
     found = translate("eu", config)
     assert (found.problems, found.notes) == ((), {})
     again = whole("eu", found.source).sources["eu"]
-    assert again.model_dump(exclude={"topics"}) == source.model_dump(exclude={"topics"})
+    apart = {"topics", "groups"}
+    assert again.model_dump(exclude=apart) == source.model_dump(exclude=apart)
     assert again.topics.include == ["orders,pay.*"]
+    assert (again.groups.wanted, again.groups.every) == (source.groups.wanted, 20.0)
 
 
 def test_rules_for_names_come_back_as_the_same_rules() -> None:
