@@ -14,6 +14,7 @@
     |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
     |-- CommandError                        the running instance refused a command (`cli`)
     |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
+    |-- CutoverError                        a group did not come over in time (`groups`)
     |-- AbsentError                         a topic that was to be looked at is not there (`peek`)
     |-- StoppedError, StoppedEarlyError     it was told to stop before it was done
     `-- FailpointError                      a failpoint of the tests

@@ -20,6 +20,7 @@ from aggregator.cli import (
     demo,
     events,
     gaps,
+    groups,
     history,
     import_,
     jars,
@@ -98,6 +99,7 @@ app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)
 app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
 app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
 app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
+app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)
 app.command(epilog=examples(*history.EXAMPLES))(history.history)

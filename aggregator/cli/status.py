@@ -11,6 +11,7 @@ from aggregator.cli.tables import positions_table, sources_table
 from aggregator.documents.document import (
     AuditStatus,
     GapsStatus,
+    GroupSyncStatus,
     HeartbeatsStatus,
     PartitionState,
     PausedPart,
@@ -104,6 +105,7 @@ def report_of_status(status: Status) -> Report:
                 f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
                 for it in status.refused_topics
             ),
+            *(_synced(status.group_sync) if status.group_sync is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
@@ -121,6 +123,13 @@ def _heartbeats(told: HeartbeatsStatus) -> str:
     if told.error:
         return f"Heartbeats: none are written: {told.error}"
     return f"Heartbeats into {told.topic}: {', '.join(told.sources) or 'none just now'}"
+
+
+def _synced(told: GroupSyncStatus) -> list[str]:
+    good = [it.group for it in told.groups if not it.error]
+    lines = [f"Consumer groups at the hub: {', '.join(good) or 'none yet'}"]
+    lines += [f"group {it.group}: {it.error}" for it in told.groups if it.error]
+    return [*lines, *((f"groups: {told.error}",) if told.error else ())]
 
 
 def _gaps(gaps: GapsStatus) -> str:

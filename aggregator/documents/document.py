@@ -300,6 +300,23 @@ class RefusedTopicStatus(Document):
     reason: str
 
 
+class SyncedGroup(Document):
+    """A consumer group of the sources whose committed offsets are translated to the hub."""
+
+    group: str
+    partitions: int = Field(default=0, description="hub partitions that have its offsets")
+    at: datetime | None = Field(default=None, description="when it was last translated")
+    error: str = Field(default="", description="why not all of it is at the hub")
+
+
+class GroupSyncStatus(Document):
+    """Consumer groups that are translated while it runs (groups.sync of the sources)."""
+
+    groups: tuple[SyncedGroup, ...] = ()
+    at: datetime | None = Field(default=None, description="when all were last looked at")
+    error: str = Field(default="", description="why they cannot be looked at")
+
+
 class Status(Document):
     """The whole document."""
 
@@ -320,6 +337,9 @@ class Status(Document):
     quarantine: QuarantineStatus | None = None
     heartbeats: HeartbeatsStatus | None = Field(
         default=None, description="null where the config asks for none"
+    )
+    group_sync: GroupSyncStatus | None = Field(
+        default=None, description="null where no source has groups.sync"
     )
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None

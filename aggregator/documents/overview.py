@@ -180,6 +180,9 @@ def attention(status: Status) -> Iterator[Attention]:
         yield Attention(
             level="warning", what=f"no heartbeats are written: {status.heartbeats.error}"
         )
+    if status.group_sync is not None and status.group_sync.error:
+        what = f"not all consumer groups are translated: {status.group_sync.error}"
+        yield Attention(level="warning", what=what)
     if status.quarantine is not None and status.quarantine.records:
         yield Attention(
             level="warning",

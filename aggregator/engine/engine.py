@@ -42,6 +42,7 @@ from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.gaps.table import GapTable
+from aggregator.groups.sync import GroupSync
 from aggregator.model import HEARTBEATS_TOPIC, Part, SourcePartition, SourceState
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
@@ -75,6 +76,7 @@ class Threads:
     hub: ClusterAdmin
     groups: Groups
     heartbeats: Heartbeats
+    group_sync: GroupSync
     stood: StoodAt
 
 
@@ -108,6 +110,7 @@ class Engine:
         self._audits = threads.audits
         self._groups = threads.groups
         self._heartbeats = threads.heartbeats
+        self._group_sync = threads.group_sync
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -266,6 +269,7 @@ class Engine:
             audit=self._audits.latest,
             groups=self._untold,
             heartbeats=self._beats,
+            group_sync=self._group_sync.status,
             replayed_before=replayed_before,
         )
         self._on_view(self.view)
@@ -278,7 +282,9 @@ class Engine:
         self._publish()
         states = {alias: life.state for alias, life in self.state.sources.items()}
         reading = self.state.of(Stage.READING)
-        self._heartbeats.follow(self._in_force.config, beating(states, reading))
+        config = self._in_force.config
+        self._heartbeats.follow(config, beating(states, reading))
+        self._group_sync.follow(config, self.state.plan, self._observer.state)
 
     def _publish(self) -> None:
         """Have the sources told what is committed of them."""

@@ -40,6 +40,7 @@ from aggregator.errors import (
 )
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
+from aggregator.groups.sync import GroupSync
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
@@ -270,6 +271,7 @@ def _threads(
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
+    group_sync = GroupSync(emit)
     audits = AuditWatch(config.checkpoint)
     try:
         audits.start()
@@ -285,6 +287,7 @@ def _threads(
                         *(spark, connector, observer, lookout, sources, quarantine, audits, admin),
                         groups=groups,
                         heartbeats=heartbeats,
+                        group_sync=group_sync,
                         stood=stood,
                     )
                 finally:
@@ -294,11 +297,13 @@ def _threads(
     finally:
         control.close()
         heartbeats.end()
+        group_sync.end()
         audits.stop()
         lookout.stop()
         sources.stop()
         groups.stop()
         heartbeats.stop()
+        group_sync.stop()
 
 
 def _observer(

@@ -49,6 +49,27 @@ class ProvenBound:
     hub_id: str = ""
 
 
+@dataclass(slots=True)
+class _Folded:
+    """What the rows of each partition come to: offsets, and commits (seq) from which on they count.
+
+    `again` and `back` are the first commits that wrote again, or set back at all; `other` is the
+    first about another log by its name.
+    """
+
+    furthest: dict[SourcePartition, int] = field(default_factory=dict)
+    lowest: dict[SourcePartition, int] = field(default_factory=dict)
+    first: dict[SourcePartition, int] = field(default_factory=dict)
+    again: dict[SourcePartition, int] = field(default_factory=dict)
+    back: dict[SourcePartition, int] = field(default_factory=dict)
+    other: dict[SourcePartition, int] = field(default_factory=dict)
+
+    def copy(self) -> _Folded:
+        """The same, to be folded on."""
+        values = (self.furthest, self.lowest, self.first, self.again, self.back, self.other)
+        return _Folded(*(dict(value) for value in values))
+
+
 class Past:
     """The history under `path`, for partitions with their ids of now.
 
@@ -75,35 +96,30 @@ class Past:
         self._data = dataset(delta, path) if delta is not None else None
         self._last = _last_seq(delta) if delta is not None else 0
         known = earlier if earlier is not None and earlier._partitions == self._partitions else None
-        empty: dict[SourcePartition, int] = {}
-        self._furthest = dict(known._furthest if known else empty)
-        self._lowest = dict(known._lowest if known else empty)
-        self._first = dict(known._first if known else empty)
-        self._again = dict(known._again if known else empty)
-        self._back = dict(known._back if known else empty)
-        self._other = dict(known._other if known else empty)
-        since = known._last if known else 0
+        folded: _Folded = _Folded() if known is None else known._folded.copy()
+        self._folded: _Folded = folded
+        since = 0 if known is None else known._last
         for own, other in self._rows(["seq", "offset", "lane", "clean"], since):
-            _fold(self._furthest, own, "offset", "max")
-            _fold(self._lowest, own, "offset", "min")
-            _fold(self._first, own, "seq", "min")
+            _fold(folded.furthest, own, "offset", "max")
+            _fold(folded.lowest, own, "offset", "min")
+            _fold(folded.first, own, "seq", "min")
             again = pc.field("lane") == AGAIN
-            _fold(self._again, own.filter(again), "seq", "min")
+            _fold(folded.again, own.filter(again), "seq", "min")
             back = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
-            _fold(self._back, own.filter(back), "seq", "min")
-            _fold(self._other, other, "seq", "min")
+            _fold(folded.back, own.filter(back), "seq", "min")
+            _fold(folded.other, other, "seq", "min")
 
     def furthest(self) -> dict[SourcePartition, int]:
         """The highest position that each partition ever had in its log of now."""
-        return dict(self._furthest)
+        return dict(self._folded.furthest)
 
     def lowest(self) -> dict[SourcePartition, int]:
         """The lowest position that is known of each partition in its log of now."""
-        return dict(self._lowest)
+        return dict(self._folded.lowest)
 
     def set_back(self) -> frozenset[SourcePartition]:
         """Partitions that were set back by hand: records of theirs may stand behind later ones."""
-        return frozenset(self._back)
+        return frozenset(self._folded.back)
 
     def bounds(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
         """For each partition the newest bound that holds at its target; one of everything, if none.
@@ -116,8 +132,8 @@ class Past:
             left = {sp: at for sp, at in targets.items() if sp not in best}
             best |= self._holding(left, since) if left else {}
         for sp in set(targets) - set(best):
-            first = self._first.get(sp)
-            if first is not None and self._other.get(sp, first) < first:
+            first = self._folded.first.get(sp)
+            if first is not None and self._folded.other.get(sp, first) < first:
                 # Created again: all its records are behind the first commit about it.
                 best[sp] = first
         found = self._commits(best)
@@ -132,7 +148,7 @@ class Past:
         of the lane, by such a snapshot, has these ends. One clock has told both moments.
         """
         chosen: dict[SourcePartition, int] = {}
-        in_order = {sp: at for sp, at in targets.items() if sp not in self._back}
+        in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
         for since in self._backwards():
             left = {sp: at for sp, at in in_order.items() if sp not in chosen}
             chosen |= self._behind(left, since) if left else {}
@@ -174,7 +190,7 @@ class Past:
             _table(targets)
             .append_column("target", pa.array(targets.values(), pa.int64()))
             .append_column(
-                "until", pa.array([self._again.get(sp, MANY) for sp in targets], pa.int64())
+                "until", pa.array([self._folded.again.get(sp, MANY) for sp in targets], pa.int64())
             )
         )
         best: dict[SourcePartition, tuple[datetime, int]] = {}

@@ -76,6 +76,7 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_sources(status)
     yield from _of_topics(status)
     yield from _of_the_whole(status)
+    yield from _of_group_sync(status)
     if partitions:
         yield from _of_partitions(status)
 
@@ -205,6 +206,16 @@ def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
     yield _gauge("audit_partitions_not_compared", "Of these silent, or with a conflict.", (), [
         ((), float(known.not_compared))
     ])  # fmt: skip
+
+
+def _of_group_sync(status: Status) -> Iterator[Metric]:
+    told = status.group_sync
+    if told is None:
+        return
+    well = 0.0 if told.error else 1.0
+    yield _gauge("group_sync_up", "1 while consumer groups are translated.", (), [((), well)])
+    synced = float(sum(not group.error for group in told.groups))
+    yield _gauge("group_sync_groups", "Groups that the hub has all of.", (), [((), synced)])
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:

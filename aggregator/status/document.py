@@ -64,6 +64,7 @@ def status(view: View) -> Status:
         recovery=_recovery(view),
         quarantine=view.quarantine.status if view.quarantine is not None else None,
         heartbeats=view.heartbeats,
+        group_sync=view.group_sync,
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
         refused_topics=tuple(

@@ -13,6 +13,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
 from aggregator.documents.document import (
     AuditStatus,
+    GroupSyncStatus,
     HeartbeatsStatus,
     Phase,
     QuarantineStatus,
@@ -80,6 +81,7 @@ class View:
     audit: AuditStatus | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
     heartbeats: HeartbeatsStatus | None = None
+    group_sync: GroupSyncStatus | None = None
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 

@@ -13,6 +13,7 @@ from aggregator.documents.document import (
     CheckpointStatus,
     Copied,
     GapsStatus,
+    GroupSyncStatus,
     LaneState,
     LaneStatus,
     Latency,
@@ -23,6 +24,7 @@ from aggregator.documents.document import (
     RecoveryStatus,
     SourceStatus,
     Status,
+    SyncedGroup,
 )
 from aggregator.flow.news import Measured
 from aggregator.flow.stage import Stage
@@ -112,6 +114,7 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
         recovery=RecoveryStatus(
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
+        group_sync=GroupSyncStatus(groups=(SyncedGroup(group="billing"),)),
         gaps=GapsStatus(total=3, open=1, lost=9),
         audit=AuditStatus(at=NOW - timedelta(days=1), partitions=2, expected=99, present=99),
     )

@@ -22,7 +22,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    "audits",
+    *("audits", "groups"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -62,6 +62,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "writing"},
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
+    # Where consumer groups go on at the hub: asked, read, written.
+    "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "moves", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},

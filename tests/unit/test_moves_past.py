@@ -137,7 +137,7 @@ def test_a_full_commit_repeats_each_with_its_own_bound(world: World) -> None:
 
 def test_hub_ends_behind_all_below_a_position_come_from_a_later_snapshot(tmp_path: Path) -> None:
     table = CheckpointTable.create(str(tmp_path), None)
-    table._clock_ms = lambda: clock  # type: ignore[assignment]
+    table._clock_ms = lambda: clock
     clock = 0
     table.claim_epoch("me")
 

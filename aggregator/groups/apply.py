@@ -1,0 +1,120 @@
+"""Carries out a translation: what is written at the hub of a group, and why the rest is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, ClusterAdmin
+from aggregator.groups.ask import commit, committed, group_states
+from aggregator.groups.core import REASONS, HubPlace, PlaceVerdict, is_active, judge
+from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, RefusedTopic
+from aggregator.groups.translate import SourceGroup, TopicPlaces
+from aggregator.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRules:
+    """How a translation is carried out; `dry_run` writes nothing."""
+
+    dry_run: bool = True
+    allow_backwards: bool = False
+
+
+def applied(
+    config: Config,
+    hub: ClusterAdmin,
+    group: str,
+    sources: Sequence[SourceGroup],
+    topics: Sequence[TopicPlaces],
+    rules: ApplyRules,
+) -> GroupReport:
+    """Commit the places of a group at the hub, as far as the rules allow; `hub` is its client.
+
+    Does nothing the second time. Raises ClusterError when the hub does not tell what it has of the
+    group; what it refuses to write is in the report.
+    """
+    timeout = config.supervision.connect_timeout
+    places = [place for topic in topics for place in topic.places]
+    state = group_states(hub, timeout).get(group, "")
+    before = committed(HUB, config.hub, group, [it.partition for it in places], timeout)
+    rows = [_row(it, before.get(it.partition), state, rules) for it in places]
+    if not rules.dry_run:
+        rows = _written(hub, group, rows, timeout)
+    waiting: dict[str, int] = {}
+    for topic in topics:
+        for sp, offsets in topic.wanted.waiting.items():
+            waiting[sp.cluster] = waiting.get(sp.cluster, 0) + offsets
+    return GroupReport(
+        name=config.name,
+        group=group,
+        dry_run=rules.dry_run,
+        bootstrap_servers=config.hub.bootstrap_servers,
+        sources=tuple(
+            GroupAtSource(
+                source=it.alias,
+                state=it.state,
+                partitions=len(it.commits),
+                waiting=waiting.get(it.alias, 0),
+            )
+            for it in sources
+        ),
+        partitions=tuple(rows),
+        refused=tuple(
+            RefusedTopic(topic=topic.wanted.hub_topic, reason=reason)
+            for topic in topics
+            for reason in topic.wanted.refusals
+        ),
+        notes=(*_several(topics), *(note for topic in topics for note in topic.notes)),
+        records_read=sum(topic.read for topic in topics),
+    )
+
+
+def _row(place: HubPlace, before: int | None, state: str, rules: ApplyRules) -> GroupAtHub:
+    verdict = judge(place, before, active=is_active(state), allow_backwards=rules.allow_backwards)
+    return GroupAtHub(
+        topic=place.partition.topic,
+        partition=place.partition.partition,
+        offset=place.offset,
+        again=place.again,
+        at_end=not place.found,
+        before=before,
+        verdict=verdict,
+        reason=REASONS[verdict],
+    )
+
+
+def _written(
+    hub: ClusterAdmin, group: str, rows: Sequence[GroupAtHub], timeout: float
+) -> list[GroupAtHub]:
+    """The rows with what became of them; a topic at a time, so that one does not hold up others."""
+    wanted: dict[str, dict[TopicPartition, int]] = {}
+    for row in rows:
+        if row.verdict is PlaceVerdict.WRITE:
+            own = wanted.setdefault(row.topic, {})
+            own[TopicPartition(row.topic, row.partition)] = row.offset
+    failed: Mapping[str, str] = {
+        topic: why
+        for topic, offsets in wanted.items()
+        if (why := commit(hub, group, offsets, timeout))
+    }
+    return [
+        row.model_copy(update={"verdict": PlaceVerdict.FAILED, "reason": failed[row.topic]})
+        if row.verdict is PlaceVerdict.WRITE and row.topic in failed
+        else row
+        for row in rows
+    ]
+
+
+def _several(topics: Sequence[TopicPlaces]) -> list[str]:
+    """That one group of several sources has one place."""
+    notes = []
+    for topic in topics:
+        aliases = sorted({sp.cluster for sp in topic.wanted.commits})
+        if len(aliases) > 1 and topic.places:
+            notes.append(
+                f"{topic.wanted.hub_topic}: the group is at {', '.join(aliases)}; it goes on at "
+                "the earliest of their places"
+            )
+    return notes

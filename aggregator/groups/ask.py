@@ -1,0 +1,125 @@
+"""Asks clusters about consumer groups: which there are, what they have committed; and commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from aggregator.config.kafka_settings import ignore, librdkafka_settings
+from aggregator.config.schema import ClusterConfig
+from aggregator.discover import ClusterAdmin
+from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
+from aggregator.errors import ClusterError
+from aggregator.model import TopicPartition
+
+NOT_YET = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""Who coordinates the group is not known yet, or a transaction of it is open."""
+PAUSE_SECONDS = 0.2
+GROUP_HINT = "allow READ on the group"
+
+
+def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
+    """Every group that we may see -> its state, as `STABLE` or `EMPTY`.
+
+    From the list of groups, as a description does not know every kind of group. Raises ClusterError
+    when a broker does not tell its own.
+    """
+    future: Future[Any] = admin.client.list_consumer_groups(request_timeout=timeout)
+    (found,) = admin.wait({"": future}, timeout).values()
+    error = found if isinstance(found, Exception) else next(iter(found.errors), None)
+    if error is not None:
+        hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
+        raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
+    return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
+
+
+def _state(state: ConsumerGroupState | None) -> str:
+    return "UNKNOWN" if state is None else state.name
+
+
+def committed(
+    alias: str,
+    cluster: ClusterConfig,
+    group: str,
+    partitions: Collection[TopicPartition],
+    timeout: float,
+) -> dict[TopicPartition, int]:
+    """The offsets that a group has committed, of those partitions that have any.
+
+    Joins no group. Not by the admin client: confluent-kafka (2.16.0) ends the process when that
+    lists the offsets of a group whose coordinator it does not know. Raises ClusterError.
+    """
+    if not partitions:
+        return {}
+    end = time.monotonic() + timeout
+    try:
+        consumer = Consumer(_settings(cluster, group))
+    except KafkaException as error:
+        raise ClusterError(f"{alias}: {text_of(error)}") from error
+    wanted = [ClientPartition(*tp) for tp in sorted(partitions)]
+    try:
+        while True:
+            try:
+                left = max(PAUSE_SECONDS, end - time.monotonic())
+                found = consumer.committed(wanted, timeout=left)
+                break
+            except KafkaException as error:
+                if code_of(error) not in NOT_YET or time.monotonic() >= end:
+                    raise _failed(alias, group, error) from error
+                time.sleep(PAUSE_SECONDS)
+    finally:
+        consumer.close()
+    for each in found:
+        if each.error is not None:
+            raise _failed(alias, group, KafkaException(each.error))
+    return {TopicPartition(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
+
+
+def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:
+    hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
+    return ClusterError(f"{alias}: offsets of group {group}: {text_of(error)}{hint}")
+
+
+def _settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
+    return {
+        **librdkafka_settings(cluster),
+        "group.id": group,
+        "client.id": "aggregator-groups",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "log_level": 0,
+        "error_cb": ignore,
+    }
+
+
+def commit(
+    admin: ClusterAdmin, group: str, offsets: Mapping[TopicPartition, int], timeout: float
+) -> str:
+    """Commit offsets of a group at the hub; why that was refused, or "".
+
+    The hub itself refuses it for a group with members.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            admin.commit_group(group, offsets, max(PAUSE_SECONDS, end - time.monotonic()))
+        except ClusterError as error:
+            # At first it is often not known who coordinates a group.
+            if code_of(error.__cause__) not in NOT_YET or time.monotonic() >= end:
+                return str(error)
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return ""

@@ -1,0 +1,265 @@
+"""Translates consumer groups while it runs, so that the hub has their offsets at any time.
+
+A thread of its own with clients of its own: a cluster that hangs, or a right that is missing, is a
+state and an event, and delays nobody. What has not changed is not translated again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aggregator.checkpoint.state import CheckpointState
+from aggregator.config.schema import Config, SourceConfig
+from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.discover.discover import LATE_SECONDS
+from aggregator.discover.parallel import ask_all
+from aggregator.documents.document import GroupSyncStatus, SyncedGroup
+from aggregator.events import Event, EventSink
+from aggregator.groups.apply import ApplyRules, applied
+from aggregator.groups.ask import committed, group_states
+from aggregator.groups.core import PlaceVerdict, matching
+from aggregator.groups.document import GroupReport
+from aggregator.groups.translate import (
+    GroupSight,
+    HubReading,
+    SourceGroup,
+    TopicPlaces,
+    past_of,
+    sight_of,
+    translated,
+)
+from aggregator.model import Route, SourcePartition, TopicPartition
+from aggregator.moves.past import Past
+from aggregator.plan.plan import Plan
+from aggregator.plan.reload import same_connection
+
+MOST_RECORDS = 20_000
+"""So many records of a hub partition are read for one group: the stream goes first. A place that is
+found by then is the right one; otherwise the group is left a little further back."""
+RETRY_SECONDS = 60.0
+"""What could not be written is tried again so often while nothing changes."""
+LAST_SECONDS = 2.0
+GOOD = (PlaceVerdict.WRITE, PlaceVerdict.SAME)
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the engine's thread told last."""
+
+    config: Config
+    plan: Plan
+    state: CheckpointState
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        sources = self.config.sources
+        return tuple(it for it in self.plan.sources if it in sources and sources[it].groups.wanted)
+
+    @property
+    def every(self) -> float:
+        return min((self.config.sources[it].groups.every for it in self.aliases), default=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a group was translated from; `waiting` are positions that are to move first."""
+
+    commits: Mapping[str, Offsets]
+    routes: tuple[Route, ...]
+    waiting: Mapping[SourcePartition, int | None] = field(default_factory=dict)
+    complete: bool = True
+    at: float = 0.0
+
+
+class GroupSync:
+    """Keeps groups up at the hub, for the sources whose config asks for it, until it is stopped.
+
+    `follow` and `end` are called by the engine's thread; the work is done by one of its own.
+    """
+
+    def __init__(self, emit: EventSink) -> None:
+        self._emit = emit
+        self._told: _Told | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._status = GroupSyncStatus()
+        self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
+        self._commits: dict[str, Mapping[str, Offsets]] = {}
+        self._done: dict[str, _Done] = {}
+        self._groups: dict[str, SyncedGroup] = {}
+        self._past: Past | None = None
+
+    def follow(self, config: Config, plan: Plan | None, state: CheckpointState) -> None:
+        """This is planned and committed now."""
+        if plan is None or self._over.is_set():
+            return
+        self._told = _Told(config, plan, state)
+        if self._thread is None and self._told.aliases:
+            self._thread = threading.Thread(target=self._loop, name="group-sync", daemon=True)
+            self._thread.start()
+
+    @property
+    def status(self) -> GroupSyncStatus | None:
+        """How it stands; None where no source asks for it."""
+        return self._status if self._told is not None and self._told.aliases else None
+
+    def end(self) -> None:
+        """Translate nothing more; returns at once."""
+        self._over.set()
+
+    def stop(self) -> None:
+        """End it, and wait a moment for that."""
+        self.end()
+        if self._thread is not None:
+            self._thread.join(LAST_SECONDS)
+
+    def _loop(self) -> None:
+        try:
+            while not self._over.is_set():
+                try:
+                    self._pass()
+                except Exception as error:  # a thread has no caller to raise to: it is the state
+                    self._tell(str(error))
+                told = self._told
+                self._over.wait(told.every if told is not None else RETRY_SECONDS)
+        finally:
+            for _, admin in self._admins.values():
+                admin.close()
+
+    def _pass(self) -> None:
+        told = self._told
+        if told is None or not told.aliases:
+            self._groups.clear()
+            return
+        failures = self._ask(told)
+        if unknown := [it for it in told.aliases if it not in self._commits]:
+            # A group may be there as well, further back.
+            self._tell(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
+            return
+        sight = sight_of(told.config, told.plan, told.aliases, told.state)
+        found = {group for alias in told.aliases for group in self._commits[alias]}
+        self._groups = {name: it for name, it in self._groups.items() if name in found}
+        due = [group for group in sorted(found) if self._is_due(group, sight)]
+        refused = ""
+        if due:
+            self._past = past_of(sight, self._past)
+            with open_admin(told.config, HUB) as hub:
+                for group in due:
+                    if self._over.is_set():
+                        return
+                    refused = refused or self._translate(sight, hub, group, self._past)
+        self._tell(next(iter(failures.values()), refused))
+
+    def _tell(self, error: str) -> None:
+        if self._over.is_set():
+            return
+        if error and not self._status.error:
+            self._emit(Event("group_sync_failed", f"not all groups are translated: {error}"))
+        groups = tuple(it for _, it in sorted(self._groups.items()))
+        self._status = GroupSyncStatus(groups=groups, at=datetime.now(UTC), error=error)
+
+    def _ask(self, told: _Told) -> dict[str, str]:
+        """Ask the sources for their groups; of one that fails what it told last stays. Why not."""
+        timeout = told.config.supervision.connect_timeout
+        answers = ask_all(
+            {alias: self._asking(told, alias) for alias in told.aliases}, timeout + LATE_SECONDS
+        )
+        failures = {}
+        for alias, answer in answers.items():
+            if isinstance(answer, Exception):
+                failures[alias] = f"{alias}: {str(answer).removeprefix(f'{alias}: ')}"
+            else:
+                self._commits[alias] = answer
+        return failures
+
+    def _asking(self, told: _Told, alias: str) -> Callable[[], Mapping[str, Offsets]]:
+        config, source = told.config, told.config.sources[alias]
+        known = self._admins.get(alias)
+        if known is None or not same_connection(known[0], source):
+            if known is not None:
+                known[1].close()
+            self._admins[alias] = known = (source, open_admin(config, alias))
+        admin = known[1]
+        partitions = [
+            sp.topic_partition
+            for route in told.plan.routes
+            if route.cluster == alias
+            for sp in route.source_partitions()
+        ]
+
+        def ask() -> Mapping[str, Offsets]:
+            timeout = config.supervision.connect_timeout
+            names = matching(
+                group_states(admin, timeout), source.groups.wanted, source.groups.unwanted
+            )
+            found = {name: committed(alias, source, name, partitions, timeout) for name in names}
+            return {name: offsets for name, offsets in found.items() if offsets}
+
+        return ask
+
+    def _is_due(self, group: str, sight: GroupSight) -> bool:
+        done = self._done.get(group)
+        if done is None or done.commits != self._of(group, sight) or done.routes != sight.routes:
+            return True
+        positions = sight.state.positions
+        if any(positions.get(sp) != at for sp, at in done.waiting.items()):
+            return True
+        return not done.complete and time.monotonic() - done.at >= RETRY_SECONDS
+
+    def _of(self, group: str, sight: GroupSight) -> dict[str, Offsets]:
+        return {
+            alias: self._commits[alias][group]
+            for alias in sight.aliases
+            if group in self._commits.get(alias, {})
+        }
+
+    def _translate(self, sight: GroupSight, hub: ClusterAdmin, group: str, past: Past) -> str:
+        """Translate one group and write it; what is wrong for people to mend, or ""."""
+        commits, now = self._of(group, sight), time.monotonic()
+        # Before it is tried: what fails is not tried at each turn.
+        self._done[group] = _Done(commits, sight.routes, complete=False, at=now)
+        config = sight.config
+        deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
+        reading = HubReading(deadline, MOST_RECORDS, stop=self._over)
+        try:
+            topics = translated(sight, hub, commits, reading, past)
+            sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
+            report = applied(config, hub, group, sources, topics, ApplyRules(dry_run=False))
+        except Exception as error:
+            self._groups[group] = SyncedGroup(group=group, error=str(error))
+            return f"group {group}: {error}"
+        waiting = _waiting(topics, sight.state)
+        complete = not _why_not(report)
+        self._done[group] = _Done(commits, sight.routes, waiting, complete, now)
+        self._groups[group] = SyncedGroup(
+            group=group,
+            partitions=sum(it.verdict in GOOD for it in report.partitions),
+            at=datetime.now(UTC),
+            error=_why_not(report),
+        )
+        failed = (it.reason for it in report.partitions if it.verdict is PlaceVerdict.FAILED)
+        return next((f"group {group}: {why}" for why in failed), "")
+
+
+def _waiting(
+    topics: tuple[TopicPlaces, ...], state: CheckpointState
+) -> dict[SourcePartition, int | None]:
+    """Of what is not copied yet, the positions by which it was translated."""
+    positions = state.positions
+    return {sp: positions.get(sp) for topic in topics for sp in topic.wanted.waiting}
+
+
+def _why_not(report: GroupReport) -> str:
+    """Why not all of a group is at the hub; a place that is only a little further back is."""
+    reasons = [f"{it.topic}: {it.reason}" for it in report.refused]
+    for it in report.partitions:
+        short = it.verdict is PlaceVerdict.BACKWARDS and it.again is None
+        if it.verdict not in GOOD and not short:
+            reasons.append(f"{it.topic}-{it.partition}: {it.reason}")
+    return reasons[0] if reasons else ""

@@ -1,0 +1,309 @@
+"""Translates committed offsets of a group to the hub: from what everybody tells to its places."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import TypeVar
+
+from aggregator.checkpoint.rows import HUB as HUB_ALIAS
+from aggregator.checkpoint.state import CheckpointState
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.hub import read_logs
+from aggregator.clusters.prepare import plan_with
+from aggregator.commits.identity import identity_of
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, ClusterAdmin, discover, hub_facts, open_admin
+from aggregator.discover.discover import LATE_SECONDS
+from aggregator.discover.parallel import ask_all
+from aggregator.errors import ClusterError, RefusedError
+from aggregator.groups.ask import committed, group_states
+from aggregator.groups.core import (
+    Commits,
+    HubPlace,
+    HubScan,
+    KnownPosition,
+    OriginFeed,
+    Wanted,
+    plan_topics,
+)
+from aggregator.groups.read import ReadProgress, read_scans
+from aggregator.model import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.moves.past import Past, ProvenBound, fitting
+from aggregator.plan.plan import Plan
+
+Told = TypeVar("Told")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSight:
+    """What is known beside the groups: routes, ids as they are now, what the checkpoint says.
+
+    `aliases` are the sources that may constrain a group.
+    """
+
+    config: Config
+    aliases: tuple[str, ...]
+    routes: tuple[Route, ...]
+    ids: Mapping[tuple[str, str], LogId]
+    hub_id: str
+    hub_topics: frozenset[str]
+    state: CheckpointState
+
+    def topics_of(self, alias: str) -> list[TopicPartition]:
+        """The partitions of a source that are copied."""
+        return [
+            sp.topic_partition
+            for route in self.routes
+            if route.cluster == alias
+            for sp in route.source_partitions()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """A group at one source: its state there, "" where it is not, and what it has committed."""
+
+    alias: str
+    state: str
+    commits: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlaces:
+    """One hub topic: where the group goes on in it; none with refusals in `wanted`.
+
+    `read` are records that were read for it. `notes` are for people.
+    """
+
+    wanted: Wanted
+    places: tuple[HubPlace, ...] = ()
+    read: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class HubReading:
+    """How the hub is read: by when (monotonic), how many records of a partition at most."""
+
+    deadline: float
+    most: int | None = None
+    tell: Callable[[ReadProgress], None] = lambda _: None
+    stop: Event | None = None
+
+
+def sight_of(
+    config: Config, plan: Plan, aliases: Collection[str], state: CheckpointState
+) -> GroupSight:
+    """The sight of a plan and a state of the checkpoint."""
+    now = identity_of(plan)
+    return GroupSight(
+        config,
+        tuple(aliases),
+        tuple(route for route in plan.routes if route.cluster in aliases),
+        {key: LogId(now.cluster_ids.get(key[0], ""), it) for key, it in now.topic_ids.items()},
+        plan.hub.cluster_id,
+        frozenset(plan.hub.topics),
+        state,
+    )
+
+
+def look(config: Config, source: str | None) -> GroupSight:
+    """Ask everybody, or one source alone.
+
+    Raises ClusterError when the hub or a source does not answer: the group may be there.
+    """
+    if source is not None and source not in config.sources:
+        known = ", ".join(config.sources)
+        raise RefusedError([f"there is no source {source}; sources are {known}"])
+    aliases = [source] if source is not None else [*config.sources]
+    found = discover(config, aliases=[HUB, *aliases])
+    hub = hub_facts(found)
+    if found.failed:
+        failures = "\n".join(f"  - {failure}" for failure in found.failed.values())
+        raise ClusterError(
+            "a group may be at each source, and these give no answer (name one that does with "
+            f"--source):\n{failures}"
+        )
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    state = table.load() if table is not None else CheckpointState()
+    return sight_of(config, plan_with(config, found, hub, ()), aliases, state)
+
+
+def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:
+    """Cluster (alias, or HUB) -> its groups and their states. ClusterError when one is silent."""
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[], dict[str, str]]:
+        def call() -> dict[str, str]:
+            with open_admin(config, alias) as admin:
+                return group_states(admin, timeout)
+
+        return call
+
+    answers = ask_all({it: ask(it) for it in clusters}, timeout + LATE_SECONDS)
+    return {alias: _answer(alias, answer) for alias, answer in answers.items()}
+
+
+def at_sources(
+    sight: GroupSight, group: str, states: Mapping[str, Mapping[str, str]]
+) -> tuple[SourceGroup, ...]:
+    """The group at each source. ClusterError when one does not tell."""
+    config, timeout = sight.config, sight.config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[], dict[TopicPartition, int]]:
+        return lambda: committed(
+            alias, config.sources[alias], group, sight.topics_of(alias), timeout
+        )
+
+    answers = ask_all({it: ask(it) for it in sight.aliases}, timeout + LATE_SECONDS)
+    return tuple(
+        SourceGroup(alias, states.get(alias, {}).get(group, ""), _answer(alias, answer))
+        for alias, answer in answers.items()
+    )
+
+
+def _answer(alias: str, answer: Told | Exception) -> Told:
+    if isinstance(answer, ClusterError):
+        raise answer
+    if isinstance(answer, Exception):
+        raise ClusterError(f"{alias}: {answer}") from answer
+    return answer
+
+
+def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
+    """The history of all that is copied; only what is new since, with an `earlier` one."""
+    place = sight.config.checkpoint
+    partitions = {
+        sp: sight.ids[sp.cluster, sp.topic]
+        for route in sight.routes
+        if (route.cluster, route.topic) in sight.ids
+        for sp in route.source_partitions()
+    }
+    return Past(place.path, place.storage_options, partitions, earlier)
+
+
+def translated(
+    sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
+) -> tuple[TopicPlaces, ...]:
+    """Where a group that has these commits goes on, per hub topic; `hub` is the hub's client.
+
+    Raises ClusterError and CheckpointError.
+    """
+    known = {sp: KnownPosition(it.position, it.log) for sp, it in sight.state.entries.items()}
+    hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
+    topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
+    # Read after the commits were: what comes later lies behind these ends.
+    logs = _hub_logs(hub, [it for it in topics if not it.refusals], sight.config)
+    topics = tuple(_without_cut(it, sight.state, logs) for it in topics)
+    good = [it for it in topics if not it.refusals]
+    targets = {sp: at for it in good for sp, at in it.commits.items()}
+    lowers, uppers = past.bounds(targets), past.tops(targets)
+    lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
+    uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
+    back = past.set_back()
+    scans: dict[TopicPartition, HubScan] = {}
+    for it in good:
+        for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
+            feeds = {
+                sp: OriginFeed(
+                    at,
+                    lowers[sp].hub_ends.get(tp, 0),
+                    uppers[sp].hub_ends.get(tp) if sp in uppers else None,
+                    sp not in back,
+                )
+                for sp, at in it.commits.items()
+            }
+            scans[tp] = HubScan(feeds, logs[tp], reading.most)
+    read_scans(
+        sight.config.hub,
+        scans,
+        silence=sight.config.supervision.connect_timeout,
+        deadline=reading.deadline,
+        tell=reading.tell,
+        stop=reading.stop,
+    )
+    return tuple(_places(it, scans, logs, lowers, past) for it in topics)
+
+
+def _hub_logs(
+    hub: ClusterAdmin, topics: Collection[Wanted], config: Config
+) -> dict[TopicPartition, OffsetRange]:
+    if not topics:
+        return {}
+    names = {it.hub_topic for it in topics}
+    return read_logs(hub, names, config.supervision.connect_timeout)
+
+
+def _without_cut(
+    wanted: Wanted, state: CheckpointState, logs: Mapping[TopicPartition, OffsetRange]
+) -> Wanted:
+    """Refused, when the hub topic ends before what had been written into it."""
+    for sp in wanted.commits if not wanted.refusals else ():
+        for tp, end in state.entries[sp].snapshot.hub_ends.items():
+            if tp in logs and tp.topic == wanted.hub_topic and logs[tp].latest < end:
+                why = (
+                    f"hub topic {tp.topic} was created again or cut off: {tp} ends at "
+                    f"{logs[tp].latest}, and was at {end} before"
+                )
+                return replace(wanted, refusals=(why,))
+    return wanted
+
+
+def _places(
+    wanted: Wanted,
+    scans: Mapping[TopicPartition, HubScan],
+    logs: Mapping[TopicPartition, OffsetRange],
+    lowers: Mapping[SourcePartition, ProvenBound],
+    past: Past,
+) -> TopicPlaces:
+    own = {tp: scan for tp, scan in scans.items() if tp.topic == wanted.hub_topic}
+    places = tuple(
+        HubPlace(tp, scan.place, scan.again if scan.counted else None, scan.found)
+        for tp, scan in own.items()
+    )
+    notes = []
+    if wanted.waiting:
+        left = sum(wanted.waiting.values())
+        notes.append(
+            f"{wanted.hub_topic} waits for the copy: {left} offsets that the group has read are "
+            "not in the checkpoint yet; what of them comes later is read again as well"
+        )
+    if unknown := sorted(sp for sp in wanted.commits if sp in lowers and not lowers[sp].hub_ends):
+        notes.append(
+            f"{wanted.hub_topic}: the history of the checkpoint does not reach back to what the "
+            f"group has committed of {_named(unknown)}; the hub topic was read from its beginning"
+        )
+    trimmed = sorted(
+        tp
+        for tp in own
+        for sp in wanted.commits
+        if lowers[sp].hub_ends.get(tp, logs[tp].earliest) < logs[tp].earliest
+    )
+    if trimmed:
+        notes.append(
+            f"{wanted.hub_topic}: the hub has deleted records that the group may not have read "
+            f"({len(set(trimmed))} partitions begin behind where it was)"
+        )
+    lowest = past.lowest()
+    never = sorted(sp for sp, at in wanted.commits.items() if 0 < at < lowest.get(sp, at))
+    if never:
+        notes.append(
+            f"{wanted.hub_topic}: the oldest position that is known of {_named(never)} is behind "
+            "what the group has committed: what is between may never have been copied"
+        )
+    read = sum(scan.read for scan in own.values())
+    return TopicPlaces(wanted, places, read, tuple(notes))
+
+
+def _named(partitions: Collection[SourcePartition]) -> str:
+    first, *others = partitions
+    return f"{first} and {len(others)} others" if others else str(first)
+
+
+def by_deadline(seconds: float) -> float:
+    """The deadline of a `HubReading` that may take so long."""
+    return time.monotonic() + seconds

@@ -1,0 +1,409 @@
+"""Consumer groups go over to the hub: nothing is missed, and read again is what was told."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from typer.testing import CliRunner
+
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.cli.main import app
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.discover import HUB
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, end_offsets, grow_topic, produce
+from aggregator.errors import EXIT_DATA, EXIT_DONE, RefusedError
+from aggregator.groups.apply import ApplyRules
+from aggregator.groups.ask import committed
+from aggregator.groups.core import PlaceVerdict
+from aggregator.groups.cutover import CutoverError, cut_over, translate_group
+from aggregator.groups.document import GroupReport
+from aggregator.model import SourcePartition
+from aggregator.model import TopicPartition as OurPartition
+from support.application import QUICK_START, application
+from support.load import load, records
+from support.reading import SECONDS, Record, read_topic, wait_for, wait_until_topic_has
+from support.running import make_config, source
+
+WRITE = ApplyRules(dry_run=False)
+SEED = 20
+Commits = Mapping[SourcePartition, int]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Two sources and a hub, with groups that have read some of the sources."""
+
+    config: Config
+    clusters: Mapping[str, EmbeddedCluster]
+    hub: EmbeddedCluster
+    orders: str
+    single: str
+    folder: Path
+
+    def hub_topic(self, topic: str) -> str:
+        return f"all.{topic}"
+
+    def is_copied(self) -> bool:
+        """Whether the checkpoint has the ends of all logs."""
+        table = CheckpointTable.open(self.config.checkpoint.path)
+        assert table is not None
+        positions = table.load().positions
+        logs = [("eu", self.orders), ("us", self.orders), ("eu", self.single)]
+        return all(
+            positions.get(SourcePartition(alias, topic, number), -1) >= end
+            for alias, topic in logs
+            for number, end in end_offsets(self.clusters[alias].bootstrap_servers, topic).items()
+        )
+
+    def commits(self, group: str, topic: str, *aliases: str) -> Commits:
+        """What the group has committed, as consumers see it; 0 where it has not."""
+        found: dict[SourcePartition, int] = {}
+        for alias in aliases:
+            servers = self.clusters[alias].bootstrap_servers
+            for partition, at in committed_at(servers, group, topic).items():
+                found[SourcePartition(alias, topic, partition)] = max(0, at)
+        return found
+
+    def apply(self, group: str, **rules: Any) -> GroupReport:
+        told: list[str] = []
+        wanted = ApplyRules(dry_run=False, **rules)
+        return translate_group(self.config, group, None, wanted, SECONDS, told.append)
+
+
+def consumer(servers: str, group: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": 6_000,
+        }
+    )
+
+
+def committed_at(servers: str, group: str, topic: str) -> dict[int, int]:
+    client = consumer(servers, group)
+    try:
+        numbers = client.list_topics(topic, timeout=30).topics[topic].partitions
+        wanted = [TopicPartition(topic, number) for number in numbers]
+        return {it.partition: it.offset for it in client.committed(wanted, timeout=30)}
+    finally:
+        client.close()
+
+
+def read_some(servers: str, group: str, topic: str, least: int) -> None:
+    """Read at least so many records as a member of the group, commit, and leave it."""
+    client = consumer(servers, group)
+    try:
+        client.subscribe([topic])
+        read, deadline = 0, time.monotonic() + SECONDS
+        while read < least:
+            assert time.monotonic() < deadline
+            read += len([it for it in client.consume(50, timeout=0.2) if it.error() is None])
+        client.commit(asynchronous=False)
+    finally:
+        client.close()
+
+
+def commit_anywhere(servers: str, group: str, topic: str, dice: random.Random) -> None:
+    """Commit at random places, of some partitions only."""
+    ends = end_offsets(servers, topic)
+    some = [TopicPartition(topic, it, dice.randint(0, end)) for it, end in ends.items() if it % 3]
+    client = consumer(servers, group)
+    try:
+        wait_for(lambda: _committed(client, some), "the group is known")
+    finally:
+        client.close()
+
+
+def _committed(client: Consumer, offsets: list[TopicPartition]) -> bool:
+    try:
+        client.commit(offsets=offsets, asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+@contextmanager
+def member(servers: str, group: str, topic: str) -> Iterator[Consumer]:
+    """An active member of a group, for as long as the block."""
+    client = consumer(servers, group)
+    try:
+        client.subscribe([topic])
+        deadline = time.monotonic() + SECONDS
+        while not client.assignment():
+            assert time.monotonic() < deadline
+            client.consume(1, timeout=0.2)
+        yield client
+    finally:
+        client.close()
+
+
+def write_transactions(servers: str, topic: str) -> None:
+    """Transactions that leave markers, and one that was aborted."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    for number in range(12):
+        producer.begin_transaction()
+        for at in range(15):
+            producer.produce(topic, b"t", b"key-%d" % (at % 7))
+        if number % 3 == 2:
+            producer.abort_transaction(30)
+        else:
+            producer.commit_transaction(30)
+
+
+def write_aborted(servers: str, topic: str, partitions: int) -> None:
+    """What never came to be, of somebody else: its markers are the last in the hub's logs."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for partition in range(partitions):
+        producer.produce(topic, b"never", b"key", partition)
+    producer.flush(30)
+    producer.abort_transaction(30)
+
+
+def go_on(servers: str, group: str, topic: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Consume as a new member of the group up to these ends, and commit; hub places in order."""
+    client = consumer(servers, group)
+    found: list[tuple[int, int]] = []
+    try:
+        client.subscribe([topic])
+        deadline = time.monotonic() + SECONDS
+
+        def behind() -> bool:
+            places = client.position([TopicPartition(topic, it) for it in ends])
+            starts = committed_at(servers, group, topic)
+            return any(
+                (it.offset if it.offset >= 0 else starts[it.partition]) < ends[it.partition]
+                for it in places
+            )
+
+        while len(client.assignment()) < len(ends) or behind():
+            assert time.monotonic() < deadline
+            for message in client.consume(2_000, timeout=0.5):
+                assert message.error() is None
+                found.append((int(message.partition() or 0), int(message.offset() or 0)))
+        client.commit(asynchronous=False)
+    finally:
+        client.close()
+    return found
+
+
+def check(
+    report: GroupReport, commits: Commits, read: list[tuple[int, int]], hub: list[Record]
+) -> int:
+    """Nothing is missed, and read again is what the report tells; how many that was."""
+    seen = Counter(read)
+    assert set(seen.values()) <= {1}
+    again: Counter[int] = Counter()
+    for record in hub:
+        origin = record.origin
+        at = commits.get(SourcePartition(*origin[:3]))
+        if at is None:
+            continue
+        place = (record.partition, record.offset)
+        if origin.offset >= at:
+            assert place in seen, f"missed: {record}"
+        else:
+            again[record.partition] += place in seen
+    told = {it.partition: it.again for it in report.partitions}
+    assert told == {number: again[number] for number in told}
+    return again.total()
+
+
+@pytest.fixture(scope="module")
+def moved(
+    shared_clusters: dict[str, EmbeddedCluster], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Moved]:
+    """An application that was killed once, and whose hub topic grew meanwhile; it runs."""
+    suffix = uuid.uuid4().hex[:8]
+    orders, single = f"orders.{suffix}", f"single.{suffix}"
+    clusters = {"eu": shared_clusters["source-a"], "us": shared_clusters["source-b"]}
+    hub, folder = shared_clusters["hub"], tmp_path_factory.mktemp("groups")
+    servers = {alias: it.bootstrap_servers for alias, it in clusters.items()}
+    create_topic(servers["eu"], orders, partitions=6)
+    create_topic(servers["us"], orders, partitions=3)
+    create_topic(servers["eu"], single, partitions=3)
+    synced = {"sync": "sync-.*|aggregator-.*", "every": "1s"}
+    config = make_config(
+        hub,
+        folder / "state",
+        {
+            alias: source(it, f"(orders|single)[.]{suffix}", groups=synced, publish_group=True)
+            for alias, it in clusters.items()
+        },
+        name=f"name-{suffix}",
+        topics={
+            "rename": "all.${topic}",
+            "partitions": 4,
+            "overrides": {
+                f"all.{single}": {
+                    "partition_by": "source_partition",
+                    "partitions": 3,
+                    "origin": "header",
+                }
+            },
+        },
+        stream={"checkpoint_interval": "1s"},
+        spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
+        api={"listen": "off"},
+    )
+    found = Moved(config, clusters, hub, orders, single, folder)
+    dice = random.Random(SEED)
+    with ExitStack() as running:
+        running.enter_context(load(list(clusters.values()), orders, per_second=400))
+        with application(config, folder) as first:
+            produce(servers["eu"], single, records(600))
+            for topic in (orders, single):
+                write_transactions(servers["eu"], topic)
+            first.until(
+                lambda: wait_until_topic_has(hub.bootstrap_servers, f"all.{orders}", 3_000),
+                "records arrive",
+            )
+            for alias in clusters:
+                read_some(servers[alias], "early", orders, 700)
+            first.kill()
+        grow_topic(hub.bootstrap_servers, f"all.{orders}", 6)
+        with application(config, folder) as second:
+            second.until_logged("running")
+            write_transactions(servers["us"], orders)
+            produce(servers["eu"], single, records(300))
+            for alias in clusters:
+                commit_anywhere(servers[alias], "anywhere", orders, dice)
+            read_some(servers["us"], "one", orders, 900)
+            read_some(servers["eu"], "single", single, 350)
+            for alias in clusters:
+                read_some(servers[alias], "late", orders, 2_000)
+            running.close()
+            # Markers are the last in the logs of the source.
+            write_transactions(servers["us"], orders)
+            second.until(found.is_copied, "all is copied")
+            write_aborted(hub.bootstrap_servers, f"all.{orders}", 6)
+            yield found
+
+
+@pytest.mark.timeout(600)
+def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None:
+    topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
+    told: list[str] = []
+    with member(moved.clusters["eu"].bootstrap_servers, "late", moved.orders):
+        with pytest.raises(CutoverError, match="active members at eu"):
+            cut_over(moved.config, "late", None, WRITE, 2.0, told.append)
+        tried = cut_over(moved.config, "late", None, ApplyRules(), SECONDS, told.append)
+        assert tried.done
+        assert any(it.startswith("would wait: group late") for it in told)
+    assert all(it < 0 for it in committed_at(servers, "late", topic).values())
+    report = cut_over(moved.config, "late", None, WRITE, SECONDS, told.append)
+    assert report.done
+    assert report.topics == (topic,)
+    assert {it.source: it.waiting for it in report.sources} == {"eu": 0, "us": 0}
+    assert [it.verdict for it in report.partitions] == [PlaceVerdict.WRITE] * 6
+    twice = cut_over(moved.config, "late", None, WRITE, SECONDS, told.append)
+    assert twice.done
+    assert [it.verdict for it in twice.partitions] == [PlaceVerdict.SAME] * 6
+    assert [(it.offset, it.again) for it in twice.partitions] == [
+        (it.offset, it.again) for it in report.partitions
+    ]
+    commits = moved.commits("late", moved.orders, "eu", "us")
+    read = go_on(servers, "late", topic, end_offsets(servers, topic))
+    assert check(report, commits, read, read_topic(servers, topic)) > 0
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("group", "aliases"), [("early", "eu us"), ("anywhere", "eu us"), ("one", "us")]
+)
+def test_nothing_is_missed_and_what_is_read_again_was_told(
+    moved: Moved, group: str, aliases: str
+) -> None:
+    topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
+    report = moved.apply(group)
+    assert report.done
+    commits = moved.commits(group, moved.orders, *aliases.split())
+    read = go_on(servers, group, topic, end_offsets(servers, topic))
+    assert check(report, commits, read, read_topic(servers, topic)) > 0
+    assert any("the earliest of their places" in it for it in report.notes) == (" " in aliases)
+
+
+@pytest.mark.timeout(600)
+def test_by_source_partition_of_one_source_nothing_is_read_again(moved: Moved) -> None:
+    topic, servers = moved.hub_topic(moved.single), moved.hub.bootstrap_servers
+    report = moved.apply("single")
+    assert report.done
+    commits = moved.commits("single", moved.single, "eu")
+    read = go_on(servers, "single", topic, end_offsets(servers, topic))
+    assert check(report, commits, read, read_topic(servers, topic)) == 0
+    assert [it.again for it in report.partitions] == [0, 0, 0]
+
+
+@pytest.mark.timeout(600)
+def test_a_group_that_is_active_or_further_at_the_hub_is_left_alone(moved: Moved) -> None:
+    topic, servers = moved.hub_topic(moved.single), moved.hub.bootstrap_servers
+    eu = moved.clusters["eu"].bootstrap_servers
+    read_some(eu, "twin", moved.single, 100)
+    with member(servers, "twin", topic):
+        report = moved.apply("twin")
+        assert [it.verdict for it in report.partitions] == [PlaceVerdict.ACTIVE] * 3
+        assert not report.done
+    assert all(it < 0 for it in committed_at(servers, "twin", topic).values())
+    go_on(servers, "twin", topic, end_offsets(servers, topic))
+    ends = committed_at(servers, "twin", topic)
+    report = moved.apply("twin")
+    assert PlaceVerdict.BACKWARDS in {it.verdict for it in report.partitions}
+    assert not report.done
+    assert committed_at(servers, "twin", topic) == ends
+    file = moved.folder / "given.yaml"
+    file.write_text(to_yaml(moved.config), "utf-8")
+    shown = CliRunner().invoke(app, ["groups", "translate", "twin", "-c", str(file)])
+    assert shown.exit_code == EXIT_DATA, shown.output
+    assert "--allow-backwards sets it back" in shown.output
+    asked = ["groups", "apply", "twin", "-c", str(file), "--allow-backwards"]
+    done = CliRunner().invoke(app, asked)
+    assert done.exit_code == EXIT_DONE, done.output
+    assert "They miss nothing." in done.output
+    assert committed_at(servers, "twin", topic) == {
+        it.partition: it.offset for it in report.partitions
+    }
+    listed = CliRunner().invoke(app, ["groups", "list", "-c", str(file), "--source", "eu"])
+    assert listed.exit_code == EXIT_DONE, listed.output
+    assert "twin" in listed.output
+
+
+@pytest.mark.timeout(600)
+def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) -> None:
+    topic = moved.hub_topic(moved.single)
+    eu = moved.clusters["eu"].bootstrap_servers
+    hub = [OurPartition(topic, number) for number in range(3)]
+
+    def kept() -> dict[OurPartition, int]:
+        return committed(HUB, moved.config.hub, "sync-a", hub, 30.0)
+
+    for least in (120, 100):
+        read_some(eu, "sync-a", moved.single, least)
+        wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)
+        places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
+        wait_for(lambda: kept() == places, "the hub has it")  # noqa: B023
+    # What we tell the sources of ourselves is nobody's reading.
+    own = f"aggregator-{moved.config.name}"
+    wait_for(lambda: max(committed_at(eu, own, moved.single).values()) > 0, "it is published")
+    assert committed(HUB, moved.config.hub, own, hub, 30.0) == {}
+
+
+def test_a_group_that_has_read_nothing_is_refused(moved: Moved) -> None:
+    with pytest.raises(RefusedError, match="group nobody has committed nothing"):
+        moved.apply("nobody")

@@ -1,0 +1,290 @@
+"""Where a consumer group goes on at the hub: against the truth by looking at every record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregator.groups.core import (
+    HubPlace,
+    HubScan,
+    OriginFeed,
+    PlaceVerdict,
+    is_active,
+    judge,
+    matching,
+    plan_topics,
+)
+from aggregator.groups.core import (
+    KnownPosition as Known,
+)
+from aggregator.model import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+
+HUB = TopicPartition("orders", 0)
+
+
+def origin(number: int) -> SourcePartition:
+    return SourcePartition("eu", "orders", number)
+
+
+@dataclass
+class History:
+    """What was written, in the order of time: a hub partition, and a moment of commits beside.
+
+    `records` of each hub partition are (hub offset, source partition, source offset). `moments` are
+    (positions, hub ends), as exact as a commit can be.
+    """
+
+    records: list[list[tuple[int, int, int]]]
+    ends: list[int]
+    moments: list[tuple[dict[int, int], list[int]]] = field(default_factory=list)
+
+    def brute(self, commits: Mapping[int, int], hub: int) -> tuple[int, int]:
+        """By its meaning: the place in a hub partition, and how many records are read again."""
+        rows = self.records[hub]
+        firsts = [
+            min((offset for offset, p, at in rows if p == own and at >= c), default=self.ends[hub])
+            for own, c in commits.items()
+        ]
+        place = min(firsts)
+        again = sum(offset >= place and at < commits.get(p, 0) for offset, p, at in rows)
+        return place, again
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[History, dict[int, int]]:
+    """Some source partitions into some hub partitions, with holes on both sides, and commits."""
+    sources = draw(st.integers(1, 4))
+    hubs = draw(st.integers(1, 3))
+    history = History([[] for _ in range(hubs)], [0] * hubs)
+    positions = dict.fromkeys(range(sources), 0)
+    steps = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, sources - 1),
+                st.integers(0, hubs - 1),
+                st.integers(0, 3),
+                st.integers(0, 2),
+                st.booleans(),
+            ),
+            max_size=60,
+        )
+    )
+    history.moments.append((dict(positions), list(history.ends)))
+    for source, hub, hole, hub_hole, commits in steps:
+        # Compaction and transactions leave holes at both ends.
+        at = positions[source] + (hole if hole < 3 else 0)
+        offset = history.ends[hub] + (hub_hole if hub_hole < 2 else 0)
+        history.records[hub].append((offset, source, at))
+        positions[source], history.ends[hub] = at + 1, offset + 1
+        if commits:
+            history.moments.append((dict(positions), list(history.ends)))
+    wanted = {it: draw(st.integers(0, positions[it] + 3)) for it in positions}
+    # Others write there as well, and of some partitions the group knows nothing.
+    kept = draw(st.sets(st.sampled_from(sorted(wanted)), min_size=1))
+    return history, {it: at for it, at in wanted.items() if it in kept}
+
+
+def feed_of(history: History, own: int, commit: int, hub: int, slack: int) -> OriginFeed:
+    """The bounds as the history proves them; a commit's hub ends may be older than its moment."""
+    early = [ends[hub] for positions, ends in history.moments if positions[own] <= commit]
+    late = [ends[hub] for positions, ends in history.moments if positions[own] >= commit]
+    return OriginFeed(commit, max(0, max(early) - slack), min(late) + slack if late else None)
+
+
+def scanned(
+    history: History, feeds: Mapping[int, OriginFeed], hub: int, most: int | None = None
+) -> HubScan:
+    log = OffsetRange(0, history.ends[hub])
+    scan = HubScan({origin(it): feed for it, feed in feeds.items()}, log, most)
+    for offset, p, at in history.records[hub]:
+        if scan.done:
+            break
+        if offset >= scan.start:
+            scan.take(offset, origin(p), at)
+    return scan
+
+
+@given(histories(), st.integers(0, 5), st.booleans())
+@settings(max_examples=500)
+def test_nothing_is_missed_and_what_is_read_again_is_what_was_told(
+    drawn: tuple[History, dict[int, int]], slack: int, in_order: bool
+) -> None:
+    history, commits = drawn
+    for hub, rows in enumerate(history.records):
+        feeds = {it: feed_of(history, it, at, hub, slack) for it, at in commits.items()}
+        feeds = {it: replace(feed, in_order=in_order) for it, feed in feeds.items()}
+        scan = scanned(history, feeds, hub)
+        place, again = history.brute(commits, hub)
+        assert (scan.place, scan.again) == (place, again)
+        missed = [
+            row for row in rows if row[0] < scan.place and row[2] >= commits.get(row[1], 2**63)
+        ]
+        assert missed == []
+        if len({p for _, p, _ in rows} & set(commits)) == 1:
+            assert scan.again == 0
+
+
+@given(histories(), st.integers(1, 4))
+def test_a_reading_that_is_cut_short_misses_nothing_either(
+    drawn: tuple[History, dict[int, int]], most: int
+) -> None:
+    history, commits = drawn
+    for hub in range(len(history.records)):
+        feeds = {it: feed_of(history, it, at, hub, 0) for it, at in commits.items()}
+        scan = scanned(history, feeds, hub, most)
+        place, again = history.brute(commits, hub)
+        assert scan.place <= place
+        assert scan.read <= most
+        if scan.counted:
+            assert (scan.place, scan.again) == (place, again)
+
+
+def take(scan: HubScan, rows: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Hand in rows until it is done; the hub offsets that were read."""
+    read = []
+    for offset, p, at in rows:
+        if scan.done:
+            break
+        scan.take(offset, origin(p), at)
+        read.append(offset)
+    return read
+
+
+def test_reading_ends_where_no_older_record_can_follow() -> None:
+    rows = [(offset, 0, offset) for offset in range(1000)]
+    feeds = {origin(0): OriginFeed(500, lower=480), origin(1): OriginFeed(7, lower=0, upper=510)}
+    scan = HubScan(feeds, OffsetRange(0, 1000))
+    assert scan.start == 0
+    scan = HubScan({**feeds, origin(1): OriginFeed(7, lower=490, upper=510)}, OffsetRange(0, 1000))
+    assert scan.start == 480
+    assert take(scan, rows[480:])[-1] == 509
+    assert (scan.place, scan.again) == (500, 0)
+
+
+def test_a_partition_that_was_set_back_is_read_to_the_end() -> None:
+    rows = [(offset, 0, offset) for offset in range(100)] + [(100, 0, 3)]
+    scan = HubScan({origin(0): OriginFeed(50, 50, 60, in_order=False)}, OffsetRange(0, 101))
+    assert take(scan, rows[50:])[-1] == 100
+    assert (scan.place, scan.again) == (50, 1)
+
+
+def test_records_of_a_topic_before_are_no_place() -> None:
+    # Of the topic that was there before, by the same name.
+    rows = [(offset, 0, offset) for offset in range(20)] + [(20, 1, 0), (21, 0, 0), (22, 0, 1)]
+    feeds = {origin(0): OriginFeed(1, lower=20), origin(1): OriginFeed(0, lower=0)}
+    scan = HubScan(feeds, OffsetRange(0, 23))
+    assert take(scan, rows)[-1] == 22
+    assert (scan.place, scan.again) == (20, 1)
+
+
+def test_nothing_to_read_is_done_at_once() -> None:
+    scan = HubScan({origin(0): OriginFeed(5, lower=70)}, OffsetRange(3, 70))
+    assert (scan.done, scan.place, scan.again, scan.found) == (True, 70, 0, False)
+
+
+NOW = {("eu", "orders"): LogId("c", "t"), ("us", "orders"): LogId("d", "u")}
+ROUTES = (Route("eu", "orders", "all", 2, 3), Route("us", "orders", "all", 1, 3))
+HUB_IDS = ("h", "h")
+US0 = SourcePartition("us", "orders", 0)
+
+
+def known(**changed: Known) -> dict[SourcePartition, Known]:
+    found = {
+        origin(0): Known(10, NOW["eu", "orders"]),
+        origin(1): Known(5, NOW["eu", "orders"]),
+    }
+    return {**found, **({US0: changed["us"]} if "us" in changed else {})}
+
+
+def test_a_partition_without_a_commit_was_not_read() -> None:
+    (wanted,) = plan_topics(
+        {"eu": {TopicPartition("orders", 0): 12}}, ROUTES, known(), NOW, HUB_IDS, {"all"}
+    )
+    # Nor does a source count at which the group is not.
+    assert wanted.commits == {origin(0): 12, origin(1): 0}
+    assert wanted.waiting == {origin(0): 2}
+    assert wanted.refusals == ()
+    assert plan_topics({"eu": {}}, ROUTES, known(), NOW, HUB_IDS, {"all"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("us", "now", "hub_ids", "hub_topics", "reason"),
+    [
+        (None, {}, HUB_IDS, {"all"}, "us/orders-0 has no position in the checkpoint"),
+        (
+            Known(1, LogId("", "u")),
+            {},
+            HUB_IDS,
+            {"all"},
+            "ids of its cluster or topic are not",
+        ),
+        (Known(1, LogId("x", "u")), {}, HUB_IDS, {"all"}, "us is cluster d now"),
+        (
+            Known(1, LogId("d", "x")),
+            {},
+            HUB_IDS,
+            {"all"},
+            "us/orders: the topic was created again",
+        ),
+        (
+            Known(1, LogId("d", "u")),
+            {("us", "orders"): LogId("d", "")},
+            HUB_IDS,
+            {"all"},
+            "ids of",
+        ),
+        (Known(1, LogId("d", "u")), {}, HUB_IDS, set(), "hub topic all is not there"),
+        (
+            Known(1, LogId("d", "u")),
+            {},
+            ("h", "other"),
+            {"all"},
+            "the hub is cluster other now",
+        ),
+        (Known(1, LogId("d", "u")), {}, ("", "h"), {"all"}, "what was copied is in ?"),
+    ],
+)
+def test_what_cannot_be_proven_is_refused(
+    us: Known | None,
+    now: dict[tuple[str, str], LogId],
+    hub_ids: tuple[str, str],
+    hub_topics: set[str],
+    reason: str,
+) -> None:
+    commits = {"us": {TopicPartition("orders", 0): 1}}
+    positions = known() if us is None else known(us=us)
+    (wanted,) = plan_topics(commits, ROUTES, positions, {**NOW, **now}, hub_ids, hub_topics)
+    (refusal,) = wanted.refusals
+    assert reason in refusal
+
+
+def test_a_place_is_written_forwards_only_and_while_nobody_is_there() -> None:
+    place = HubPlace(HUB, 10, 0)
+    for committed, active, allowed, verdict in (
+        (None, False, False, PlaceVerdict.WRITE),
+        (9, False, False, PlaceVerdict.WRITE),
+        (10, True, False, PlaceVerdict.SAME),
+        (11, False, False, PlaceVerdict.BACKWARDS),
+        (11, False, True, PlaceVerdict.WRITE),
+        (11, True, True, PlaceVerdict.ACTIVE),
+        (None, True, False, PlaceVerdict.ACTIVE),
+    ):
+        assert judge(place, committed, active=active, allow_backwards=allowed) is verdict
+
+
+def test_a_state_that_is_not_known_is_taken_for_an_active_one() -> None:
+    assert [it for it in ("", "EMPTY", "DEAD") if is_active(it)] == []
+    states = ("STABLE", "PREPARING_REBALANCING", "COMPLETING_REBALANCING", "UNKNOWN")
+    assert all(is_active(it) for it in states)
+
+
+def test_patterns_take_whole_names_and_none_that_we_publish() -> None:
+    groups = ["analytics-a", "analytics-b", "x-analytics-a", "aggregator-central"]
+    assert matching(groups, ["analytics-.*"], ["analytics-b"]) == ["analytics-a"]
+    assert matching(groups, [".*"], []) == ["analytics-a", "analytics-b", "x-analytics-a"]
+    assert matching(groups, [], []) == []
