@@ -37,13 +37,18 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
     From the list of groups, as a description does not know every kind of group. Raises ClusterError
     when a broker does not tell its own.
     """
-    future: Future[Any] = admin.client.list_consumer_groups(request_timeout=timeout)
-    (found,) = admin.wait({"": future}, timeout).values()
-    error = found if isinstance(found, Exception) else next(iter(found.errors), None)
-    if error is not None:
-        hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
-        raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
-    return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
+    end = time.monotonic() + timeout
+    while True:
+        left = max(PAUSE_SECONDS, end - time.monotonic())
+        future: Future[Any] = admin.client.list_consumer_groups(request_timeout=left)
+        (found,) = admin.wait({"": future}, left).values()
+        error = found if isinstance(found, Exception) else next(iter(found.errors), None)
+        if error is None:
+            return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
+        if code_of(error) not in NOT_YET or time.monotonic() >= end:
+            hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
+            raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
+        time.sleep(PAUSE_SECONDS)
 
 
 def _state(state: ConsumerGroupState | None) -> str:

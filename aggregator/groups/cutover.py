@@ -9,7 +9,7 @@ from dataclasses import replace
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, open_admin
+from aggregator.discover import open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
@@ -28,6 +28,9 @@ from aggregator.groups.translate import (
     translated,
 )
 from aggregator.model import SourcePartition, TopicPartition
+from aggregator.quarantine.ledger import Filter, Ledger
+from aggregator.quarantine.records import RecordState
+from aggregator.quarantine.shelf import opened
 
 POLL_SECONDS = 1.0
 
@@ -99,10 +102,17 @@ def _translated(
     def progress(now: ReadProgress) -> None:
         tell(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
 
-    reading = HubReading(deadline, tell=progress)
-    with open_admin(sight.config, HUB) as hub:
+    with opened(sight.config) as (hub, _, ledger):
+        reading = HubReading(deadline, _written_late(ledger), tell=progress)
         topics = translated(sight, hub, commits, reading, past_of(sight))
         return applied(sight.config, hub, group, sources, topics, rules)
+
+
+def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:
+    """Partitions of which a record that the hub had refused was, or may have been, tried again."""
+    late = (RecordState.RETRIED, RecordState.TRYING)
+    entries = ledger.select(Filter(), retried=True)
+    return frozenset(it.record.origin.partition for it in entries if it.state in late)
 
 
 def _at_rest(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -32,7 +33,7 @@ from aggregator.groups.translate import (
     sight_of,
     translated,
 )
-from aggregator.model import Route, SourcePartition, TopicPartition
+from aggregator.model import SourcePartition, TopicPartition
 from aggregator.moves.past import Past
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import same_connection
@@ -43,6 +44,8 @@ found by then is the right one; otherwise the group is left a little further bac
 RETRY_SECONDS = 60.0
 """What could not be written is tried again so often while nothing changes."""
 LAST_SECONDS = 2.0
+AT_ONCE = 8
+"""So many groups of a source are asked for at the same time."""
 GOOD = (PlaceVerdict.WRITE, PlaceVerdict.SAME)
 
 Offsets = Mapping[TopicPartition, int]
@@ -68,13 +71,27 @@ class _Told:
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """What a group was translated from; `waiting` are positions that are to move first."""
+    """What a group was translated from, and to; `waiting` are positions that are to move first."""
 
     commits: Mapping[str, Offsets]
-    routes: tuple[Route, ...]
+    sight: GroupSight
+    places: Offsets = field(default_factory=dict)
     waiting: Mapping[SourcePartition, int | None] = field(default_factory=dict)
     complete: bool = True
     at: float = 0.0
+
+    def is_of(self, commits: Mapping[str, Offsets], sight: GroupSight) -> bool:
+        """Whether it is what would be translated now."""
+        return self.commits == commits and self.sight.is_like(sight)
+
+    def floors(self, commits: Mapping[str, Offsets], sight: GroupSight) -> Offsets:
+        """Below these hub offsets there is nothing, when the group has only gone forward since."""
+        forward = self.commits.keys() == commits.keys() and all(
+            own.keys() == commits[alias].keys()
+            and all(commits[alias][tp] >= at for tp, at in own.items())
+            for alias, own in self.commits.items()
+        )
+        return self.places if forward and self.sight.is_like(sight) else {}
 
 
 class GroupSync:
@@ -101,7 +118,7 @@ class GroupSync:
             return
         self._told = _Told(config, plan, state)
         if self._thread is None and self._told.aliases:
-            self._thread = threading.Thread(target=self._loop, name="group-sync", daemon=True)
+            self._thread = threading.Thread(target=self._loop, name="sync-groups", daemon=True)
             self._thread.start()
 
     @property
@@ -198,14 +215,18 @@ class GroupSync:
             names = matching(
                 group_states(admin, timeout), source.groups.wanted, source.groups.unwanted
             )
-            found = {name: committed(alias, source, name, partitions, timeout) for name in names}
-            return {name: offsets for name, offsets in found.items() if offsets}
+            # An answer takes a round trip or two, and there may be hundreds of groups.
+            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sync-groups-ask") as pool:
+                told = pool.map(
+                    lambda name: committed(alias, source, name, partitions, timeout), names
+                )
+                return {name: offsets for name, offsets in zip(names, told, strict=True) if offsets}
 
         return ask
 
     def _is_due(self, group: str, sight: GroupSight) -> bool:
         done = self._done.get(group)
-        if done is None or done.commits != self._of(group, sight) or done.routes != sight.routes:
+        if done is None or not done.is_of(self._of(group, sight), sight):
             return True
         positions = sight.state.positions
         if any(positions.get(sp) != at for sp, at in done.waiting.items()):
@@ -222,11 +243,12 @@ class GroupSync:
     def _translate(self, sight: GroupSight, hub: ClusterAdmin, group: str, past: Past) -> str:
         """Translate one group and write it; what is wrong for people to mend, or ""."""
         commits, now = self._of(group, sight), time.monotonic()
+        config, before = sight.config, self._done.get(group)
+        floors = before.floors(commits, sight) if before is not None else {}
         # Before it is tried: what fails is not tried at each turn.
-        self._done[group] = _Done(commits, sight.routes, complete=False, at=now)
-        config = sight.config
+        self._done[group] = _Done(commits, sight, floors, complete=False, at=now)
         deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
-        reading = HubReading(deadline, MOST_RECORDS, stop=self._over)
+        reading = HubReading(deadline, floors=floors, most=MOST_RECORDS, stop=self._over)
         try:
             topics = translated(sight, hub, commits, reading, past)
             sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
@@ -235,8 +257,9 @@ class GroupSync:
             self._groups[group] = SyncedGroup(group=group, error=str(error))
             return f"group {group}: {error}"
         waiting = _waiting(topics, sight.state)
+        places = {place.partition: place.offset for topic in topics for place in topic.places}
         complete = not _why_not(report)
-        self._done[group] = _Done(commits, sight.routes, waiting, complete, now)
+        self._done[group] = _Done(commits, sight, places, waiting, complete, now)
         self._groups[group] = SyncedGroup(
             group=group,
             partitions=sum(it.verdict in GOOD for it in report.partitions),

@@ -41,7 +41,7 @@ Told = TypeVar("Told")
 class GroupSight:
     """What is known beside the groups: routes, ids as they are now, what the checkpoint says.
 
-    `aliases` are the sources that may constrain a group.
+    `aliases` are the sources that may constrain a group, `hub_topics` those that are there.
     """
 
     config: Config
@@ -49,8 +49,16 @@ class GroupSight:
     routes: tuple[Route, ...]
     ids: Mapping[tuple[str, str], LogId]
     hub_id: str
-    hub_topics: frozenset[str]
+    hub_topics: Mapping[str, LogId]
     state: CheckpointState
+
+    def is_like(self, other: GroupSight) -> bool:
+        """Whether both are of the same topics and logs, at the sources and at the hub."""
+        return (self.routes, self.ids, self.hub_id) == (
+            other.routes,
+            other.ids,
+            other.hub_id,
+        ) and self.hub_topics == other.hub_topics
 
     def topics_of(self, alias: str) -> list[TopicPartition]:
         """The partitions of a source that are copied."""
@@ -86,9 +94,15 @@ class TopicPlaces:
 
 @dataclass(slots=True)
 class HubReading:
-    """How the hub is read: by when (monotonic), how many records of a partition at most."""
+    """How the hub is read: by when (monotonic), how many records of a partition at most.
+
+    `disordered` are source partitions of which old records may have been written late. `floors` are
+    hub offsets below which nothing is that the group has not read, where that is known.
+    """
 
     deadline: float
+    disordered: frozenset[SourcePartition] = frozenset()
+    floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     most: int | None = None
     tell: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
@@ -105,7 +119,7 @@ def sight_of(
         tuple(route for route in plan.routes if route.cluster in aliases),
         {key: LogId(now.cluster_ids.get(key[0], ""), it) for key, it in now.topic_ids.items()},
         plan.hub.cluster_id,
-        frozenset(plan.hub.topics),
+        {name: LogId(plan.hub.cluster_id, it.topic_id) for name, it in plan.hub.topics.items()},
         state,
     )
 
@@ -201,19 +215,20 @@ def translated(
     topics = tuple(_without_cut(it, sight.state, logs) for it in topics)
     good = [it for it in topics if not it.refusals]
     targets = {sp: at for it in good for sp, at in it.commits.items()}
-    lowers, uppers = past.bounds(targets), past.tops(targets)
+    recent = bool(reading.floors)
+    lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
     lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
     uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
-    back = past.set_back()
+    disordered = past.set_back() | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:
         for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
             feeds = {
                 sp: OriginFeed(
                     at,
-                    lowers[sp].hub_ends.get(tp, 0),
+                    max(lowers[sp].hub_ends.get(tp, 0), reading.floors.get(tp, 0)),
                     uppers[sp].hub_ends.get(tp) if sp in uppers else None,
-                    sp not in back,
+                    sp not in disordered,
                 )
                 for sp, at in it.commits.items()
             }

@@ -121,14 +121,17 @@ class Past:
         """Partitions that were set back by hand: records of theirs may stand behind later ones."""
         return frozenset(self._folded.back)
 
-    def bounds(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
+    def bounds(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+    ) -> dict[SourcePartition, ProvenBound]:
         """For each partition the newest bound that holds at its target; one of everything, if none.
 
         Every record of the partition from its target on that the hub holds lies behind it. The
         newest is the one that was read last: who set positions back committed an old one anew.
+        With `recent` only the newest commits are looked at.
         """
         best: dict[SourcePartition, int] = {}
-        for since in self._backwards():
+        for since in self._backwards(recent=recent):
             left = {sp: at for sp, at in targets.items() if sp not in best}
             best |= self._holding(left, since) if left else {}
         for sp in set(targets) - set(best):
@@ -139,7 +142,9 @@ class Past:
         found = self._commits(best)
         return {sp: found.get(sp, ProvenBound()) for sp in targets}
 
-    def tops(self, targets: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
+    def tops(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+    ) -> dict[SourcePartition, ProvenBound]:
         """For each partition hub ends behind all its records below its target; absent where none
         are proven.
 
@@ -149,14 +154,16 @@ class Past:
         """
         chosen: dict[SourcePartition, int] = {}
         in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
-        for since in self._backwards():
+        for since in self._backwards(recent=recent):
             left = {sp: at for sp, at in in_order.items() if sp not in chosen}
             chosen |= self._behind(left, since) if left else {}
         return self._commits(chosen)
 
-    def _backwards(self) -> tuple[int, ...]:
+    def _backwards(self, *, recent: bool) -> tuple[int, ...]:
         """Behind which commits to look, one after the other."""
-        return (self._last - RECENT, 0) if self._last > RECENT else (0,)
+        if self._last <= RECENT:
+            return (0,)
+        return (self._last - RECENT,) if recent else (self._last - RECENT, 0)
 
     def _behind(
         self, targets: Mapping[SourcePartition, int], since: int
@@ -166,8 +173,10 @@ class Past:
         keys = [*PARTITION, *LIFE]
         columns = [*LIFE, "seq", "offset", "full", "snapshot_at", "committed_at"]
         reached: list[pa.Table] = []
+        lowest: dict[SourcePartition, int] = {}
         for own, _ in self._rows(columns, since):
             both = own.join(limits, PARTITION, join_type="inner")
+            _fold(lowest, both, "offset", "min")
             both = both.filter((pc.field("offset") >= pc.field("target")) & ~pc.field("full"))
             reached.append(_least_of(both, keys, ["seq", "committed_at"]))
         if not reached:
@@ -180,7 +189,10 @@ class Past:
             later = pc.field("seq") > pc.field("reached")
             told = pc.field("snapshot_at") >= pc.field("reached_at")
             _fold(found, both.filter(later & told), "seq", "min")
-        return found
+        # What had been reached before is bounded closer by an older commit.
+        return {
+            sp: seq for sp, seq in found.items() if not since or lowest[sp] < targets.get(sp, 0)
+        }
 
     def _holding(
         self, targets: Mapping[SourcePartition, int], since: int

@@ -82,14 +82,14 @@ class Moved:
         return translate_group(self.config, group, None, wanted, SECONDS, told.append)
 
 
-def consumer(servers: str, group: str) -> Consumer:
+def consumer(servers: str, group: str, protocol: str = "classic") -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": servers,
             "group.id": group,
+            "group.protocol": protocol,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6_000,
         }
     )
 
@@ -121,10 +121,16 @@ def read_some(servers: str, group: str, topic: str, least: int) -> None:
 def commit_anywhere(servers: str, group: str, topic: str, dice: random.Random) -> None:
     """Commit at random places, of some partitions only."""
     ends = end_offsets(servers, topic)
-    some = [TopicPartition(topic, it, dice.randint(0, end)) for it, end in ends.items() if it % 3]
+    some = {it: dice.randint(0, end) for it, end in ends.items() if it % 3}
+    commit_at(servers, group, topic, some)
+
+
+def commit_at(servers: str, group: str, topic: str, places: Mapping[int, int]) -> None:
+    """Commit at these places, by partition, without being a member."""
+    offsets = [TopicPartition(topic, number, at) for number, at in places.items()]
     client = consumer(servers, group)
     try:
-        wait_for(lambda: _committed(client, some), "the group is known")
+        wait_for(lambda: _committed(client, offsets), "the group is known")
     finally:
         client.close()
 
@@ -138,9 +144,9 @@ def _committed(client: Consumer, offsets: list[TopicPartition]) -> bool:
 
 
 @contextmanager
-def member(servers: str, group: str, topic: str) -> Iterator[Consumer]:
+def member(servers: str, group: str, topic: str, protocol: str = "classic") -> Iterator[Consumer]:
     """An active member of a group, for as long as the block."""
-    client = consumer(servers, group)
+    client = consumer(servers, group, protocol)
     try:
         client.subscribe([topic])
         deadline = time.monotonic() + SECONDS
@@ -183,11 +189,11 @@ def go_on(servers: str, group: str, topic: str, ends: Mapping[int, int]) -> list
     found: list[tuple[int, int]] = []
     try:
         client.subscribe([topic])
+        starts = committed_at(servers, group, topic)
         deadline = time.monotonic() + SECONDS
 
         def behind() -> bool:
             places = client.position([TopicPartition(topic, it) for it in ends])
-            starts = committed_at(servers, group, topic)
             return any(
                 (it.offset if it.offset >= 0 else starts[it.partition]) < ends[it.partition]
                 for it in places
@@ -341,6 +347,22 @@ def test_nothing_is_missed_and_what_is_read_again_was_told(
 
 
 @pytest.mark.timeout(600)
+def test_a_group_that_has_read_all_reads_nothing_again_and_little_is_read_for_it(
+    moved: Moved,
+) -> None:
+    topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
+    for cluster in moved.clusters.values():
+        ends = end_offsets(cluster.bootstrap_servers, moved.orders)
+        commit_at(cluster.bootstrap_servers, "all", moved.orders, ends)
+    report = moved.apply("all")
+    assert report.done
+    assert [(it.again, it.at_end) for it in report.partitions] == [(0, True)] * 6
+    ends = end_offsets(servers, topic)
+    assert {it.partition: it.offset for it in report.partitions} == ends
+    assert report.records_read < sum(ends.values()) / 2
+
+
+@pytest.mark.timeout(600)
 def test_by_source_partition_of_one_source_nothing_is_read_again(moved: Moved) -> None:
     topic, servers = moved.hub_topic(moved.single), moved.hub.bootstrap_servers
     report = moved.apply("single")
@@ -356,8 +378,9 @@ def test_a_group_that_is_active_or_further_at_the_hub_is_left_alone(moved: Moved
     topic, servers = moved.hub_topic(moved.single), moved.hub.bootstrap_servers
     eu = moved.clusters["eu"].bootstrap_servers
     read_some(eu, "twin", moved.single, 100)
-    with member(servers, "twin", topic):
-        report = moved.apply("twin")
+    for protocol in ("classic", "consumer"):
+        with member(servers, "twin", topic, protocol):
+            report = moved.apply("twin")
         assert [it.verdict for it in report.partitions] == [PlaceVerdict.ACTIVE] * 3
         assert not report.done
     assert all(it < 0 for it in committed_at(servers, "twin", topic).values())

@@ -10,6 +10,7 @@ import pytest
 from aggregator.checkpoint.rows import HUB, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
+from aggregator.moves import past as past_module
 from aggregator.moves.past import AGAIN, SET, Past, ProvenBound
 
 ONE = SourcePartition("eu", "orders", 0)
@@ -178,3 +179,19 @@ def test_hub_ends_behind_all_below_a_position_come_from_a_later_snapshot(tmp_pat
     assert later.furthest() == {ONE: 500}
     assert later.set_back() == {ONE}
     assert later.tops({ONE: 50}) == {}
+
+
+def test_what_was_reached_long_ago_is_bounded_by_a_commit_of_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(past_module, "RECENT", 3)
+    world.table._clock_ms = lambda: 1_000 * (world.table.load().seq + 1)
+    for position in (100, 200, 300, 400, 500, 600):
+        world.commit({ONE: position, TWO: 7})
+    past = world.past()
+    # Commits 2 to 7; those that are recent are 5 to 7. A snapshot is as old as its commit.
+    assert past.tops({ONE: 500, TWO: 7}) == {ONE: bound(7), TWO: bound(3)}
+    assert past.tops({ONE: 150, TWO: 7}, recent=True) == {}
+    assert past.tops({ONE: 450}, recent=True) == {ONE: bound(7)}
+    assert past.bounds({ONE: 150, TWO: 7}) == {ONE: bound(2), TWO: bound(7)}
+    assert past.bounds({ONE: 150, TWO: 7}, recent=True) == {ONE: ProvenBound(), TWO: bound(7)}

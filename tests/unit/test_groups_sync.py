@@ -1,0 +1,85 @@
+"""Groups that are kept up at the hub, with clusters that give no answer; those that do are real
+(tests/integration/test_groups_at_the_hub.py)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from aggregator.checkpoint.state import CheckpointState
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.errors import ConfigError
+from aggregator.events import Event
+from aggregator.groups.sync import GroupSync
+from aggregator.model import ClusterFacts, Discovery, TopicFacts
+from aggregator.plan.plan import Plan, make_plan
+from support.reading import wait_for
+
+
+def config_of(*sets: str) -> Config:
+    return load_text(
+        "",
+        [
+            "hub.bootstrap_servers=127.0.0.1:9",
+            "sources.eu.bootstrap_servers=127.0.0.1:10",
+            "sources.eu.topics.include=orders",
+            "supervision.connect_timeout=0.2s",
+            *sets,
+        ],
+    )
+
+
+def plan_of(config: Config) -> Plan:
+    facts = ClusterFacts("eu", "c", 1, {"orders": TopicFacts("orders", "t", 2, 1)})
+    hub = ClusterFacts("(hub)", "h", 1, {"orders": TopicFacts("orders", "u", 2, 1)})
+    return make_plan(config, Discovery({"eu": facts, "(hub)": hub}), hub, cores=2)
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def sync(events: list[Event]) -> Iterator[GroupSync]:
+    sync = GroupSync(events.append)
+    yield sync
+    sync.stop()
+    wait_for(lambda: not threads(), "its thread has ended")
+
+
+def threads() -> list[str]:
+    return [it.name for it in threading.enumerate() if it.name == "sync-groups"]
+
+
+def test_nothing_is_asked_of_a_source_that_names_no_groups(sync: GroupSync) -> None:
+    config = config_of()
+    sync.follow(config, plan_of(config), CheckpointState())
+    assert (sync.status, threads()) == (None, [])
+    # Nor before anything is planned.
+    sync.follow(config_of("sources.eu.groups.sync=a"), None, CheckpointState())
+    assert threads() == []
+
+
+def test_a_source_that_gives_no_answer_is_a_state_and_one_event(
+    sync: GroupSync, events: list[Event]
+) -> None:
+    config = config_of("sources.eu.groups.sync=a.*", "sources.eu.groups.every=1s")
+    sync.follow(config, plan_of(config), CheckpointState())
+    wait_for(lambda: sync.status and sync.status.error, "it has failed")
+    assert sync.status is not None
+    first = sync.status.at
+    assert "127.0.0.1:10" in sync.status.error
+    wait_for(lambda: sync.status and sync.status.at != first, "it is tried again")
+    assert [it.kind for it in events] == ["group_sync_failed"]
+
+
+def test_a_pattern_that_is_no_regex_is_a_problem_of_its_setting() -> None:
+    with pytest.raises(ConfigError, match=r"sources\.eu\.groups\.sync: '\*' is not a regex"):
+        config_of("sources.eu.groups.sync=*")
+    config = config_of("sources.eu.groups.sync=a,b.*", "sources.eu.groups.exclude=[b1, b2]")
+    groups = config.sources["eu"].groups
+    assert (groups.wanted, groups.unwanted) == (("a", "b.*"), ("b1", "b2"))
