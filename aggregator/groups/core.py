@@ -79,8 +79,9 @@ class HubScan:
         self._most = FAR if most is None else most
         self._passed = self.end
         self._found: int | None = None
-        self._open = dict(feeds)
-        self._until = _behind(feeds)
+        self._open = set(feeds)
+        self._by_bound = sorted((_behind(feed), sp) for sp, feed in feeds.items())
+        self._until = self._bound()
 
     @property
     def place(self) -> int:
@@ -106,20 +107,24 @@ class HubScan:
             elif offset >= feed.lower:
                 if self._found is None:
                     self._found = offset
-                if feed.in_order and self._open.pop(origin, None) is not None:
-                    self._until = _behind(self._open)
+                if feed.in_order and origin in self._open:
+                    self._open.remove(origin)
+                    self._until = self._bound()
         if self._found is not None and offset + 1 >= self._until:
             self.done = True
         elif self.read >= self._most:
             self.done, self.counted, self._passed = True, False, offset + 1
 
+    def _bound(self) -> int:
+        """Where no record below its commit can follow of any partition that is open."""
+        while self._by_bound and self._by_bound[-1][1] not in self._open:
+            self._by_bound.pop()
+        return self._by_bound[-1][0] if self._by_bound else 0
 
-def _behind(feeds: Mapping[SourcePartition, OriginFeed]) -> int:
-    """Where no record of theirs below its commit can follow."""
-    return max(
-        (FAR if feed.upper is None or not feed.in_order else feed.upper for feed in feeds.values()),
-        default=0,
-    )
+
+def _behind(feed: OriginFeed) -> int:
+    """Where no record of it below its commit can follow, whatever was read of it before."""
+    return FAR if feed.upper is None or not feed.in_order else feed.upper
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,13 @@ def _translated(
     with opened(sight.config) as (hub, _, ledger):
         reading = HubReading(deadline, _written_late(ledger), tell=progress)
         topics = translated(sight, hub, commits, reading, past_of(sight))
-        return applied(sight.config, hub, group, sources, topics, rules)
+        report = applied(sight.config, hub, group, sources, topics, rules)
+    if len(sight.aliases) == len(sight.config.sources):
+        return report
+    only = (
+        f"only {', '.join(sight.aliases)} was asked: what the group has read elsewhere is left out"
+    )
+    return report.model_copy(update={"notes": (only, *report.notes)})
 
 
 def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:

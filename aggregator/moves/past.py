@@ -187,7 +187,7 @@ class Past:
         for own, _ in self._rows(columns, since):
             both = own.filter(~pc.field("full")).join(begun, keys, join_type="inner")
             later = pc.field("seq") > pc.field("reached")
-            told = pc.field("snapshot_at") >= pc.field("reached_at")
+            told = pc.field("snapshot_at") > pc.field("reached_at")
             _fold(found, both.filter(later & told), "seq", "min")
         # What had been reached before is bounded closer by an older commit.
         return {

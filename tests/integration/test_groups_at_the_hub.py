@@ -402,6 +402,8 @@ def test_a_group_that_is_active_or_further_at_the_hub_is_left_alone(moved: Moved
     assert committed_at(servers, "twin", topic) == {
         it.partition: it.offset for it in report.partitions
     }
+    one = [*asked, "--source", "eu", "--dry-run"]
+    assert "only eu was asked" in CliRunner().invoke(app, one).output
     listed = CliRunner().invoke(app, ["groups", "list", "-c", str(file), "--source", "eu"])
     assert listed.exit_code == EXIT_DONE, listed.output
     assert "twin" in listed.output

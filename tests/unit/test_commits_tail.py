@@ -154,3 +154,60 @@ def test_whatever_a_report_does_not_cover_lies_behind_its_bound(steps: list[str]
         # Nothing that it may yet name is forgotten.
         named = [writer.report.snapshot, *(known for _, known in writer.closed), writer.told]
         assert all(tail.bound([task({EU: 0}, snapshot=it)]).ends for it in named)
+
+
+class Sender:
+    """One of several tasks that write into the same hub partition."""
+
+    def __init__(self, number: int) -> None:
+        self.open: list[int] = []
+        self.told = number
+        self.covered = 0
+        """Behind which hub offset all lies that its position does not cover."""
+        self.report = task({EU: 0}, snapshot=number)
+
+    def tell(self) -> None:
+        if not self.open:
+            self.report = task({EU: 0}, snapshot=self.told, ends={HUB: self.covered})
+
+
+@settings(max_examples=500)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["write", "acknowledge", "tell", "learn", "tick", "ask"]),
+            st.integers(0, 1),
+        ),
+        max_size=80,
+    )
+)
+def test_a_commit_by_a_newer_snapshot_is_behind_all_that_an_older_one_covers(
+    steps: list[tuple[str, int]],
+) -> None:
+    """What `Past.tops` rests on: by the clock of the one that observes."""
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
+    senders = [Sender(number), Sender(number)]
+    end = 0
+    commits: list[tuple[int, int, HubSnapshot]] = []
+    for now, (step, which) in enumerate(steps, 1):
+        sender = senders[which]
+        if step == "write":
+            sender.open.append(end)
+            end += 1
+        elif step == "acknowledge" and sender.open:
+            sender.covered = sender.open.pop(0) + 1
+        elif step == "tell":
+            sender.tell()
+        elif step == "learn":
+            sender.told = tail.number
+        elif step == "ask":
+            tail.read(HubSnapshot(now, {HUB: end}))
+        elif step == "tick":
+            reports = [it.report for it in senders]
+            tail.heard(reports, now)
+            covered = max(it.ends.get(HUB, 0) for it in reports)
+            commits.append((now, covered, tail.bound(reports)))
+    for committed_at, covered, _ in commits:
+        for _, _, bound in commits:
+            if bound.taken_ms > committed_at:
+                assert bound.ends[HUB] >= covered
