@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from aggregator.model import UNKNOWN_LOG, LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.positions import Gap
 from aggregator.plan.selection import first_match
 
 Commits = Mapping[str, Mapping[TopicPartition, int]]
@@ -235,6 +236,15 @@ class HubPlace:
     offset: int
     again: int | None
     found: bool = True
+
+
+def unread_losses(commits: Mapping[SourcePartition, int], gaps: Iterable[Gap]) -> int:
+    """How many gaps have offsets that the group has not read: of them it gets nothing anywhere."""
+    return sum(
+        gap.lost != 0 and (gap.end is None or gap.end > commits[gap.partition])
+        for gap in gaps
+        if gap.partition in commits
+    )
 
 
 class PlaceVerdict(StrEnum):

@@ -13,14 +13,16 @@ from aggregator.discover import open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.gaps.table import GapTable
 from aggregator.groups.apply import ApplyRules, applied
-from aggregator.groups.core import is_active
+from aggregator.groups.core import is_active, unread_losses
 from aggregator.groups.document import GroupReport
 from aggregator.groups.read import ReadProgress
 from aggregator.groups.translate import (
     GroupSight,
     HubReading,
     SourceGroup,
+    TopicPlaces,
     at_sources,
     look,
     past_of,
@@ -106,12 +108,26 @@ def _translated(
         reading = HubReading(deadline, _written_late(ledger), tell=progress)
         topics = translated(sight, hub, commits, reading, past_of(sight))
         report = applied(sight.config, hub, group, sources, topics, rules)
-    if len(sight.aliases) == len(sight.config.sources):
-        return report
-    only = (
-        f"only {', '.join(sight.aliases)} was asked: what the group has read elsewhere is left out"
-    )
-    return report.model_copy(update={"notes": (only, *report.notes)})
+    notes = (*_limits(sight, topics), *report.notes)
+    return report.model_copy(update={"notes": notes})
+
+
+def _limits(sight: GroupSight, topics: Sequence[TopicPlaces]) -> list[str]:
+    """What people have to know of a translation beside what it says itself."""
+    notes = []
+    if len(sight.aliases) < len(sight.config.sources):
+        asked = ", ".join(sight.aliases)
+        notes.append(f"only {asked} was asked: what the group has read elsewhere is left out")
+    place = sight.config.checkpoint
+    records = GapTable(place.path, place.storage_options).load().values()
+    for topic in topics:
+        gaps = unread_losses(topic.wanted.commits, (it.gap for it in records))
+        if topic.places and gaps:
+            notes.append(
+                f"{topic.wanted.hub_topic}: records that the group has not read were lost at the "
+                f"source before they were copied, in {gaps} gaps (aggregator gaps)"
+            )
+    return notes
 
 
 def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:

@@ -18,11 +18,13 @@ from aggregator.groups.core import (
     judge,
     matching,
     plan_topics,
+    unread_losses,
 )
 from aggregator.groups.core import (
     KnownPosition as Known,
 )
 from aggregator.model import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.positions import Gap, GapKind
 
 HUB = TopicPartition("orders", 0)
 
@@ -275,6 +277,15 @@ def test_a_place_is_written_forwards_only_and_while_nobody_is_there() -> None:
         (None, True, False, PlaceVerdict.ACTIVE),
     ):
         assert judge(place, committed, active=active, allow_backwards=allowed) is verdict
+
+
+def test_a_gap_counts_when_the_group_has_not_read_all_of_it() -> None:
+    def gap(start: int, end: int | None, lost: int | None, partition: int = 0) -> Gap:
+        return Gap(origin(partition), GapKind.BELOW_EARLIEST, start, end, "", start, lost)
+
+    commits = {origin(0): 10, origin(1): 0}
+    assert unread_losses(commits, [gap(5, 10, 5), gap(12, 13, 0), gap(1, 2, 1, partition=7)]) == 0
+    assert unread_losses(commits, [gap(5, 11, 6), gap(8, None, None), gap(0, 1, 1, 1)]) == 3
 
 
 def test_a_state_that_is_not_known_is_taken_for_an_active_one() -> None:

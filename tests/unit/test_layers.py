@@ -63,7 +63,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
     # Where consumer groups go on at the hub: asked, read, written.
-    "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "moves", "quarantine"},
+    "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
