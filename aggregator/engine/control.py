@@ -1,16 +1,14 @@
-"""Commands to a running engine: given by any thread, carried out by the engine's own.
+"""What may be commanded of a running engine, by the API, a signal or the command line.
 
-The only way in which the API, a signal or the command line change anything while an instance runs.
+Each command goes through the door, to be carried out by the engine's own thread.
 """
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
@@ -19,12 +17,9 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.engine.door import Actor, Answer, Door
 from aggregator.engine.pauses import Pauses, out_of, out_of_parts
 from aggregator.errors import (
-    AggregatorError,
-    CheckpointConflictError,
-    CheckpointError,
-    ClusterError,
     ConfigError,
     Problem,
     RefusedError,
@@ -33,53 +28,20 @@ from aggregator.events import LogLevel
 from aggregator.model import Part, Pause
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
-from aggregator.moves.propose import Proposal, propose
+from aggregator.moves.propose import propose
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
 
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""
 
-STARTING = "it is still starting: try again in a moment"
-"""What a command is answered by before it can be carried out."""
-
-Answer = TypeVar("Answer")
-
-
-class Actor(Protocol):
-    """The engine as a command sees it. Everything happens in the engine's thread."""
-
-    def leave(self, aliases: Collection[str]) -> None:
-        """Let the lanes of these sources end; what shares a lane with them goes on without."""
-
-    def rest(self, part: Part) -> None:
-        """Wait until no lane reads this part of a source any more."""
-
-    def check_part(self, part: Part) -> None:
-        """Raise RefusedError when nothing of it is taken."""
-
-    def look_again(self) -> None:
-        """Have a look at the clusters soon, and run what is then wanted."""
-
-    def put(self, proposal: Proposal) -> int:
-        """Commit positions that were set by hand; returns the commit's number."""
-
-    def check(self, plan: Plan) -> None:
-        """Raise ConfigError when a transform of this plan does not fit."""
-
-    def tell(self) -> None:
-        """Hand out the status as it is now."""
-
-
-class NotReadyError(AggregatorError):
-    """Nothing can be commanded now: it still starts, or it stops."""
-
 
 class Control:
     """Takes commands for one instance.
 
-    `in_force` holds the config. What is paused survives restarts. `reread` reads the config again,
-    with sources that are added to it or taken out; it raises ConfigError.
+    `in_force` holds the config, and `door` is the way to the engine's thread. What is paused
+    survives restarts. `reread` reads the config again, with sources that are added to it or taken
+    out; it raises ConfigError.
     """
 
     def __init__(self, config: Config, reread: Callable[[Added], Config] | None = None) -> None:
@@ -87,10 +49,7 @@ class Control:
         self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
         self._reread = reread
-        self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
-        self._commands = queue.SimpleQueue()
-        self._closed = STARTING
-        self._door = threading.Lock()
+        self.door = Door()
         self._reloading = threading.Lock()
 
     @property
@@ -307,56 +266,10 @@ class Control:
     def open(self) -> None:
         """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
         self.pauses.load()
-        self._closed = ""
-
-    def put_off(self, why: str) -> None:
-        """Answer commands by this until `open`."""
-        self._closed = why
-
-    def close(self) -> None:
-        """Take no more commands; those that wait are answered so."""
-        with self._door:
-            self._closed = "it is stopping"
-        while (command := self._next()) is not None:
-            command[0].set_exception(NotReadyError(self._closed))
-
-    def handle(self, engine: Actor) -> None:
-        """Carry out what waits. A refusal is the caller's; any other error is the engine's, too."""
-        while (command := self._next()) is not None:
-            future, act = command
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                answer = act(engine)
-                # Whoever is answered, and asks for the status then, has to find it done.
-                engine.tell()
-                future.set_result(answer)
-            except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
-                future.set_exception(error)
-                if isinstance(error, CheckpointConflictError):
-                    # Another instance writes: nothing may be done after it.
-                    raise
-            except BaseException as error:
-                future.set_exception(error)
-                raise
-
-    def _next(self) -> tuple[Future[Any], Callable[[Actor], Any]] | None:
-        try:
-            return self._commands.get_nowait()
-        except queue.Empty:
-            return None
+        self.door.open()
 
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
-        future: Future[Answer] = Future()
-        with self._door:
-            if self._closed:
-                raise NotReadyError(self._closed)
-            self._commands.put((future, act))
-        try:
-            return future.result(self.config.supervision.stop_timeout + ANSWER_SECONDS)
-        except TimeoutError as error:
-            future.cancel()
-            raise NotReadyError("it is busy and did not answer in time: see its log") from error
+        return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
 
     def _check(self, alias: str) -> None:
         if alias not in self.config.sources:

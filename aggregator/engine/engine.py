@@ -10,30 +10,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
-
-from aggregator.audits.watch import AuditWatch
 from aggregator.checkpoint.seen import SeenTable
-from aggregator.clusters.core_heartbeats import beating
-from aggregator.clusters.groups import Groups
-from aggregator.clusters.heartbeats import Heartbeats
-from aggregator.clusters.hub import StoodAt
-from aggregator.clusters.look import Lookout
-from aggregator.clusters.sources import SourcesWatch
-from aggregator.commits.observer import Observer
 from aggregator.config.schema import Config
-from aggregator.connector.driver import Connector
-from aggregator.discover import ClusterAdmin
-from aggregator.documents.document import HeartbeatsStatus, Phase
+from aggregator.documents.document import Phase
 from aggregator.engine.control import Control
 from aggregator.engine.hands import Hands
 from aggregator.engine.known import KnownOf
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.steering import Steering
+from aggregator.engine.teller import Teller
+from aggregator.engine.threads import Threads
 from aggregator.errors import AggregatorError, RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.commands import Move, Outcome, Prepare, RecordGaps
@@ -42,13 +32,11 @@ from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.gaps.table import GapTable
-from aggregator.groups.sync import GroupSync
-from aggregator.model import HEARTBEATS_TOPIC, Part, SourcePartition, SourceState
+from aggregator.model import Part, SourcePartition
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
-from aggregator.quarantine.watch import QuarantineWatch
-from aggregator.status.view import Committed, View
+from aggregator.status.view import View
 from aggregator.writing.writer import Writer, lost_seconds
 
 LOOP_SECONDS = 0.25
@@ -56,28 +44,6 @@ STATUS_SECONDS = 1.0
 """So often the sources are measured, and a view is handed out."""
 STEPS_IN_A_TURN = 20
 """What follows from commands follows at once, so many times at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Threads:
-    """What an engine works with: the session, clients, and threads that hand it values.
-
-    All of it is started and ended by the caller. `stood` is where the hub's ends stood before the
-    session was there.
-    """
-
-    spark: SparkSession
-    connector: Connector
-    observer: Observer
-    lookout: Lookout
-    sources: SourcesWatch
-    quarantine: QuarantineWatch
-    audits: AuditWatch
-    hub: ClusterAdmin
-    groups: Groups
-    heartbeats: Heartbeats
-    group_sync: GroupSync
-    stood: StoodAt
 
 
 class Engine:
@@ -100,21 +66,14 @@ class Engine:
         self._seen = SeenTable(config.checkpoint.path, config.checkpoint.storage_options)
         seen = self._seen.load()
         self.state = State(config, until_done=until_done, fresh=fresh, topics=seen, kept=seen)
-        self.view = replace(view, config=config, state=self.state)
         self._in_force = control.in_force
         self._connector = threads.connector
-        self._observer = observer = threads.observer
+        self._observer = observer = threads.told.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
-        self._quarantine = threads.quarantine
-        self._audits = threads.audits
-        self._groups = threads.groups
-        self._heartbeats = threads.heartbeats
-        self._group_sync = threads.group_sync
         self._writer = writer
         self._control = control
         self._emit = emit
-        self._on_view = on_view
         self._stop = stop
         self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
         self._lanes = Lanes(threads.spark, threads.connector, observer)
@@ -125,6 +84,8 @@ class Engine:
             *(threads.spark, self._lanes, self._recovery, observer, threads.lookout),
             *(threads.hub, self._gaps, self._seen, emit, stop),
         )
+        first = replace(view, config=config, state=self.state)
+        self._teller = Teller(first, threads.told, control, emit, on_view)
         self._steering = Steering(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
@@ -134,8 +95,11 @@ class Engine:
         self._news: Measured | None = None
         """What was measured, until a step was told of it."""
         self._next_measure = 0.0
-        self._untold: Mapping[str, str] = {}
-        """Why a source cannot be told what is committed of it."""
+
+    @property
+    def view(self) -> View:
+        """What was handed out last."""
+        return self._teller.view
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -175,7 +139,7 @@ class Engine:
         self.tell(Phase.RUNNING)
         while not self._stop.wait(LOOP_SECONDS):
             self.turn()
-            self._control.handle(self._steering)
+            self._control.door.handle(self._steering)
             if self.state.until_done and self.state.is_over:
                 return
 
@@ -196,15 +160,14 @@ class Engine:
 
     def end(self) -> dict[str, str]:
         """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
-        self._control.close()
-        # From here on nobody looks whether the sources are read.
-        self._heartbeats.end()
+        self._control.door.close()
+        self._teller.end()
         self.tell(Phase.STOPPING)
         self._recovery.cancel()
         timeout = self._in_force.config.supervision.stop_timeout
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
-        self._publish()
+        self._teller.publish()
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
@@ -245,77 +208,19 @@ class Engine:
 
     def tell(self, phase: Phase | None = None) -> None:
         """Hand out a view of now; `phase` changes it from now on."""
-        observer, before = self._observer, self.view
-        measured = self._measured or before.measured
-        replayed_before = before.replayed_before
-        if before.state.recovered != self.state.recovered:
-            replayed_before = before.replayed
-        self.view = replace(
-            before,
-            config=self._in_force.config,
-            state=self.state,
-            at=datetime.now(UTC),
-            phase=phase or before.phase,
-            paused=self._control.paused,
-            parts=self._control.parts,
-            measured=measured,
-            positions=observer.positions,
-            progress=observer.progress,
-            figures=observer.figures.at(time.monotonic(), self._catching_up),
-            committed=Committed(
-                observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
-            ),
-            quarantine=self._quarantine.latest,
-            audit=self._audits.latest,
-            groups=self._untold,
-            heartbeats=self._beats,
-            group_sync=self._group_sync.status,
-            replayed_before=replayed_before,
-        )
-        self._on_view(self.view)
+        self._teller.tell(self.state, self._measured, phase)
 
     def _measure(self) -> None:
         """Ask what the probes of the sources have told by now."""
         self._sources.follow(self._in_force.config, self.state.in_lanes)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
-        self._publish()
-        states = {alias: life.state for alias, life in self.state.sources.items()}
-        reading = self.state.of(Stage.READING)
-        config = self._in_force.config
-        self._heartbeats.follow(config, beating(states, reading))
-        self._group_sync.follow(config, self.state.plan, self._observer.state)
-
-    def _publish(self) -> None:
-        """Have the sources told what is committed of them."""
-        config = self._in_force.config
-        if not self._groups.is_wanted(config):
-            return
-        self._groups.follow(config, self._observer.state.positions)
-        failures = self._groups.failures
-        for alias in failures.keys() - self._untold.keys():
-            words = f"source {alias} cannot be told what is committed: {failures[alias]}"
-            self._emit(Event("group_failed", words, {"source": alias}))
-        self._untold = failures
-
-    @property
-    def _beats(self) -> HeartbeatsStatus | None:
-        if not self._in_force.config.heartbeats:
-            return None
-        found = self._heartbeats
-        return HeartbeatsStatus(
-            topic=HEARTBEATS_TOPIC, sources=tuple(sorted(found.written)), error=found.failure
-        )
-
-    @property
-    def _catching_up(self) -> frozenset[str]:
-        states = self.state.sources.items()
-        return frozenset(alias for alias, it in states if it.state is SourceState.CATCHING_UP)
+        self._teller.tell_clusters(self.state)
 
     def _raise_what_ends_all(self) -> None:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
             self._lanes.kill()
-            self._heartbeats.end()
+            self._teller.end()
             raise conflict
         if (failure := self._observer.failure) is not None:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
@@ -385,5 +290,4 @@ class Engine:
     def _tell_ended(self, ended: Mapping[str, str]) -> None:
         if ended != self.view.ended or time.monotonic() >= self._next_measure:
             self._next_measure = time.monotonic() + STATUS_SECONDS
-            self.view = replace(self.view, ended=dict(ended))
-            self.tell()
+            self._teller.tell_ended(self.state, self._measured, ended)

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
-
-from aggregator.audits.watch import AuditWatch
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.clusters.groups import Groups
-from aggregator.clusters.heartbeats import Heartbeats
-from aggregator.clusters.hub import StoodAt, read_snapshot, stood_at
-from aggregator.clusters.look import Lookout, first_look
+from aggregator.clusters.hub import stood_at
+from aggregator.clusters.look import first_look
 from aggregator.clusters.prepare import Prepared, prepare
-from aggregator.clusters.sources import SourcesWatch
-from aggregator.commits.identity import identity_of
-from aggregator.commits.observer import Observer
-from aggregator.commits.tail import HubSnapshot
-from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.connector.driver import Connector
-from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.discover import HUB, open_admin
 from aggregator.documents.document import Phase, Status
-from aggregator.engine.control import STARTING, Control
-from aggregator.engine.engine import Engine, Threads
+from aggregator.engine.control import Control
+from aggregator.engine.door import STARTING
+from aggregator.engine.engine import Engine
+from aggregator.engine.threads import Threads, session_of, start_driver, threads_of
 from aggregator.errors import (
     EXIT_CLUSTER,
     EXIT_DATA,
@@ -40,16 +28,9 @@ from aggregator.errors import (
 )
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
-from aggregator.groups.sync import GroupSync
 from aggregator.plan.look import Look
-from aggregator.plan.plan import Plan
-from aggregator.plan.slots import plan_slots
-from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.document import status
 from aggregator.status.view import View, first_view, waiting_view
-from aggregator.stream.driver import Driver, prepare_driver, start_jvm
-from aggregator.stream.folder import remove_left
-from aggregator.stream.session import build_session, session_conf
 from aggregator.writing.standby import Standby
 from aggregator.writing.writer import Writer
 
@@ -95,7 +76,7 @@ def run(
         return _run(config, control, stop, emit, tell, until_caught_up, take_over, fresh)
 
     def wait_for(words: str) -> None:
-        control.put_off(f"it {words}")
+        control.door.put_off(f"it {words}")
         tell(waiting_view(config, words))
 
     waits = Standby(config, emit, stop, wait_for)
@@ -119,11 +100,11 @@ def _run(
     fresh: bool,
 ) -> RunResult:
     """One run, as `run` says, which nobody has to wait for."""
-    control.put_off(STARTING)
+    control.door.put_off(STARTING)
     view = first_view(config)
     tell(view)
     # Java takes longer to start than the clusters to answer.
-    driver = _driver(config, emit)
+    driver = start_driver(config, emit)
     # 1 discover, 2 plan
     prepared = prepare(config)
     _refuse(prepared, config)
@@ -134,7 +115,7 @@ def _run(
         # 3 one writer: nothing is written before this
         Writer.take(config, take_over=take_over, emit=emit, stop=stop) as writer,
         # 4 the session starts while the hub and the sources are asked for their offsets
-        _session(config, plan, driver) as session,
+        session_of(config, plan, driver) as session,
         open_admin(config, HUB) as hub,
     ):
         failpoint("after-lock")
@@ -149,7 +130,7 @@ def _run(
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        with _threads(look, session, hub, table, stood, control, emit) as threads:
+        with threads_of(look, session, hub, table, stood, control, emit) as threads:
             engine = Engine(
                 *(view, threads, writer, control, emit, tell, stop),
                 until_done=until_caught_up,
@@ -166,7 +147,7 @@ def _run(
         phase=Phase.FAILED if problems else Phase.STOPPED,
         reason="; ".join(problems.values()),
         # By now all that came into the topic is counted.
-        quarantine=threads.quarantine.latest,
+        quarantine=threads.told.quarantine.latest,
     )
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
     code = _exit_code(engine, missing, problems, until_caught_up)
@@ -190,7 +171,7 @@ def _live(
     try:
         engine.begin(look)
         emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
-        threads.observer.start()
+        threads.told.observer.start()
         threads.lookout.start()
         engine.supervise()
     except CheckpointConflictError:
@@ -204,7 +185,7 @@ def _live(
         engine.end()
         raise
     problems = engine.end()
-    threads.observer.tick()
+    threads.told.observer.tick()
     engine.tell()
     return problems
 
@@ -215,117 +196,6 @@ def _refuse(prepared: Prepared, config: Config) -> None:
     if config.sources and not prepared.plan.sources:
         reasons = "\n".join(f"  - {failed[alias]}" for alias in config.sources)
         raise ClusterError(f"no source can be reached:\n{reasons}")
-
-
-def _driver(config: Config, emit: EventSink) -> Future[Driver]:
-    """The driver, prepared in the background, and its JVM started where no plan is needed for it.
-
-    On a thread that nobody waits for at the end: a run that is refused ends at once.
-    """
-    future: Future[Driver] = Future()
-
-    def work() -> None:
-        try:
-            remove_left()
-            driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
-            if config.spark.master == "auto":
-                conf = session_conf(config, plan_slots("auto", 1).master, driver)
-                start_jvm(conf, driver.java_home)
-            future.set_result(driver)
-        except BaseException as error:  # goes on in the thread that asks
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="driver", daemon=True).start()
-    return future
-
-
-@contextmanager
-def _session(config: Config, plan: Plan, driver: Future[Driver]) -> Iterator[Future[SparkSession]]:
-    """The Spark session, built in the background; ended with the block, also after an error."""
-
-    def build() -> SparkSession:
-        ready = driver.result()
-        conf = session_conf(config, plan.slots.master, ready)
-        return build_session(conf, ready.java_home)
-
-    with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
-        future = pool.submit(build)
-        try:
-            yield future
-        finally:
-            future.result().stop()
-
-
-@contextmanager
-def _threads(
-    look: Look,
-    session: Future[SparkSession],
-    hub: ClusterAdmin,
-    table: CheckpointTable,
-    stood: StoodAt,
-    control: Control,
-    emit: EventSink,
-) -> Iterator[Threads]:
-    """What an engine works with; all of it is ended with the block."""
-    control.open()
-    config = control.config
-    lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
-    sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
-    group_sync = GroupSync(emit)
-    audits = AuditWatch(config.checkpoint)
-    try:
-        audits.start()
-        with open_admin(config, HUB) as admin:
-            quarantine = QuarantineWatch(config, emit)
-            quarantine.start(admin)
-            try:
-                spark = session.result()
-                connector = Connector(spark)
-                observer = _observer(control.in_force, look, hub, table, connector, emit)
-                try:
-                    yield Threads(
-                        *(spark, connector, observer, lookout, sources, quarantine, audits, admin),
-                        groups=groups,
-                        heartbeats=heartbeats,
-                        group_sync=group_sync,
-                        stood=stood,
-                    )
-                finally:
-                    observer.stop()
-            finally:
-                quarantine.stop(admin)
-    finally:
-        control.close()
-        heartbeats.end()
-        group_sync.end()
-        audits.stop()
-        lookout.stop()
-        sources.stop()
-        groups.stop()
-        heartbeats.stop()
-        group_sync.stop()
-
-
-def _observer(
-    in_force: InForce,
-    look: Look,
-    hub: ClusterAdmin,
-    table: CheckpointTable,
-    connector: Connector,
-    emit: EventSink,
-) -> Observer:
-    def read_hub(topics: Mapping[str, int]) -> HubSnapshot:
-        return read_snapshot(hub, topics, in_force.config.supervision.connect_timeout)
-
-    return Observer(
-        table,
-        read_hub,
-        connector,
-        identity_of(look.plan),
-        in_force,
-        in_force.config.checkpoint.history,
-        emit,
-    )
 
 
 def _exit_code(

@@ -20,7 +20,8 @@ from starlette.exceptions import HTTPException
 from aggregator.config.mask import mask_text
 from aggregator.config.values import parse_listen
 from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.engine.control import Control, NotReadyError
+from aggregator.engine.control import Control
+from aggregator.engine.door import NotReadyError
 from aggregator.errors import (
     EXIT_CONFIG,
     EXIT_OTHER,

@@ -14,7 +14,8 @@ from aggregator.config.mask import mask_text
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.document import RecoveryStatus, Status
-from aggregator.engine.control import Control, NotReadyError
+from aggregator.engine.control import Control
+from aggregator.engine.door import NotReadyError
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.gaps.decide import accept_gaps, load_gaps
 from aggregator.gaps.document import GapsReport, gaps_report

@@ -118,7 +118,7 @@ class PlayedEngine:
         self._open.set()
         try:
             while not self._stop.wait(0.01):
-                self.control.handle(self)
+                self.control.door.handle(self)
         except AggregatorError as error:
             self.ended = error
-        self.control.close()
+        self.control.door.close()

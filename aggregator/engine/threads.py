@@ -1,0 +1,165 @@
+"""What a run works with: its driver, its session, and the threads that hand values to the engine.
+
+Each is started where nothing has to be waited for, and ended with the block that it is used in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from aggregator.audits.watch import AuditWatch
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.clusters.groups import Groups
+from aggregator.clusters.heartbeats import Heartbeats
+from aggregator.clusters.hub import StoodAt, read_snapshot
+from aggregator.clusters.look import Lookout
+from aggregator.clusters.sources import SourcesWatch
+from aggregator.commits.identity import identity_of
+from aggregator.commits.observer import Observer
+from aggregator.commits.tail import HubSnapshot
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
+from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.engine.control import Control
+from aggregator.engine.teller import Told
+from aggregator.events import Event, EventSink
+from aggregator.groups.sync import GroupSync
+from aggregator.plan.look import Look
+from aggregator.plan.plan import Plan
+from aggregator.plan.slots import plan_slots
+from aggregator.quarantine.watch import QuarantineWatch
+from aggregator.stream.driver import Driver, prepare_driver, start_jvm
+from aggregator.stream.folder import remove_left
+from aggregator.stream.session import build_session, session_conf
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """What an engine works with: the session, clients, and threads that hand it values.
+
+    All of it is started and ended by the caller. `stood` is where the hub's ends stood before the
+    session was there.
+    """
+
+    spark: SparkSession
+    connector: Connector
+    lookout: Lookout
+    sources: SourcesWatch
+    hub: ClusterAdmin
+    stood: StoodAt
+    told: Told
+
+
+def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
+    """The driver, prepared in the background, and its JVM started where no plan is needed for it.
+
+    On a thread that nobody waits for at the end: a run that is refused ends at once.
+    """
+    future: Future[Driver] = Future()
+
+    def work() -> None:
+        try:
+            remove_left()
+            driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
+            if config.spark.master == "auto":
+                conf = session_conf(config, plan_slots("auto", 1).master, driver)
+                start_jvm(conf, driver.java_home)
+            future.set_result(driver)
+        except BaseException as error:  # goes on in the thread that asks
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="driver", daemon=True).start()
+    return future
+
+
+@contextmanager
+def session_of(
+    config: Config, plan: Plan, driver: Future[Driver]
+) -> Iterator[Future[SparkSession]]:
+    """The Spark session, built in the background; ended with the block, also after an error."""
+
+    def build() -> SparkSession:
+        ready = driver.result()
+        conf = session_conf(config, plan.slots.master, ready)
+        return build_session(conf, ready.java_home)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
+        future = pool.submit(build)
+        try:
+            yield future
+        finally:
+            future.result().stop()
+
+
+@contextmanager
+def threads_of(
+    look: Look,
+    session: Future[SparkSession],
+    hub: ClusterAdmin,
+    table: CheckpointTable,
+    stood: StoodAt,
+    control: Control,
+    emit: EventSink,
+) -> Iterator[Threads]:
+    """What an engine works with; all of it is ended with the block."""
+    control.open()
+    config = control.config
+    lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
+    sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
+    group_sync = GroupSync(emit)
+    audits = AuditWatch(config.checkpoint)
+    try:
+        audits.start()
+        with open_admin(config, HUB) as admin:
+            quarantine = QuarantineWatch(config, emit)
+            quarantine.start(admin)
+            try:
+                spark = session.result()
+                connector = Connector(spark)
+                observer = _observer(control.in_force, look, hub, table, connector, emit)
+                try:
+                    told = Told(observer, quarantine, audits, groups, heartbeats, group_sync)
+                    yield Threads(spark, connector, lookout, sources, admin, stood, told)
+                finally:
+                    observer.stop()
+            finally:
+                quarantine.stop(admin)
+    finally:
+        control.door.close()
+        heartbeats.end()
+        group_sync.end()
+        audits.stop()
+        lookout.stop()
+        sources.stop()
+        groups.stop()
+        heartbeats.stop()
+        group_sync.stop()
+
+
+def _observer(
+    in_force: InForce,
+    look: Look,
+    hub: ClusterAdmin,
+    table: CheckpointTable,
+    connector: Connector,
+    emit: EventSink,
+) -> Observer:
+    def read_hub(topics: Mapping[str, int]) -> HubSnapshot:
+        return read_snapshot(hub, topics, in_force.config.supervision.connect_timeout)
+
+    return Observer(
+        table,
+        read_hub,
+        connector,
+        identity_of(look.plan),
+        in_force,
+        in_force.config.checkpoint.history,
+        emit,
+    )
