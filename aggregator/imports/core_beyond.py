@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from aggregator.config.schema import Config
 from aggregator.model import SourcePartition, TopicPartition
-from aggregator.plan.naming import hub_topic_name
+from aggregator.plan.naming import naming_of
 
 
 class Copy(NamedTuple):
@@ -50,11 +50,11 @@ def hub_partition_of(config: Config, sp: SourcePartition) -> TopicPartition | No
 
     A copy with another partition, or beside those of other sources, cannot be told by its place.
     """
-    name = hub_topic_name(config.rename_of(sp.cluster), sp.cluster, sp.topic)
+    name = naming_of(config, sp.cluster).of(sp.topic).name
     if config.topics.rules_for(name).partition_by != "source_partition":
         return None
     others = (alias for alias in config.sources if alias != sp.cluster)
-    if any(hub_topic_name(config.rename_of(it), it, sp.topic) == name for it in others):
+    if any(naming_of(config, it).of(sp.topic).name == name for it in others):
         return None
     return TopicPartition(name, sp.partition)
 

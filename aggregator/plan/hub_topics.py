@@ -35,7 +35,7 @@ class HubTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedTopic:
+class LeftOutTopic:
     """Source topics that do not flow into a hub topic, why, and what would let them: all else runs.
 
     `sources` are (alias, topic).
@@ -61,7 +61,7 @@ class HubTopicsPlan:
     actions: tuple[Action, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    refused: tuple[RefusedTopic, ...] = ()
+    refused: tuple[LeftOutTopic, ...] = ()
     contributions: Mapping[str, tuple[Contribution, ...]] = field(default_factory=dict)
 
 
@@ -86,7 +86,7 @@ def plan_hub_topics(
     notes = _Notes()
     planned: dict[str, HubTopic] = {}
     taken: dict[str, tuple[Contribution, ...]] = {}
-    refused: list[RefusedTopic] = []
+    refused: list[LeftOutTopic] = []
     for name, sources in contributions.items():
         if (problem := topic_name_problem(name)) is not None:
             notes.refusals.append(
@@ -121,8 +121,8 @@ def plan_hub_topics(
     )
 
 
-def _refused(name: str, sources: Sequence[Contribution], why: str) -> RefusedTopic:
-    return RefusedTopic(name, tuple((it.cluster, it.topic.name) for it in sources), why)
+def _refused(name: str, sources: Sequence[Contribution], why: str) -> LeftOutTopic:
+    return LeftOutTopic(name, tuple((it.cluster, it.topic.name) for it in sources), why)
 
 
 def _planned(

@@ -13,7 +13,7 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
 from aggregator.plan.history import history_warnings
-from aggregator.plan.hub_topics import HubTopic, RefusedTopic, plan_hub_topics
+from aggregator.plan.hub_topics import HubTopic, LeftOutTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison
@@ -39,7 +39,7 @@ class Plan:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
-    refused: tuple[RefusedTopic, ...] = ()
+    refused: tuple[LeftOutTopic, ...] = ()
     """Topics that are not taken, though they are selected: all others are."""
     pace: Pace = field(default_factory=Pace)
     tasks: int = 1
@@ -185,7 +185,7 @@ def _cluster(facts: ClusterFacts) -> dict[str, Any]:
     return {"cluster_id": facts.cluster_id, "brokers": facts.brokers, "topics": len(facts.topics)}
 
 
-def _refused(topic: RefusedTopic) -> dict[str, Any]:
+def _refused(topic: LeftOutTopic) -> dict[str, Any]:
     sources = [f"{alias}/{name}" for alias, name in topic.sources]
     return {"hub_topic": topic.hub_topic, "sources": sources, "reason": topic.reason}
 
