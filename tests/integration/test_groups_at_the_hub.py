@@ -22,7 +22,7 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.discover import HUB
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, end_offsets, grow_topic, produce
+from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, grow_topic, produce
 from aggregator.errors import EXIT_DATA, EXIT_DONE, RefusedError
 from aggregator.groups.apply import ApplyRules
 from aggregator.groups.ask import committed
@@ -38,6 +38,14 @@ from support.running import make_config, source
 
 WRITE = ApplyRules(dry_run=False)
 SEED = 20
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
+}
+STILL_SECONDS = 3.0
+"""The cleaner of our brokers looks every second."""
 Commits = Mapping[SourcePartition, int]
 
 
@@ -50,6 +58,7 @@ class Moved:
     hub: EmbeddedCluster
     orders: str
     single: str
+    kept: str
     folder: Path
 
     def hub_topic(self, topic: str) -> str:
@@ -60,7 +69,8 @@ class Moved:
         table = CheckpointTable.open(self.config.checkpoint.path)
         assert table is not None
         positions = table.load().positions
-        logs = [("eu", self.orders), ("us", self.orders), ("eu", self.single)]
+        logs = [("us", self.orders)]
+        logs += [("eu", topic) for topic in (self.orders, self.single, self.kept)]
         return all(
             positions.get(SourcePartition(alias, topic, number), -1) >= end
             for alias, topic in logs
@@ -238,19 +248,20 @@ def moved(
 ) -> Iterator[Moved]:
     """An application that was killed once, and whose hub topic grew meanwhile; it runs."""
     suffix = uuid.uuid4().hex[:8]
-    orders, single = f"orders.{suffix}", f"single.{suffix}"
+    orders, single, kept = (f"{name}.{suffix}" for name in ("orders", "single", "kept"))
     clusters = {"eu": shared_clusters["source-a"], "us": shared_clusters["source-b"]}
     hub, folder = shared_clusters["hub"], tmp_path_factory.mktemp("groups")
     servers = {alias: it.bootstrap_servers for alias, it in clusters.items()}
     create_topic(servers["eu"], orders, partitions=6)
     create_topic(servers["us"], orders, partitions=3)
     create_topic(servers["eu"], single, partitions=3)
+    create_topic(servers["eu"], kept, partitions=3, config=COMPACTED)
     synced = {"sync": "sync-.*|aggregator-.*", "every": "1s"}
     config = make_config(
         hub,
         folder / "state",
         {
-            alias: source(it, f"(orders|single)[.]{suffix}", groups=synced, publish_group=True)
+            alias: source(it, f"(orders|single|kept)[.]{suffix}", groups=synced, publish_group=True)
             for alias, it in clusters.items()
         },
         name=f"name-{suffix}",
@@ -262,14 +273,15 @@ def moved(
                     "partition_by": "source_partition",
                     "partitions": 3,
                     "origin": "header",
-                }
+                },
+                f"all.{kept}": {"partitions": 2},
             },
         },
         stream={"checkpoint_interval": "1s"},
         spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
         api={"listen": "off"},
     )
-    found = Moved(config, clusters, hub, orders, single, folder)
+    found = Moved(config, clusters, hub, orders, single, kept, folder)
     dice = random.Random(SEED)
     with ExitStack() as running:
         running.enter_context(load(list(clusters.values()), orders, per_second=400))
@@ -288,6 +300,11 @@ def moved(
         with application(config, folder) as second:
             second.until_logged("running")
             write_transactions(servers["us"], orders)
+            for turn in range(8):
+                keyed = [NewRecord(b"%d" % turn, b"key-%d" % (at % 50)) for at in range(75)]
+                produce(servers["eu"], kept, keyed)
+                wait_until_topic_has(hub.bootstrap_servers, f"all.{kept}", 75 * turn + 1)
+            commit_anywhere(servers["eu"], "kept", kept, dice)
             produce(servers["eu"], single, records(300))
             for alias in clusters:
                 commit_anywhere(servers[alias], "anywhere", orders, dice)
@@ -360,6 +377,26 @@ def test_a_group_that_has_read_all_reads_nothing_again_and_little_is_read_for_it
     ends = end_offsets(servers, topic)
     assert {it.partition: it.offset for it in report.partitions} == ends
     assert report.records_read < sum(ends.values()) / 2
+
+
+@pytest.mark.timeout(600)
+def test_holes_by_compaction_at_the_hub_change_nothing(moved: Moved) -> None:
+    topic, servers = moved.hub_topic(moved.kept), moved.hub.bootstrap_servers
+    seen = [(time.monotonic(), len(read_topic(servers, topic)))]
+
+    def is_still() -> bool:
+        now = len(read_topic(servers, topic))
+        if now != seen[-1][1]:
+            seen.append((time.monotonic(), now))
+        holes = now < sum(end_offsets(servers, topic).values())
+        return holes and time.monotonic() - seen[-1][0] > STILL_SECONDS
+
+    wait_for(is_still, "it is compacted")
+    report = moved.apply("kept")
+    assert report.done
+    commits = moved.commits("kept", moved.kept, "eu")
+    read = go_on(servers, "kept", topic, end_offsets(servers, topic))
+    check(report, commits, read, read_topic(servers, topic))
 
 
 @pytest.mark.timeout(600)
