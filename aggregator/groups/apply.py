@@ -9,7 +9,7 @@ from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin
 from aggregator.groups.ask import commit, committed, group_states
 from aggregator.groups.core import REASONS, HubPlace, PlaceVerdict, is_active, judge
-from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, RefusedTopic
+from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, UntranslatedTopic
 from aggregator.groups.translate import SourceGroup, TopicPlaces
 from aggregator.model import TopicPartition
 
@@ -62,7 +62,7 @@ def applied(
         ),
         partitions=tuple(rows),
         refused=tuple(
-            RefusedTopic(topic=topic.wanted.hub_topic, reason=reason)
+            UntranslatedTopic(topic=topic.wanted.hub_topic, reason=reason)
             for topic in topics
             for reason in topic.wanted.refusals
         ),

@@ -48,7 +48,7 @@ class GroupAtHub(Document):
     reason: str = ""
 
 
-class RefusedTopic(Document):
+class UntranslatedTopic(Document):
     """A hub topic into which the group is not translated, and why."""
 
     topic: str
@@ -64,7 +64,7 @@ class GroupReport(Document):
     bootstrap_servers: str = Field(description="the hub, where its consumers go on")
     sources: tuple[GroupAtSource, ...] = ()
     partitions: tuple[GroupAtHub, ...] = ()
-    refused: tuple[RefusedTopic, ...] = ()
+    refused: tuple[UntranslatedTopic, ...] = ()
     notes: tuple[str, ...] = ()
     records_read: int = 0
 

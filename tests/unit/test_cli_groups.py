@@ -13,7 +13,7 @@ from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG
 from aggregator.groups.core import PlaceVerdict
-from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, RefusedTopic
+from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, UntranslatedTopic
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -50,7 +50,7 @@ def report(*places: GroupAtHub, dry_run: bool = False, refused: bool = False) ->
         bootstrap_servers="hub:9092",
         sources=(GroupAtSource(source="eu", state="EMPTY", partitions=3, waiting=7),),
         partitions=places,
-        refused=(RefusedTopic(topic="other", reason="is not there"),) if refused else (),
+        refused=(UntranslatedTopic(topic="other", reason="is not there"),) if refused else (),
         notes=("said",),
     )
 
