@@ -8,24 +8,26 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from support.clusters import ClusterFactory
+from support.examples import register_profiles
+from support.order import longest_first
 
 # So that an assertion in there says what the values were.
 pytest.register_assert_rewrite(
     "support.one_writer", "support.running", "support.reading", "support.verdict"
 )
 
-# How long an example takes says how busy the machine is, and nothing about the code.
-settings.register_profile(
-    "any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("any-machine")
+register_profiles()
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With `--dist loadfile` a process takes one file after the other, in this order."""
+    longest_first(items)
 
 
 @pytest.hookimpl(wrapper=True)

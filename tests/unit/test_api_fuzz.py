@@ -21,6 +21,9 @@ from aggregator.connect.core_words import CLASSES, CLIENTS, OWN
 from support.played import ALIAS, CONNECTOR, READ, WRITE, PlayedApi, bearer, described, played_api
 from support.rest import ask
 
+# Hundreds of calls for each path of the API.
+pytestmark = pytest.mark.slow
+
 CHECKS = [
     status_code_conformance,
     content_type_conformance,

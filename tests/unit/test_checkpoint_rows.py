@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.checkpoint.rows import (
@@ -17,6 +17,7 @@ from aggregator.checkpoint.rows import (
 )
 from aggregator.checkpoint.state import CheckpointState, latest_rows, state_from
 from aggregator.model import Positions, SourcePartition, TopicPartition
+from support.examples import examples
 
 PARTITIONS = [
     SourcePartition(cluster, topic, partition)
@@ -71,7 +72,7 @@ def what_counts(state: CheckpointState) -> dict[SourcePartition, object]:
     }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(commits(), st.randoms())
 def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):  # type: ignore[no-untyped-def]
     shuffled = list(found)
@@ -90,7 +91,7 @@ def test_the_latest_commit_of_each_partition_counts_in_any_order(found, random):
     assert state.clean == (not state.unclean)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(commits(), commits())
 def test_applying_one_by_one_is_applying_all(first, second):  # type: ignore[no-untyped-def]
     state = CheckpointState()
@@ -99,7 +100,7 @@ def test_applying_one_by_one_is_applying_all(first, second):  # type: ignore[no-
     assert state == CheckpointState().apply(*first, *second)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(commits())
 def test_rows_and_back(found):  # type: ignore[no-untyped-def]
     table = pa.concat_tables([to_table([commit], 1_700_000_000_000) for commit in found])
@@ -114,7 +115,7 @@ def test_rows_and_back(found):  # type: ignore[no-untyped-def]
         assert all(commit.cluster_ids[alias] == value for alias, value in back.cluster_ids.items())
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(commits())
 def test_only_the_latest_rows_are_needed(found):  # type: ignore[no-untyped-def]
     table = pa.concat_tables([to_table([commit], 0) for commit in found])
@@ -123,7 +124,7 @@ def test_only_the_latest_rows_are_needed(found):  # type: ignore[no-untyped-def]
     assert state_from(table) == whole
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(commits(), st.sets(st.sampled_from(PARTITIONS)))
 def test_a_full_commit_says_what_all_before_it_say(found, without):  # type: ignore[no-untyped-def]
     state = CheckpointState().apply(*found)

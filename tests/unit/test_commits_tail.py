@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.commits.tail import HubSnapshot, HubTail
 from aggregator.model import SourcePartition, TopicPartition
+from support.examples import examples
 from support.reports import task
 
 EU, US = SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)
@@ -123,7 +124,7 @@ class Task:
 STEPS = ["send", "deliver", "acknowledge", "close", "others", "ask", "learn", "look"]
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(st.sampled_from(STEPS), max_size=100))
 def test_whatever_a_report_does_not_cover_lies_behind_its_bound(steps: list[str]) -> None:
     """Whatever the interleaving of writes, their answers, report points, looks and snapshots."""
@@ -171,7 +172,7 @@ class Sender:
             self.report = task({EU: 0}, snapshot=self.told, ends={HUB: self.covered})
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(
     st.lists(
         st.tuples(

@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.config import Config, json_schema, load_text, options_table, to_yaml
 from aggregator.config.checks import problems
 from aggregator.config.schema import SupervisionConfig
+from support.examples import examples
 
 ALIASES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,8}", fullmatch=True)
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
@@ -90,7 +91,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(CONFIGS)
 @example(
     {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import stat
 import subprocess
 import zipfile
@@ -24,6 +25,9 @@ from aggregator.connector.build import (
 )
 from aggregator.errors import JarsError
 from aggregator.jars import jars, java_command
+
+# Each test starts a compiler.
+pytestmark = pytest.mark.slow
 
 TINY = """\
 package aggregator.connector;
@@ -53,6 +57,14 @@ def compiler() -> Path:
     return found
 
 
+@pytest.fixture(scope="module")
+def tiny(compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A jar of that source, built against nothing but Java; for all who only look at one."""
+    source = tmp_path_factory.mktemp("tiny") / "Tiny.java"
+    source.write_text(TINY, "utf-8")
+    return build_jar(java_command(), [], compiler, source.with_name(JAR_NAME), [source])
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder as that of the package, with one source in it."""
@@ -73,17 +85,16 @@ def built(compiler: Path, folder: Path) -> Build:
     return make
 
 
-def test_what_is_built_runs(built: Build) -> None:
-    jar = built()
-    command = [java_command(), "-cp", str(jar), "aggregator.connector.Tiny"]
+def test_what_is_built_runs(tiny: Path) -> None:
+    command = [java_command(), "-cp", str(tiny), "aggregator.connector.Tiny"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "6\n"
     # Installed by one user, run by another.
-    assert stat.S_IMODE(jar.stat().st_mode) == 0o644
+    assert stat.S_IMODE(tiny.stat().st_mode) == 0o644
 
 
-def test_the_class_files_are_those_of_java_17(built: Build) -> None:
-    with zipfile.ZipFile(built()) as archive:
+def test_the_class_files_are_those_of_java_17(tiny: Path) -> None:
+    with zipfile.ZipFile(tiny) as archive:
         content = archive.read("aggregator/connector/Tiny.class")
     assert int.from_bytes(content[6:8], "big") == 61
 
@@ -119,7 +130,7 @@ def test_the_manifest_says_what_the_jar_is_made_of(
     assert max(map(len, lines)) <= 72
 
 
-def test_java_reads_the_manifest_too(tmp_path: Path, built: Build) -> None:
+def test_java_reads_the_manifest_too(tmp_path: Path, compiler: Path, tiny: Path) -> None:
     source = tmp_path / "Read.java"
     source.write_text(
         "package aggregator.connector;\n"
@@ -129,12 +140,10 @@ def test_java_reads_the_manifest_too(tmp_path: Path, built: Build) -> None:
         'jar.getManifest().getMainAttributes().getValue("Sources-SHA256"));\n'
         "} } }\n"
     )
-    jar = built()
-    (compiler,) = jars("compiler")
     reader = build_jar(java_command(), [], compiler, tmp_path / "reader.jar", [source])
-    command = [java_command(), "-cp", str(reader), "aggregator.connector.Read", str(jar)]
+    command = [java_command(), "-cp", str(reader), "aggregator.connector.Read", str(tiny)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == read_attributes(jar)["Sources-SHA256"]
+    assert done.stdout == read_attributes(tiny)["Sources-SHA256"]
 
 
 @pytest.mark.parametrize(
@@ -146,9 +155,9 @@ def test_java_reads_the_manifest_too(tmp_path: Path, built: Build) -> None:
     ids=["a syntax error", "a warning"],
 )
 def test_what_the_compiler_says_is_an_error(
-    folder: Path, built: Build, text: str, said: str
+    folder: Path, tiny: Path, built: Build, text: str, said: str
 ) -> None:
-    before = built().read_bytes()
+    before = Path(shutil.copy(tiny, folder)).read_bytes()
     (folder / f"{'Broken' if text is BROKEN else 'Idle'}.java").write_text(text)
     with pytest.raises(JarsError, match=said):
         built()
@@ -214,9 +223,9 @@ def test_a_current_jar_is_left_alone(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_other_jars_to_compile_against_make_it_stale(
-    folder: Path, built: Build, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    jar = built()
+    jar = Path(shutil.copy(tiny, folder))
     sources = [folder / "Tiny.java"]
     # Compiled against nothing, which is not what is pinned.
     assert not is_current(jar, sources)
@@ -227,8 +236,8 @@ def test_other_jars_to_compile_against_make_it_stale(
     assert not is_current(jar, sources)
 
 
-def test_an_installed_wheel_has_a_jar_and_no_sources(folder: Path, built: Build) -> None:
-    jar = built()
+def test_an_installed_wheel_has_a_jar_and_no_sources(folder: Path, tiny: Path) -> None:
+    jar = Path(shutil.copy(tiny, folder))
     (folder / "Tiny.java").unlink()
     assert connector_jar(folder) == jar
     assert ensure_jar(pytest.fail, folder) == jar

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from support.java_tests import SOURCES, compile_tests, run_java
 
 RUNNER = "org.junit.platform.console.ConsoleLauncher"
 
 
+@pytest.mark.slow
 def test_the_java_tests_pass(tmp_path: Path) -> None:
     sources = sorted(SOURCES.glob("*.java"))
     assert sources, f"no tests in {SOURCES}"

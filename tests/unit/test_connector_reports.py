@@ -61,6 +61,7 @@ def of(*tasks: dict[str, Any], expected: int | None = None) -> LaneReport:
     return join(found, len(tasks) if expected is None else expected)
 
 
+@pytest.mark.slow
 def test_the_bounds_of_the_buckets_are_those_of_the_connector(tmp_path: Path) -> None:
     assert [str(bound) for bound in bucket_bounds()] == printed_by("PrintBounds", tmp_path)
 

@@ -192,6 +192,7 @@ def test_the_quarantine_is_that_of_whichever_route_has_one() -> None:
     assert [it["quarantine_bytes"] for it in spec["routes"]] == [0, 500, 0]
 
 
+@pytest.mark.slow
 def test_the_connector_reads_it_as_it_is_meant(tmp_path: Path) -> None:
     kept = replace(LOGGED, poison=PoisonRule("hub.refused", quarantine_bytes=500), origin="header")
     spec = rendered(

@@ -12,13 +12,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.flow_world import PARTITIONS, World
 
 RESTARTS = 0.01
-SLOW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def play(world: World) -> None:
@@ -30,7 +30,7 @@ def play(world: World) -> None:
     world.until_quiet()
 
 
-@SLOW
+@examples(60)
 @given(seed=st.integers(0, 1 << 32), lanes=st.sampled_from(["auto", "source"]))
 def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
     seed: int, lanes: str
@@ -40,7 +40,7 @@ def test_whatever_happens_each_record_arrives_once_or_is_recorded_as_lost(
     play(world)
 
 
-@SLOW
+@examples(60)
 @given(seed=st.integers(0, 1 << 32), start=st.sampled_from(["earliest", "latest"]))
 def test_whatever_is_paused_by_itself_nothing_is_lost_or_doubled(seed: int, start: str) -> None:
     settings: dict[str, Any] = {"sources.eu.start": start}
@@ -49,7 +49,7 @@ def test_whatever_is_paused_by_itself_nothing_is_lost_or_doubled(seed: int, star
     play(world)
 
 
-@settings(SLOW, max_examples=30)
+@examples(30)
 @given(seed=st.integers(0, 1 << 32))
 def test_a_run_that_is_to_end_ends(seed: int) -> None:
     world = World(Random(seed), until_done=True)

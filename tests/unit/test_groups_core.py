@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.groups.core import (
@@ -25,6 +25,7 @@ from aggregator.groups.core import (
 )
 from aggregator.model import LogId, OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.positions import Gap, GapKind
+from support.examples import examples
 
 HUB = TopicPartition("orders", 0)
 
@@ -112,7 +113,7 @@ def scanned(
 
 
 @given(histories(), st.integers(0, 5), st.booleans())
-@settings(max_examples=500)
+@examples(500)
 def test_nothing_is_missed_and_what_is_read_again_is_what_was_told(
     drawn: tuple[History, dict[int, int]], slack: int, in_order: bool
 ) -> None:

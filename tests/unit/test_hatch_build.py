@@ -12,6 +12,9 @@ from pathlib import Path
 
 import pytest
 
+# Each test makes a wheel.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 JAR = "aggregator/connector/aggregator-connector.jar"
 SOURCE = "aggregator/connector/Tiny.java"

@@ -3,11 +3,12 @@
 from collections.abc import Collection
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
 from aggregator.plan.lanes import How, by_cluster, free_name, plan_lanes
+from support.examples import examples
 
 
 def parts(cluster: str, count: int, topic: str = "t", first: int = 0) -> list[SourcePartition]:
@@ -162,7 +163,7 @@ hows = st.sampled_from(["auto", "source"])
 
 
 @given(partition_sets, hows, aparts, st.booleans())
-@settings(max_examples=150)
+@examples(150)
 def test_every_partition_is_in_exactly_one_lane(
     partitions: set[SourcePartition], how: How, alone: set[str], room: bool
 ) -> None:
@@ -176,7 +177,7 @@ def test_every_partition_is_in_exactly_one_lane(
 
 
 @given(partition_sets, partition_sets, hows, aparts, aparts, st.booleans())
-@settings(max_examples=250)
+@examples(250)
 def test_growth_and_loss_keep_running_lanes(
     before: set[SourcePartition],
     after: set[SourcePartition],

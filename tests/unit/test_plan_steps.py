@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.model import Lane, SourcePartition
@@ -144,7 +144,6 @@ APART = st.sampled_from(["eu", "us"])
 EVENTS = st.lists(st.one_of(WANTED, APART, st.integers(0, 5)), max_size=20)
 
 
-@settings(deadline=None)
 @given(EVENTS, st.booleans())
 def test_whatever_is_wanted_in_whatever_order_lanes_end(
     events: list[set[SourcePartition] | str | int], room: bool

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.checkpoint.rows import Checkpoint
@@ -27,6 +27,7 @@ from aggregator.plan.recovery import TailPlan, plan_skips, plan_tail, recovered_
 from aggregator.plan.tasks import deal_tasks
 from aggregator.status.view import LaneProgress
 from aggregator.stream.lane import LaneQuery
+from support.examples import examples
 from support.offsets import offsets_in, ranges_of
 
 SOURCES = [
@@ -537,7 +538,7 @@ STEPS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(STEPS, st.integers(0, 20)), min_size=30, max_size=120))
-@settings(max_examples=600)
+@examples(600)
 def test_each_origin_is_there_once_whatever_happens(
     steps: list[tuple[Callable[[Aggregation, int], None], int]],
 ) -> None:

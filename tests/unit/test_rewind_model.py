@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.checkpoint.rows import Checkpoint
@@ -20,6 +20,7 @@ from aggregator.moves.core import BeforeMove, MoveKind, MoveRequest, plan_moves
 from aggregator.moves.past import AGAIN, SET, Past, fitting, least
 from aggregator.moves.propose import places_of
 from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
+from support.examples import examples
 from support.offsets import offsets_in, ranges_of
 
 SP = SourcePartition("eu", "orders", 0)
@@ -121,7 +122,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(steps=STEPS)
 def test_each_record_is_there_once_whatever_is_done_by_hand(
     steps: list[tuple[str, int, bool]],
