@@ -22,6 +22,9 @@ PYTEST_ARGS ?=
 # Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
 # take some 40 minutes on two cores, one after the other much longer; more than two need more cores.
 PYTEST_JOBS ?= 2
+# What is for every few minutes: without the tests that start a JVM or a build, and with a fifth of
+# the examples of property tests. `make test` has all of both.
+QUICK := -m "not slow" --hypothesis-profile few
 # What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 	tests/integration/test_hub_tail.py
@@ -54,12 +57,12 @@ test: check ## Everything: check, then the tests of all layers against real brok
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
 		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
-test-fast: connector ## All unit tests, and runs, restarts and crashes on real brokers
-	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS) \
-		$(FAST_TESTS) tests/unit
+test-fast: connector ## Unit tests, and runs, restarts and crashes on real brokers
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 5 $(QUICK) \
+		$(PYTEST_ARGS) $(FAST_TESTS) tests/unit
 
-test-unit: connector ## Tests without Spark and without a broker
-	$(BIN)/pytest -n $(PYTEST_JOBS) $(PYTEST_ARGS) tests/unit
+test-unit: connector ## Tests without Spark, without a broker, and without what is slow
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) $(PYTEST_ARGS) tests/unit
 
 test-spark: connector ## Tests of column functions and frames in a Spark session
 	$(BIN)/pytest $(PYTEST_ARGS) tests/spark

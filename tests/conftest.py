@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Generator, Iterator
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from support.broker_classes import broker_options
 from support.clusters import ClusterFactory
 from support.examples import register_profiles
 from support.order import longest_first
@@ -20,6 +22,10 @@ pytest.register_assert_rewrite(
 )
 
 register_profiles()
+
+# A test's Java starts, works for seconds and ends: its optimising compiler would never pay. Spark's
+# launcher gives this to each JVM that it starts for a driver, those of child processes as well.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ParallelGCThreads=1")
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +60,8 @@ def cluster_factory() -> Iterator[ClusterFactory]:
     started: list[EmbeddedCluster] = []
 
     def make(name: str, brokers: int = 1, **options: object) -> EmbeddedCluster:
-        cluster = EmbeddedCluster(name, brokers, **options)  # type: ignore[arg-type]
+        own = {"java_options": broker_options(), **options}
+        cluster = EmbeddedCluster(name, brokers, **own)  # type: ignore[arg-type]
         started.append(cluster)
         return cluster.start()
 
@@ -69,7 +76,10 @@ def shared_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
 
     Do not kill or pause these: take one from `cluster_factory` for that.
     """
-    clusters = {name: EmbeddedCluster(name) for name in ("source-a", "source-b", "hub")}
+    clusters = {
+        name: EmbeddedCluster(name, java_options=broker_options())
+        for name in ("source-a", "source-b", "hub")
+    }
     start_clusters(list(clusters.values()))
     yield clusters
     for cluster in clusters.values():

@@ -15,6 +15,7 @@ from aggregator.embedded.topics import create_topic
 from faults.load import Writer
 from faults.world import ALIASES, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
+from support.broker_classes import broker_options
 from support.locked import CLIENT, PASSWORD, USER
 from support.running import make_config, source
 from support.silence import listening
@@ -33,7 +34,12 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
     root = folder or Path(tempfile.mkdtemp(prefix="faults-"))
     made = World(settings, root, tell)
     made.sources = {
-        alias: EmbeddedCluster(alias, folder=root / alias, sasl_users=_users(made, alias))
+        alias: EmbeddedCluster(
+            alias,
+            folder=root / alias,
+            sasl_users=_users(made, alias),
+            java_options=broker_options(),
+        )
         for alias in ALIASES
     }
     made.hub = EmbeddedCluster(
@@ -41,6 +47,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
         settings.hub_brokers,
         folder=root / "hub",
         config={"default.replication.factor": str(settings.replication)},
+        java_options=broker_options(),
     )
     with ExitStack() as stack:
         for cluster in (made.hub, *made.sources.values()):

@@ -19,7 +19,7 @@ from aggregator.connect.core_words import CLASSES
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic, produce
-from support.application import QUICK_START, application
+from support.application import application
 from support.connect_client import java_client
 from support.load import records
 from support.reading import read_topic, wait_for, wait_until_topic_has
@@ -61,7 +61,6 @@ def instance(
         folder / "state",
         {},
         api=api,
-        spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
     )
     with application(config, folder / "app") as app:
         app.until_logged("running")

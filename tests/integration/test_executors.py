@@ -47,7 +47,6 @@ def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str
             "master": master,
             "conf": {
                 "spark.driver.host": HOST,
-                "spark.driver.extraJavaOptions": QUICK_START,
                 "spark.executor.extraJavaOptions": QUICK_START,
                 "spark.executor.memory": "512m",
                 **conf,

@@ -21,7 +21,6 @@ from aggregator.plan.murmur2 import partition_for_key
 from faults.schedule import ELSEWHERE
 from support.application import (
     KILLED,
-    QUICK_START,
     SHORT_BATCHES,
     Application,
     application,
@@ -121,7 +120,6 @@ def world(
         {alias: source(cluster, TOPIC) for alias, cluster in clusters.items()},
         topics={"partitions": HUB_PARTITIONS, "sync_configs": False},
         stream={"checkpoint_interval": "1s"},
-        spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
         api={"listen": "off"},
     )
     create_topic(hub.bootstrap_servers, TOPIC, partitions=HUB_PARTITIONS)

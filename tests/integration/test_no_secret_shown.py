@@ -16,7 +16,7 @@ from aggregator.connect.core_words import CLASSES
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic, produce
-from support.application import QUICK_START, Application, application
+from support.application import Application, application
 from support.clusters import ClusterFactory
 from support.load import records
 from support.locked import LOGIN, USER, change_password
@@ -101,7 +101,6 @@ def secretive(
         timeline={"interval": "5s"},
         spark={
             "conf": {
-                "spark.driver.extraJavaOptions": QUICK_START,
                 "spark.hadoop.fs.s3a.secret.key": planted("spark"),
                 "spark.ui.enabled": "true",
                 "spark.ui.port": str(spark_port),

@@ -20,6 +20,8 @@ from aggregator.engine.control import Control
 from aggregator.engine.run import RunResult, run
 from aggregator.events import Event
 from aggregator.status.document import status
+from aggregator.stream.java import DRIVER
+from support.application import QUICK_START
 from support.reading import SECONDS, wait_for
 
 T = TypeVar("T")
@@ -35,13 +37,18 @@ def source(cluster: EmbeddedCluster | str, include: str, **options: Any) -> dict
 def make_config(
     cluster: EmbeddedCluster, state: Path, sources: dict[str, dict[str, Any]], /, **parts: Any
 ) -> Config:
-    """A config with `cluster` as its hub and short intervals; `parts` are laid over them."""
+    """A config with `cluster` as its hub, short intervals, and a Java that starts quickly.
+
+    `parts` are laid over them.
+    """
+    spark = parts.pop("spark", {})
     tree: dict[str, Any] = {
         "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
         "topics": {"refresh_interval": "2s", **parts.pop("topics", {})},
         "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
         "checkpoint": {"path": str(state)},
+        "spark": {**spark, "conf": {DRIVER: QUICK_START, **spark.get("conf", {})}},
         **parts,
     }
     return load_text(yaml.safe_dump(tree))

@@ -18,7 +18,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from support.application import QUICK_START, Application, application
+from support.application import Application, application
 from support.load import records
 from support.prometheus import Prometheus, prometheus
 from support.reading import SECONDS, wait_for, wait_until_topic_has
@@ -180,6 +180,5 @@ def _config(clusters: tuple[EmbeddedCluster, ...], name: str, folder: Path) -> C
         topics={"overrides": {f"broken.{name}": {"transform": "failing_transform:fails"}}},
         # Each by itself, so that the broken one is known at once.
         stream={"lanes": "source"},
-        spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
         api={"listen": f"127.0.0.1:{port}", "read_token": TOKEN},
     )

@@ -20,6 +20,7 @@ from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError, CheckpointError
 from aggregator.model import Positions, SourcePartition, TopicPartition
+from support.examples import examples
 
 
 def commit(
@@ -154,7 +155,7 @@ def test_a_checkpoint_without_positions_is_refused(tmp_path: Path) -> None:
 
 def test_two_writers_at_one_version_never_both_succeed(tmp_path: Path) -> None:
     """Both believe in the same version, many times over; exactly one commit per version."""
-    rounds = 25
+    rounds = examples(25).max_examples
     CheckpointTable.create(str(tmp_path)).claim_epoch("first")
     barrier = threading.Barrier(2, timeout=60)
     outcomes: list[list[bool]] = [[], []]
@@ -202,6 +203,7 @@ sys.stdout.write(" ".join(map(str, won)))
 """
 
 
+@pytest.mark.slow
 def test_processes_that_claim_at_once_get_different_epochs(tmp_path: Path) -> None:
     racers = [
         subprocess.Popen(

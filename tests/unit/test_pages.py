@@ -131,11 +131,11 @@ def test_five_thousand_partitions_make_a_small_overview() -> None:
     assert len(overview(status, None, {}).model_dump_json()) < 100_000
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> Iterator[str]:
-    config = load_text(
-        "", [*SETS, f"checkpoint.path={tmp_path}", "api.read_token=read-me-0123456789"]
-    )
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One for all: nothing is changed by it."""
+    state = tmp_path_factory.mktemp("pages")
+    config = load_text("", [*SETS, f"checkpoint.path={state}", "api.read_token=read-me-0123456789"])
     holder, status = StatusHolder(), whole_status()
     holder.put(status.at, lambda: status)
     server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
