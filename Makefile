@@ -23,8 +23,10 @@ PYTEST_ARGS ?=
 # take some 40 minutes on two cores, one after the other much longer; more than two need more cores.
 PYTEST_JOBS ?= 2
 # What is for every few minutes: without the tests that start a JVM or a build, and with a fifth of
-# the examples of property tests. `make test` has all of both.
-QUICK := -m "not slow" --hypothesis-profile few
+# the examples of property tests; nor are the fuzzer and what runs notebooks loaded, which takes
+# each process seconds. `make test` has all of it.
+QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake \
+	--ignore tests/unit/test_api_fuzz.py
 # What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 	tests/integration/test_hub_tail.py
@@ -62,7 +64,8 @@ test-fast: connector ## Unit tests, and runs, restarts and crashes on real broke
 		$(PYTEST_ARGS) $(FAST_TESTS) tests/unit
 
 test-unit: connector ## Tests without Spark, without a broker, and without what is slow
-	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) $(PYTEST_ARGS) tests/unit
+	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) \
+		$(PYTEST_ARGS) tests/unit
 
 test-spark: connector ## Tests of column functions and frames in a Spark session
 	$(BIN)/pytest $(PYTEST_ARGS) tests/spark

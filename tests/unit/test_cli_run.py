@@ -62,6 +62,7 @@ def stream(pipe: IO[str] | None) -> IO[str]:
     return pipe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_asks_for_a_clean_stop(
     programs: list[subprocess.Popen[str]], number: signal.Signals
@@ -95,6 +96,7 @@ def test_a_signal_that_another_thread_was_given_is_handled() -> None:
         assert in_thread(work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("argument", "code"), [("--version", 0), ("--nix", 2)])
 def test_a_command_that_is_done_is_not_ended_otherwise_on_pythons_way_out(
     argument: str, code: int
@@ -109,6 +111,7 @@ def test_a_command_that_is_done_is_not_ended_otherwise_on_pythons_way_out(
     assert (done.stdout if code == 0 else done.stderr).strip()
 
 
+@pytest.mark.slow
 def test_a_fault_in_a_library_shows_what_each_thread_did() -> None:
     program = (
         "import os, signal, aggregator.cli.main as entry; "
@@ -121,6 +124,7 @@ def test_a_fault_in_a_library_shows_what_each_thread_did() -> None:
     assert " in main" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     programs: list[subprocess.Popen[str]],
 ) -> None:
@@ -133,6 +137,7 @@ def test_the_second_signal_ends_it_at_once_and_says_what_that_means(
     assert "there is no last checkpoint" in err
 
 
+@pytest.mark.slow
 def test_one_signal_that_is_delivered_twice_is_one(
     programs: list[subprocess.Popen[str]],
 ) -> None:
@@ -168,6 +173,7 @@ print("reloaded", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_hangup_has_the_config_read_again_and_a_bad_one_ends_nothing() -> None:
     pipe = subprocess.PIPE
     with subprocess.Popen(
