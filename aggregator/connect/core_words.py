@@ -66,7 +66,7 @@ REFUSED: Mapping[str, str] = {
 """Words that would change what arrives, and are not understood; with what begins so and a dot."""
 
 HUB = "the hub is that of the aggregation's config"
-GROUPS = "committed offsets of consumers are not translated"
+GROUPS = "see sources.<alias>.groups, which keeps consumer groups up at the hub"
 NO_EFFECT: Mapping[str, str] = {
     "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
     "dest.": HUB,

@@ -19,6 +19,10 @@ HUB_CLIENTS = ("dest.kafka.", "target.cluster.", "target.admin.")
 HUB_PRODUCERS = ("target.producer.", "dest.producer.", "producer.override.")
 FIRST = "bootstrap.servers"
 GROUPS_COMMITTED = "src.consumer.group.id"
+GROUPS_SYNCED = "sync.group.offsets.enabled"
+GROUPS_EVERY = "sync.group.offsets.interval.seconds"
+GROUPS_LEFT_OUT = "console-consumer-.*,connect-.*,__.*"
+"""MirrorMaker 2's default."""
 
 
 def take_connector(
@@ -31,6 +35,7 @@ def take_connector(
     _take_partitions(draft, left, kind, where)
     take_hub(draft, left, where)
     _take_topics(draft, left, where)
+    _take_groups(draft, alias, left, where)
     for key in FILTERS:
         given = left.pop(key, "").rpartition(".")[2]
         if given and not given.startswith("Default"):
@@ -130,6 +135,23 @@ def _take_topics(draft: Sketch, left: dict[str, str], where: Callable[[str], Whe
     if is_true(left.get("emit.heartbeats.enabled", "")):
         left.pop("emit.heartbeats.enabled")
         _put_common(draft, ("heartbeats",), True, where("emit.heartbeats.enabled"))
+
+
+def _take_groups(
+    draft: Sketch, alias: str, left: dict[str, str], where: Callable[[str], Where]
+) -> None:
+    """Take what a connector says of consumer groups, when it keeps them up at the hub."""
+    if not is_true(left.get(GROUPS_SYNCED, "")):
+        return
+    at = ("sources", alias, "groups")
+    left.pop(GROUPS_SYNCED)
+    key = "groups" if "groups" in left else GROUPS_SYNCED
+    draft.put((*at, "sync"), patterns(left.pop("groups", "") or ".*"), where(key))
+    exclude = left.pop("groups.exclude", "") or left.pop("groups.blacklist", "") or GROUPS_LEFT_OUT
+    draft.put((*at, "exclude"), patterns(exclude), where("groups.exclude"))
+    interval = left.pop(GROUPS_EVERY, "")
+    if (length := seconds_of(f"{interval}000")) is not None:
+        draft.put((*at, "every"), length, where(GROUPS_EVERY))
 
 
 def _put_common(draft: Sketch, path: Path, value: Any, where: Where) -> None:

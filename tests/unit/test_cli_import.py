@@ -51,7 +51,7 @@ def test_several_targets_go_to_stdout_one_after_the_other(file: Path) -> None:
     done = call(file)
     assert done.exit_code == 0
     assert [text.count("\nname:") for text in done.stdout.split("---\n")] == [1, 1]
-    assert "groups: committed offsets" in done.stderr
+    assert "groups: see sources.<alias>.groups" in done.stderr
     assert "set: export HUB_SSL_KEY_PASSWORD=" in done.stderr
     assert "hidden-word" not in done.output
 

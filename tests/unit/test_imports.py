@@ -75,6 +75,7 @@ topics.exclude = secret.*
 groups = .*
 groups.exclude = console-.*
 sync.group.offsets.enabled = true
+sync.group.offsets.interval.seconds = 15
 emit.checkpoints.interval.seconds = 10
 emit.heartbeats.enabled = true
 replication.factor = 3
@@ -337,6 +338,8 @@ def test_the_flows_of_mirror_maker_2_are_a_config_for_each_target(files: Files) 
     assert config.topics.refresh_interval == 60
     assert config.topics.config_exclude == ["retention.ms", r"confluent\..*"]
     assert config.stream.checkpoint_interval == 10
+    groups = config.sources["eu"].groups
+    assert (groups.sync, groups.exclude, groups.every) == ([".*"], ["console-.*"], 15)
     assert config.heartbeats
     other = loaded(eu)
     assert other.hub.bootstrap_servers == "eu1:9092,eu2:9092"
@@ -356,9 +359,6 @@ def test_every_setting_of_mirror_maker_2_is_taken_over_or_named(files: Files) ->
     found = files.of("mm2.properties", MM2)
     came = {it.where.key for each in found for it in each.notes}
     assert {
-        "groups",
-        "groups.exclude",
-        "sync.group.offsets.enabled",
         "emit.checkpoints.interval.seconds",
         "checkpoints.topic.replication.factor",
         "heartbeats.topic.replication.factor",
