@@ -5,6 +5,7 @@
     |-- RefusedError               exit 2   the plan is refused; nothing was written
     |-- ClusterError               exit 3   one cluster cannot be reached or refuses us
     |   |-- ClusterCallError                one call to it failed (`discover`)
+    |   |-- CredentialsError                what it wants to see of us cannot be had (`credentials`)
     |   |-- LateError                       it did not answer in time (`discover`)
     |   `-- PortTakenError                  a broker of the demo found its port taken (`embedded`)
     |-- CheckpointError            exit 1   the checkpoint cannot be read or written

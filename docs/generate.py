@@ -19,7 +19,7 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
-    *("jars", "connector", "discover", "stream", "checkpoint", "embedded"),
+    *("jars", "connector", "credentials", "discover", "stream", "checkpoint", "embedded"),
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     "groups",
     "peek",

@@ -13,8 +13,9 @@ from collections.abc import Collection
 from confluent_kafka import KafkaError, Producer
 
 from aggregator.clusters.core_heartbeats import key_of, value_of
-from aggregator.config.kafka_settings import ignore, librdkafka_settings
+from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
+from aggregator.credentials import client_settings
 from aggregator.discover import HUB, ClusterAdmin, apply, open_admin
 from aggregator.discover.errors import AUTHORIZATION, text_of
 from aggregator.errors import ClusterError
@@ -110,7 +111,7 @@ class HeartbeatWriter:
             self._create(admin, timeout)
         self._producer = Producer(
             {
-                **librdkafka_settings(self._config.hub),
+                **client_settings(self._config.hub),
                 "client.id": "aggregator-heartbeats",
                 "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
                 "linger.ms": 0,

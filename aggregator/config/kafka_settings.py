@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from aggregator.config.kafka_names import READERS, Role
-from aggregator.config.librdkafka import to_librdkafka
+from aggregator.config.librdkafka import MSK_IAM, to_librdkafka
 from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
-from aggregator.errors import ConfigError
+from aggregator.config.stores import java_stores
+from aggregator.errors import ConfigError, Problem
 
 __all__ = [
     "DEFAULTS",
@@ -18,7 +18,6 @@ __all__ = [
     "isolation_of",
     "jvm_settings",
     "librdkafka_settings",
-    "reader_settings",
 ]
 
 DEFAULTS: Mapping[Role, Mapping[str, str]] = {
@@ -62,6 +61,10 @@ ENFORCED: Mapping[Role, Mapping[str, str]] = {
 """What we set whatever the user says."""
 
 
+_OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_IAM = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+
+
 def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
     """Settings of one kind of Java client for a cluster, by their Java names, sorted.
 
@@ -69,7 +72,8 @@ def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
     enforce and `bootstrap.servers`. Settings that only another kind of client reads are left out;
     unknown names go through, for plugins.
     """
-    settings = {**DEFAULTS[role], **_given(cluster, role), **ENFORCED[role]}
+    given = _given(cluster, role)
+    settings = {**DEFAULTS[role], **_login_classes(given), **given, **ENFORCED[role]}
     settings["bootstrap.servers"] = cluster.bootstrap_servers
     return {
         name: value
@@ -82,12 +86,23 @@ def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:
     """Settings of a librdkafka client for a cluster: `kafka` of the cluster in librdkafka's names.
 
     What librdkafka has no counterpart for is left out, so it never meets an unknown name.
-    Raises ConfigError for what it cannot do although the connection depends on it (JKS stores).
+    Raises ConfigError for what it cannot do although the connection depends on it, and for a store
+    that is no PEM: `aggregator.credentials` opens those first, so clients get their settings there.
     """
     settings, problems = to_librdkafka(cluster.kafka)
+    for store in java_stores(cluster.kafka):
+        problems.append(Problem(f"kafka.{store.setting('location')}", "was not opened"))
     if problems:
         raise ConfigError(problems)
     return {"bootstrap.servers": cluster.bootstrap_servers, **settings}
+
+
+def _login_classes(given: Mapping[str, str]) -> dict[str, str]:
+    """The class that a mechanism needs in Java, so that nobody has to know its name."""
+    mechanism = given.get("sasl.mechanism", "").strip().upper()
+    if mechanism == "OAUTHBEARER" and "sasl.oauthbearer.token.endpoint.url" in given:
+        return {"sasl.login.callback.handler.class": _OAUTH}
+    return {"sasl.client.callback.handler.class": _IAM} if mechanism == MSK_IAM else {}
 
 
 def _given(cluster: ClusterConfig, role: Role) -> dict[str, str]:
@@ -107,24 +122,6 @@ def isolation_of(cluster: ClusterConfig) -> str:
     if not isinstance(cluster, SourceConfig):
         return "read_uncommitted"
     return {**DEFAULTS["consumer"], **cluster.kafka, **cluster.consumer}["isolation.level"]
-
-
-def reader_settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
-    """Settings of a librdkafka consumer that reads by assignment, tells the ends of partitions, and
-    commits nothing. A connection that fails shows as records that do not come.
-    """
-    return {
-        **librdkafka_settings(cluster),
-        # librdkafka wants a group.id; by assignment and without commits it is never used.
-        "group.id": group,
-        "isolation.level": isolation_of(cluster),
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-        "log_level": 0,
-        "error_cb": ignore,
-    }
 
 
 def ignore(_error: object) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from aggregator.config.jaas import Login, parse_jaas
+from aggregator.config.stores import NAMES, PEM, Kind, store_of
 from aggregator.errors import Problem
 
 SAME = (
@@ -44,6 +45,10 @@ NUMBERS = {
 """Numbers: librdkafka's name and the range that it takes; a value outside is moved into it."""
 
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+MSK_IAM = "AWS_MSK_IAM"
+MECHANISMS = ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", MSK_IAM)
+STORE_TYPES = ("JKS", "PKCS12", PEM, "JCEKS")
+"""Those that Java opens by itself."""
 
 BACKOFFS = {
     ("reconnect.backoff.ms", "reconnect.backoff.max.ms"): (50, 1_000),
@@ -55,8 +60,11 @@ BACKOFFS = {
 # parts of Java's TLS and SASL that have no word in librdkafka (providers, ciphers by Java's names,
 # callback classes, refresh windows). An unknown name would be refused by librdkafka.
 
+_LOCATIONS: Mapping[Kind, tuple[str, ...]] = {
+    "key": ("ssl.certificate.location", "ssl.key.location"),
+    "trust": ("ssl.ca.location",),
+}
 _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
-_PEM_HINT = "convert it to PEM with keytool and openssl, and set ssl.{store}.type: PEM"
 
 
 def to_librdkafka(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Problem]]:
@@ -82,70 +90,44 @@ def to_librdkafka(settings: Mapping[str, str]) -> tuple[dict[str, str], list[Pro
     if "ssl.endpoint.identification.algorithm" in settings:
         check = settings["ssl.endpoint.identification.algorithm"].strip().lower()
         found["ssl.endpoint.identification.algorithm"] = check or "none"
-    _truststore(settings, found, problems)
-    _keystore(settings, found, problems)
+    _stores(settings, found, problems)
     if settings.get("security.protocol", "").upper().startswith("SASL"):
         _sasl(settings, found, problems)
     return found, problems
 
 
-def _truststore(
-    settings: Mapping[str, str], found: dict[str, str], problems: list[Problem]
-) -> None:
-    if pem := settings.get("ssl.truststore.certificates"):
-        found["ssl.ca.pem"] = _reflow(pem)
-    location = settings.get("ssl.truststore.location")
-    if not location:
-        return
-    kind = _store_type("truststore", location, settings)
-    if kind == "PEM":
-        found["ssl.ca.location"] = location
-    else:
-        reason = f"a {kind} truststore cannot be read by librdkafka"
-        problems.append(
-            _at("ssl.truststore.location", reason, _PEM_HINT.format(store="truststore"))
-        )
-
-
-def _keystore(settings: Mapping[str, str], found: dict[str, str], problems: list[Problem]) -> None:
-    if chain := settings.get("ssl.keystore.certificate.chain"):
-        found["ssl.certificate.pem"] = _reflow(chain)
-    if key := settings.get("ssl.keystore.key"):
-        found["ssl.key.pem"] = _reflow(key)
-    location = settings.get("ssl.keystore.location")
-    if not location:
-        return
-    kind = _store_type("keystore", location, settings)
-    if kind == "PEM":
-        # Java keeps key and chain in one file; each reader skips what it has no use for.
-        found["ssl.certificate.location"] = found["ssl.key.location"] = location
-    elif kind == "PKCS12":
-        found["ssl.keystore.location"] = location
-        if "ssl.keystore.password" in settings:
-            found["ssl.keystore.password"] = settings["ssl.keystore.password"]
-        else:
-            problems.append(_at("ssl.keystore.password", "is required for a PKCS12 keystore"))
-    else:
-        reason = f"a {kind} keystore cannot be read by librdkafka"
-        problems.append(_at("ssl.keystore.location", reason, _PEM_HINT.format(store="keystore")))
-
-
-def _store_type(store: str, location: str, settings: Mapping[str, str]) -> str:
-    """The type of a store; without one Java reads JKS, and PKCS12 in its place."""
-    given = settings.get(f"ssl.{store}.type", "").strip().upper()
-    if given:
-        return given
-    return "PKCS12" if location.lower().endswith((".p12", ".pfx")) else "JKS"
+def _stores(settings: Mapping[str, str], found: dict[str, str], problems: list[Problem]) -> None:
+    """PEM as it is. Whatever else Java reads has been opened, or is opened before it is used."""
+    for name, theirs in (
+        ("ssl.truststore.certificates", "ssl.ca.pem"),
+        ("ssl.keystore.certificate.chain", "ssl.certificate.pem"),
+        ("ssl.keystore.key", "ssl.key.pem"),
+    ):
+        if pem := settings.get(name):
+            found[theirs] = _reflow(pem)
+    for kind in NAMES:
+        store = store_of(settings, kind)
+        if store is None:
+            continue
+        if store.type not in STORE_TYPES:
+            hint = f"one of {', '.join(STORE_TYPES)}"
+            problems.append(_at(store.setting("type"), "is no type of a store", hint))
+        elif store.type == PEM:
+            # Java keeps key and chain in one file; each reader skips what it has no use for.
+            found |= dict.fromkeys(_LOCATIONS[kind], store.location)
+        elif kind == "key" and store.password is None:
+            reason = f"is required for a keystore of type {store.type}"
+            problems.append(_at(store.setting("password"), reason))
 
 
 def _sasl(settings: Mapping[str, str], found: dict[str, str], problems: list[Problem]) -> None:
     mechanism = settings.get("sasl.mechanism", "GSSAPI").strip().upper()
-    known = ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-    if mechanism not in known:
-        hint = f"one of {', '.join(known)}"
+    if mechanism not in MECHANISMS:
+        hint = f"one of {', '.join(MECHANISMS)}"
         problems.append(_at("sasl.mechanism", f"librdkafka has no mechanism {mechanism}", hint))
         return
-    found["sasl.mechanisms"] = mechanism
+    # Brokers of MSK take the same token by both names.
+    found["sasl.mechanisms"] = "OAUTHBEARER" if mechanism == MSK_IAM else mechanism
     text = settings.get("sasl.jaas.config")
     if text is None:
         hint = "write sasl.jaas.config: ...LoginModule required ...;"
@@ -163,7 +145,7 @@ def _sasl(settings: Mapping[str, str], found: dict[str, str], problems: list[Pro
         _options(login, {"principal": "sasl.kerberos.principal"}, found, problems)
         if "keyTab" in login.options:
             found["sasl.kerberos.keytab"] = login.options["keyTab"]
-    else:
+    elif mechanism != MSK_IAM:
         names = {"username": "sasl.username", "password": "sasl.password"}
         _options(login, names, found, problems)
 
@@ -182,6 +164,7 @@ def _oauth(
     _options(login, names, found, problems)
     if "scope" in login.options:
         found["sasl.oauthbearer.scope"] = login.options["scope"]
+    _token_endpoint_tls(login, found, problems)
     extensions = {
         name.removeprefix("extension_"): value
         for name, value in login.options.items()
@@ -190,6 +173,19 @@ def _oauth(
     if extensions:
         pairs = (f"{name}={value}" for name, value in extensions.items())
         found["sasl.oauthbearer.extensions"] = ",".join(pairs)
+
+
+def _token_endpoint_tls(login: Login, found: dict[str, str], problems: list[Problem]) -> None:
+    """Whom to trust at the token endpoint: Java takes it from the login line."""
+    if pem := login.options.get("ssl.truststore.certificates"):
+        found["https.ca.pem"] = _reflow(pem)
+    if location := login.options.get("ssl.truststore.location"):
+        if login.options.get("ssl.truststore.type", "").upper() == PEM:
+            found["https.ca.location"] = location
+        else:
+            hint = 'write ssl.truststore.type="PEM" in it, and give a PEM file'
+            reason = "the truststore of the token endpoint is not PEM"
+            problems.append(_at("sasl.jaas.config", reason, hint))
 
 
 def _options(

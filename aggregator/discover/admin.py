@@ -22,8 +22,9 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
-from aggregator.config.kafka_settings import isolation_of, librdkafka_settings
+from aggregator.config.kafka_settings import isolation_of
 from aggregator.config.schema import ClusterConfig
+from aggregator.credentials import CredentialsError, client_settings, why_not_trusted
 from aggregator.discover.client import ClientHandle
 from aggregator.discover.client_log import ClientLog
 from aggregator.discover.describe import (
@@ -40,6 +41,9 @@ from aggregator.discover.errors import (
     code_of,
     explain,
     is_local,
+    not_trusted,
+    with_reason,
+    without_credentials,
 )
 from aggregator.discover.offsets import (
     CLIENT_SETTINGS,
@@ -87,9 +91,8 @@ class ClusterAdmin:
             if isolation_of(config) == "read_uncommitted"
             else IsolationLevel.READ_COMMITTED
         )
+        self._config = config
         self._settings: dict[str, Any] = {
-            "client.id": f"aggregator-admin-{alias.strip('()')}",
-            **librdkafka_settings(config),
             **CLIENT_SETTINGS,
             "error_cb": self._on_error,
             "logger": self._lines,
@@ -99,7 +102,14 @@ class ClusterAdmin:
 
     def _made(self) -> AdminClient:
         try:
-            return AdminClient(self._settings)
+            # Each time anew, as certificates may have been renewed meanwhile.
+            own = {
+                "client.id": f"aggregator-admin-{self.alias.strip('()')}",
+                **client_settings(self._config),
+            }
+            return AdminClient({**own, **self._settings})
+        except CredentialsError as error:
+            raise ClusterCallError(without_credentials(self.alias, self.path, error)) from error
         except (KafkaException, ValueError, TypeError) as error:
             raise ClusterCallError(explain(self.alias, self.path, error, (), 0)) from error
 
@@ -324,7 +334,10 @@ class ClusterAdmin:
             self._failing_since = None
         seen = list(self._events)
         line = self._lines.failure if seen else ""
-        return ClusterCallError(explain(self.alias, self.path, error, seen, seconds, line))
+        failure = explain(self.alias, self.path, error, seen, seconds, line)
+        if not_trusted(failure) and (why := why_not_trusted(client_settings(self._config))):
+            failure = with_reason(failure, self.path, why)
+        return ClusterCallError(failure)
 
 
 def _left(end: float) -> float:

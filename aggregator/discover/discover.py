@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from aggregator.config.schema import ClusterConfig, Config
+from aggregator.credentials import prepare
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.errors import ClusterCallError
 from aggregator.discover.parallel import LateError, ask_all
@@ -30,6 +31,7 @@ def discover(config: Config, *, aliases: Collection[str] | None = None) -> Disco
     """
     names = [HUB, *config.sources] if aliases is None else list(aliases)
     timeout = config.supervision.connect_timeout
+    _open_stores(config, names)
 
     def describe(alias: str) -> Callable[[], ClusterFacts]:
         def call() -> ClusterFacts:
@@ -39,6 +41,14 @@ def discover(config: Config, *, aliases: Collection[str] | None = None) -> Disco
         return call
 
     return run_all({alias: describe(alias) for alias in names}, timeout)
+
+
+def _open_stores(config: Config, names: Collection[str]) -> None:
+    """Open the stores of all at once; what goes wrong is told by the cluster that needs them."""
+    try:
+        prepare(config.hub if it == HUB else config.sources[it] for it in names)
+    except AggregatorError:
+        return
 
 
 def open_admin(config: Config, alias: str) -> ClusterAdmin:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException
 
 from aggregator.config.mask import hide_passwords
+from aggregator.credentials import CredentialsError
 from aggregator.errors import ClusterError
 from aggregator.model import ClusterFailure, FailureKind
 
@@ -53,6 +54,24 @@ HINTS = {
     "plaintext client meets a TLS port",
     FailureKind.OTHER: "",
 }
+
+LOGIN_HINTS = (
+    (r"certificate has expired(?!.*alert)", "the broker's own certificate has to be renewed"),
+    (r"hostname mismatch|IP address mismatch|subject name", "the broker's certificate has no such "
+     "name: use the name that it has in {servers}, or set ssl.endpoint.identification.algorithm: "
+     '"" in {settings}'),
+    (r"certificate verify failed", "the broker's certificate is of no CA in "
+     "ssl.truststore.location or ssl.truststore.certificates of {settings}"),
+    (r"alert.*(certificate|unknown ca|handshake)|certificate.*alert", "the broker refuses our "
+     "certificate: check ssl.keystore.location or ssl.keystore.certificate.chain of {settings}, "
+     "and whether it has expired (aggregator check)"),
+    (r"unsupported|supported mechanisms|not enabled", "check sasl.mechanism of {settings}"),
+    (r"token|OIDC|OAUTHBEARER", "check sasl.oauthbearer.token.endpoint.url, and clientId and "
+     "clientSecret in sasl.jaas.config, of {settings}"),
+    (r"authentication|SASL", "check user and password in sasl.jaas.config of {settings}; when they "
+     "were changed: aggregator reload"),
+)  # fmt: skip
+"""What to do about a login that is refused, by the words of librdkafka, OpenSSL or the broker."""
 
 
 class ClusterCallError(ClusterError):
@@ -105,7 +124,7 @@ def explain(
         for each in told:
             text = text_of(each)
             if code_of(each) in known and not _is_silence(text):
-                tls = "SSL handshake failed" in text
+                tls = "SSL handshake failed" in text or re.search(r"SSL.*alert", text)
                 return _failure(alias, path, FailureKind.REFUSED if tls else kind, _clean(text))
     if line and not _is_silence(line):
         return _failure(alias, path, FailureKind.UNREACHABLE, _clean(line))
@@ -125,8 +144,29 @@ def _failure(alias: str, path: str, kind: FailureKind, reason: str) -> ClusterFa
     if "closed by peer" in reason and kind is FailureKind.UNREACHABLE:
         hint = f"the broker ends the connection: check security.protocol in {path}.kafka"
         return ClusterFailure(alias, kind, reason, hint)
-    hint = HINTS[kind].format(setting=f"{path}.bootstrap_servers", settings=f"{path}.kafka")
+    names = {"servers": f"{path}.bootstrap_servers", "settings": f"{path}.kafka"}
+    hint = HINTS[kind].format(setting=names["servers"], settings=names["settings"])
+    if kind is FailureKind.REFUSED:
+        known = (it for words, it in LOGIN_HINTS if re.search(words, reason, re.IGNORECASE))
+        hint = next(known, hint).format(**names)
     return ClusterFailure(alias, kind, reason, hint)
+
+
+def not_trusted(failure: ClusterFailure) -> bool:
+    """Whether a broker's certificate is not trusted; why, librdkafka does not say."""
+    return "certificate verify failed" in failure.reason
+
+
+def with_reason(failure: ClusterFailure, path: str, why: str) -> ClusterFailure:
+    """The failure of a certificate that is not trusted, with the reason for it."""
+    reason = f"SSL handshake failed: certificate verify failed: {why}"
+    return _failure(failure.alias, path, failure.kind, reason)
+
+
+def without_credentials(alias: str, path: str, error: CredentialsError) -> ClusterFailure:
+    """The failure of a cluster for which we have not what it wants to see."""
+    reason = f"{path}.kafka.{error.setting}: {error.reason}"
+    return ClusterFailure(alias, FailureKind.REFUSED, reason, error.hint)
 
 
 def _clean(text: str) -> str:

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from aggregator.config.kafka_settings import reader_settings
 from aggregator.config.schema import Config, SourceConfig
+from aggregator.credentials import reader_settings
 from aggregator.discover import PartitionOffsets, open_admin
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.lag import LagReport, LagRow, Sample, measured, with_bytes

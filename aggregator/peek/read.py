@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as ClientPartition
 
-from aggregator.config.kafka_settings import reader_settings
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import ClusterConfig, Config
+from aggregator.credentials import reader_settings
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.discover.errors import text_of
 from aggregator.errors import AggregatorError

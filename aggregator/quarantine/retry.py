@@ -14,8 +14,9 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from aggregator.config.kafka_settings import ignore, jvm_settings, librdkafka_settings
+from aggregator.config.kafka_settings import ignore, jvm_settings
 from aggregator.config.schema import Config
+from aggregator.credentials import client_settings
 from aggregator.discover import HUB, ClusterAdmin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
@@ -183,7 +184,7 @@ class Retry:
 
 def _settings(config: Config) -> dict[str, Any]:
     return {
-        **librdkafka_settings(config.hub),
+        **client_settings(config.hub),
         "acks": "all",
         "enable.idempotence": True,
         "compression.type": jvm_settings(config.hub, "producer")["compression.type"],

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from aggregator.config import Config, jvm_settings, librdkafka_settings, load, to_yaml, warnings
+from aggregator.config.librdkafka import to_librdkafka
+from aggregator.config.stores import java_stores
 
 CONF = Path(__file__).parents[2] / "conf"
 ENV = {
@@ -59,7 +61,7 @@ def test_an_example_loads_and_renders(name: str, folder: Path) -> None:
     (folder / "again.yaml").write_text(to_yaml(config), encoding="utf-8")
     assert load(folder / "again.yaml", env={}) == config
     for cluster in (config.hub, *config.sources.values()):
-        assert librdkafka_settings(cluster)["bootstrap.servers"] == cluster.bootstrap_servers
+        assert to_librdkafka(cluster.kafka)[1] == []
         assert jvm_settings(cluster, "admin")["bootstrap.servers"] == cluster.bootstrap_servers
 
 
@@ -93,4 +95,5 @@ def test_backup(folder: Path) -> None:
     assert config.topics.rules_for("ledger.backup").sync_configs
     source = librdkafka_settings(config.sources["production"])
     assert source["sasl.oauthbearer.client.secret"] == "oauth"
-    assert librdkafka_settings(config.hub)["ssl.keystore.password"] == "changeit"
+    (store,) = java_stores(config.hub.kafka)
+    assert (store.type, store.password) == ("PKCS12", "changeit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import logging
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from aggregator.config.jaas import parse_jaas
 from aggregator.config.kafka_settings import jvm_settings, librdkafka_settings
 from aggregator.config.librdkafka import NUMBERS, SAME
 from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
+from aggregator.config.stores import java_stores, with_pem
 from aggregator.config.topics import TopicSelection
 from aggregator.errors import ConfigError
 
@@ -34,25 +34,6 @@ AQH/MAoGCCqGSM49BAMCA0cAMEQCIBTyQ8KpI33P1m7/0PBWyD2D5D8+fZ1FXJcy
 cnN/X4GKAiAxYLn+LNrYlDo7Jp8ZqpdAa7oZXF5wEJyDTvLLXiKg4w==
 -----END CERTIFICATE-----
 """
-PKCS12 = base64.b64decode(
-    """
-MIIEDAIBAzCCA8IGCSqGSIb3DQEHAaCCA7MEggOvMIIDqzCCAmIGCSqGSIb3DQEHBqCCAlMwggJPAgEAMIICSAYJKoZIhvcN
-AQcBMFcGCSqGSIb3DQEFDTBKMCkGCSqGSIb3DQEFDDAcBAjwR7raF/cWBQICCAAwDAYIKoZIhvcNAgkFADAdBglghkgBZQME
-ASoEEGgCOj4vSv+0pRHEXQQaz3SAggHgKgfSqCtHqMB1NifmOe+glvyNcxvN/vjOzRrsyeVwoA3WBqT0AqDHyqEtSSAJR0NH
-V7TniEkj8igC87eK0nu396NzzUQ1n5lIHjuxRBUWtBVXKbtcN9mBUPDK+XhflCjs+BBK7VZpsHwriNbsfzPk9AamleK7005F
-+Qgp3A369G/SA3ojUxk2RXo3Mh4jUePuakDo26Y4b2BX+eDkGMGMtwbI/6U+GykNKLTztz8GsYY3meGP3dHR46RS7ST82Nx1
-zEWpEE5BrbXI+aRmIMjqWOZ+bQIbqDxvNc1OXsiIbXNMi2IJtiV0U3kCGBeQaWbJX1EjIkJ44fBsWWuLou0eHHEGqUuTMK7B
-tJQna+2J214UerUWRehwBYa+op+S7tVONlEphk0rrUF93UyC40R2GxdFzTfauyVQ+crJ902EiJxyDP0xtnXMg0chNsb12EYT
-iuKjganjEnqCpHq3rVeIFAYuCNbC4FoGgA6pkCTRw2y7wqPawfzcXg5622UZSiI7ycQR6pt4o8RN31b+kfCzO1HzrY770VaN
-v6DojU8mfLy2x3PbNFu8ASwUmS3q6UCbDUYTtwv66cvVoByKRf+1pk7EqcbFuyuB/ApIR+2fkHkeIL/bYiOBTy+BY1z/Na4s
-MIIBQQYJKoZIhvcNAQcBoIIBMgSCAS4wggEqMIIBJgYLKoZIhvcNAQwKAQKgge8wgewwVwYJKoZIhvcNAQUNMEowKQYJKoZI
-hvcNAQUMMBwECIKZf38EP2qOAgIIADAMBggqhkiG9w0CCQUAMB0GCWCGSAFlAwQBKgQQk2TLzTrPa/rDSkc3gkHU+QSBkF4x
-HLGnA6w7thh9s7fpCnyumejD0QpkeGOcUtBSE3rwrm+Mhw5c6LGwthBjKQ0l0iqXlFCiLAgIb5GDXuphJoeAcCLLaSEq//PY
-q4lK4jpLkh0AKLqzyvTjHpEfU/8Ww/DITbDCpdcMs4ZRYZbyY8f7XU8B56fNzAsr9tN2p8FN8dy8BDYOQM4KgqdUlxEtNDEl
-MCMGCSqGSIb3DQEJFTEWBBSKdmvzdFvzBx+MPRRKeOorqdUc1zBBMDEwDQYJYIZIAWUDBAIBBQAEINBEXCZOgEGEwlTsdkVG
-SgI5l2chHykKX0d89Ke3bUfgBAihpLKYweqkdgICCAA=
-"""
-)
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -246,31 +227,41 @@ def test_pem_files(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", [{}, {"ssl.keystore.type": "PKCS12"}])
-def test_a_pkcs12_keystore_goes_as_it_is(kind: dict[str, str], tmp_path: Path) -> None:
-    store = tmp_path / "client.p12"
-    store.write_bytes(PKCS12)
-    settings = {**TLS, **kind, "ssl.keystore.location": str(store)}
-    assert translated({**settings, "ssl.keystore.password": "p12pass"}) == {
-        "security.protocol": "ssl",
-        "ssl.keystore.location": str(store),
-        "ssl.keystore.password": "p12pass",
-    }
-    assert refused(settings) == ["kafka.ssl.keystore.password: is required for a PKCS12 keystore"]
-
-
-def test_java_stores_are_refused_with_the_way_out() -> None:
-    assert refused(
-        {**TLS, "ssl.truststore.location": "/t.jks", "ssl.keystore.location": "/k.jks"}
-    ) == [
-        "kafka.ssl.truststore.location: a JKS truststore cannot be read by librdkafka (convert it"
-        " to PEM with keytool and openssl, and set ssl.truststore.type: PEM)",
-        "kafka.ssl.keystore.location: a JKS keystore cannot be read by librdkafka (convert it"
-        " to PEM with keytool and openssl, and set ssl.keystore.type: PEM)",
+def test_stores_of_java_are_for_the_credentials_to_open() -> None:
+    stores = {"ssl.truststore.location": "/t.jks", "ssl.keystore.location": "/k.p12"}
+    assert refused({**TLS, **stores, "ssl.keystore.password": "p"}) == [
+        "kafka.ssl.keystore.location: was not opened",
+        "kafka.ssl.truststore.location: was not opened",
     ]
-    assert refused({"ssl.truststore.location": "/t.p12"})[0].startswith(
-        "kafka.ssl.truststore.location: a PKCS12 truststore cannot be read by librdkafka"
+    assert refused({**TLS, **stores})[0] == (
+        "kafka.ssl.keystore.password: is required for a keystore of type JKS"
     )
+    assert refused({**TLS, "ssl.truststore.type": "unseen", "ssl.truststore.location": "x"})[0] == (
+        "kafka.ssl.truststore.type: is no type of a store (one of JKS, PKCS12, PEM, JCEKS)"
+    )
+
+
+def test_what_was_in_a_store_takes_its_place() -> None:
+    settings = {
+        **TLS,
+        "ssl.keystore.location": "/k.jks",
+        "ssl.keystore.password": "p",
+        "ssl.key.password": "q",
+        "ssl.truststore.type": "PKCS12",
+        "ssl.truststore.location": "/t.p12",
+        "ssl.truststore.password": "r",
+    }
+    key, trust = java_stores(settings)
+    assert (key.type, key.password, key.key_password) == ("JKS", "p", "q")
+    assert (trust.type, trust.password, trust.key_password) == ("PKCS12", "r", None)
+    assert "q" not in repr(key).replace("Store", "")
+    opened = with_pem(with_pem(settings, key, CERTIFICATE * 2, KEY), trust, CERTIFICATE, "")
+    assert translated(opened) == {
+        "security.protocol": "ssl",
+        "ssl.ca.pem": CERTIFICATE,
+        "ssl.certificate.pem": CERTIFICATE * 2,
+        "ssl.key.pem": KEY,
+    }
 
 
 @pytest.mark.parametrize(
@@ -315,6 +306,36 @@ def test_tokens() -> None:
     }
 
 
+def test_a_token_endpoint_with_a_ca_of_its_own() -> None:
+    def of(options: str) -> dict[str, str]:
+        return {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/token",
+            "sasl.jaas.config": f'{OAUTH} clientId="i" clientSecret="s" {options};',
+        }
+
+    pem = of('ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem"')
+    assert librdkafka_settings(cluster(**pem))["https.ca.location"] == "/ca.pem"
+    assert "token endpoint is not PEM" in refused(of('ssl.truststore.location="/ca.jks"'))[0]
+
+
+def test_java_needs_no_class_name_for_tokens() -> None:
+    url = {"sasl.oauthbearer.token.endpoint.url": "https://127.0.0.1:1/token"}
+    name = "sasl.login.callback.handler.class"
+    tokens = cluster(**{"sasl.mechanism": "OAUTHBEARER", **url})
+    assert jvm_settings(tokens, "consumer")[name] == (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    )
+    own = cluster(**{"sasl.mechanism": "OAUTHBEARER", **url, name: "my.Handler"})
+    assert jvm_settings(own, "consumer")[name] == "my.Handler"
+    assert name not in jvm_settings(cluster(**{"sasl.mechanism": "PLAIN"}), "consumer")
+    iam = jvm_settings(cluster(**{"sasl.mechanism": "AWS_MSK_IAM"}), "producer")
+    assert iam["sasl.client.callback.handler.class"] == (
+        "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
+    )
+
+
 def test_kerberos() -> None:
     settings = {
         "security.protocol": "SASL_PLAINTEXT",
@@ -336,8 +357,8 @@ def test_kerberos() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"sasl.mechanism": "AWS_MSK_IAM"}, "sasl.mechanism: librdkafka has no mechanism"
-         " AWS_MSK_IAM (one of GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER)"),
+        ({"sasl.mechanism": "NTLM"}, "sasl.mechanism: librdkafka has no mechanism NTLM"
+         " (one of GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM)"),
         ({"sasl.mechanism": "PLAIN"}, "sasl.jaas.config: is required for SASL PLAIN"
          " (write sasl.jaas.config: ...LoginModule required ...;)"),
         ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u" password="p"'},

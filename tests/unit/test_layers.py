@@ -17,7 +17,7 @@ ROOT = Path(aggregator.__file__).parent
 MAX_LINES = 400
 
 WORDS = {"errors", "events", "model", "version"}
-EDGES = {"jars", "connector", "embedded", "discover", "stream", "checkpoint"}
+EDGES = {"jars", "connector", "credentials", "embedded", "discover", "stream", "checkpoint"}
 BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
@@ -42,7 +42,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "jars": BELOW_EDGES,
     # The Java by which Spark reads and writes, and its build, which is pinned as the jars are.
     "connector": BELOW_EDGES | {"jars"},
-    "discover": BELOW_EDGES,
+    # What clients other than Java's need to log in: stores that Java opens, tokens.
+    "credentials": BELOW_EDGES | {"jars", "connector"},
+    "discover": BELOW_EDGES | {"credentials"},
     # The JVM that it starts is started with the jars; its frames are the connector's.
     "stream": BELOW_EDGES | {"jars", "connector"},
     "checkpoint": BELOW_EDGES,
@@ -55,13 +57,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # From what the lanes report to the checkpoint.
     "commits": BELOW_EDGES | {"connector", "stream", "checkpoint", "flow", "status"},
     # Whoever asks a cluster while it is planned and run.
-    "clusters": BELOW_EDGES | {"discover", "flow", "commits"},
+    "clusters": BELOW_EDGES | {"credentials", "discover", "flow", "commits"},
     # One writer at a time.
     "writing": BELOW_EDGES | {"checkpoint", "stream"},
     # Positions that people set.
     "moves": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "writing"},
     # Plain clients that read and write the quarantine topic, and who watches it.
-    "quarantine": BELOW_EDGES | {"discover", "documents", "status"},
+    "quarantine": BELOW_EDGES | {"credentials", "discover", "documents", "status"},
     # Where consumer groups go on at the hub: asked, read, written.
     "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.
@@ -76,7 +78,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits"},
     # One topic at one cluster, for whoever looks at it.
-    "peek": BELOW_EDGES | {"discover", "documents", "quarantine"},
+    "peek": BELOW_EDGES | {"credentials", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
     | {"documents", "gaps", "quarantine", "peek", "verify", "audits"}
     | {"engine", "moves", "connect", "timeline"},
