@@ -1,6 +1,7 @@
 """References in the config become their values: `${NAME}`, `${NAME:-default}`, `${file:PATH}`.
 
-`${env:NAME}` and `${file:PATH:KEY}`, a key of a properties file, are as in Kafka's own configs.
+`${env:NAME}`, `${file:PATH:KEY}`, a key of a properties file, and `${dir:PATH:FILE}`, a file of a
+folder, are as in Kafka's own configs.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from aggregator.config.properties import parse_properties
 from aggregator.errors import Problem
 
 PLACEHOLDERS = (
@@ -116,6 +118,8 @@ def _replace(
             return whole
         if inner.startswith("file:"):
             found = _file(inner.removeprefix("file:"), path, folder, report)
+        elif inner.startswith("dir:"):
+            found = _of_folder(inner.removeprefix("dir:"), path, folder, report)
         else:
             # As Kafka's own provider of variables is written.
             found = _variable(inner.removeprefix("env:"), path, env, report)
@@ -129,7 +133,8 @@ def _variable(
 ) -> str:
     match = _NAME.fullmatch(inner)
     if match is None:
-        hint = "write ${NAME}, ${NAME:-default} or ${file:PATH}; $${ for a literal ${"
+        forms = "${NAME}, ${NAME:-default}, ${file:PATH} or ${dir:PATH:FILE}"
+        hint = f"write {forms}; $${{ for a literal ${{"
         report(Problem(path, f"'${{{inner}}}' is no reference", hint))
         return ""
     name, default = match.group(1), match.group(3)
@@ -159,16 +164,17 @@ def _file(name: str, path: str, folder: Path, report: Callable[[Problem], None])
         return ""
     if not key:
         return re.sub(r"\r?\n\Z", "", text)
-    value = _property(text, key)
+    value = parse_properties(text).get(key)
     if value is None:
         report(Problem(path, f"{where} has no key {key}", "check the key in ${file:PATH:KEY}"))
     return value or ""
 
 
-def _property(text: str, key: str) -> str | None:
-    """The value of a key in the text of a properties file; the last one counts."""
-    found = None
-    for line in text.splitlines():
-        if match := re.fullmatch(r"\s*([^\s#!=:][^=:]*?)\s*[=:]\s*(.*)", line):
-            found = match.group(2) if match.group(1) == key else found
-    return found
+def _of_folder(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
+    """The content of one file of a folder, as Kubernetes mounts secrets, a file for each key."""
+    where, _, key = name.rpartition(":")
+    if not where or not key or "/" in key or key in (".", ".."):
+        hint = "write ${dir:PATH:FILE}, with a FILE that lies in the folder itself"
+        report(Problem(path, f"'${{dir:{name}}}' names no file of a folder", hint))
+        return ""
+    return _file(str(Path(where) / key), path, folder, report)

@@ -475,11 +475,11 @@ def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.Monke
         ("${file:gone}", "cannot read gone: No such file or directory"
          " (check the path in ${file:PATH})"),
         ("${file:/}", "cannot read /: Is a directory (check the path in ${file:PATH})"),
-        ("${a b}", "'${a b}' is no reference (write ${NAME}, ${NAME:-default} or ${file:PATH};"
-         " $${ for a literal ${)"),
+        ("${a b}", "'${a b}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
+         " or ${dir:PATH:FILE}; $${ for a literal ${)"),
         ("x${OPEN", "'${' is not closed by '}' (write $${ for a literal ${)"),
-        ("${}", "'${}' is no reference (write ${NAME}, ${NAME:-default} or ${file:PATH};"
-         " $${ for a literal ${)"),
+        ("${}", "'${}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
+         " or ${dir:PATH:FILE}; $${ for a literal ${)"),
     ],
 )  # fmt: skip
 def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expected: str) -> None:
@@ -494,10 +494,9 @@ def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expec
         ({"topics": {"include": ["a", "(${X}"]}}, "sources.us.topics.include"),
         ({"on_gap": "${file:x}"}, "sources.us.on_gap"),
         ({"kafka": {"request.timeout.ms": "${X}"}}, "sources.us.kafka.request.timeout.ms"),
-        # Told about another setting than the one that refers to it.
         (
-            {"kafka": {"ssl.truststore.location": "s", "ssl.truststore.type": "${X}"}},
-            "sources.us.kafka.ssl.truststore.location",
+            {"kafka": {"security.protocol": "SASL_SSL", "sasl.mechanism": "${X}"}},
+            "sources.us.kafka.sasl.mechanism",
         ),
     ],
 )
