@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from aggregator.config import checks
+from aggregator.config.files import note_files
 from aggregator.config.keys import Shape, node_at, options
 from aggregator.config.overlay import overlay
 from aggregator.config.references import refers, resolve
@@ -105,6 +106,7 @@ def load_text(
     if problems or config is None:
         # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
         raise ConfigError(_in_order(problems), source)
+    note_files(config)
     return config
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
@@ -27,6 +27,15 @@ class ClusterConfig(Node):
         default_factory=dict,
         description="any Kafka client setting, for every client of this cluster (Java names)",
     )
+    _files: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Settings that name a file -> a digest of what it held when the config was read.
+
+        So that a reload sees a certificate that was renewed in its place.
+        """
+        return self._files
 
     @field_validator("bootstrap_servers")
     @classmethod

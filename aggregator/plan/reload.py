@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.config.schema import Config, SourceConfig
+from aggregator.config.schema import ClusterConfig, Config, SourceConfig
 
 FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
@@ -18,9 +18,9 @@ OF_EVERY_LANE = ("stream.lanes",)
 class Reload:
     """The difference of two configs.
 
-    `keys` are the paths of what differs, `refused` those that cannot change while it runs. Of
-    `added`, `removed` and `changed` sources the last are to be read in another way. `every_lane`:
-    all lanes have to start anew.
+    `keys` are the paths of what differs, be it a file that is named there; `refused` those that
+    cannot change while it runs. Of `added`, `removed` and `changed` sources the last are to be read
+    in another way. `every_lane`: all lanes have to start anew.
     """
 
     keys: tuple[str, ...] = ()
@@ -39,11 +39,14 @@ class Reload:
 
 def plan_reload(before: Config, after: Config) -> Reload:
     """Compare the config in force with the one that was read again."""
-    keys = tuple(_differing(before.model_dump(), after.model_dump(), ()))
+    values = tuple(_differing(before.model_dump(), after.model_dump(), ()))
+    files = tuple(it for it in _other_files(before, after) if it not in values)
+    keys = (*values, *files)
     both = before.sources.keys() & after.sources.keys()
     return Reload(
         keys,
-        tuple(key for key in keys if _under(key, FIXED)),
+        # Whoever connects to the hub from now on reads its files as they are.
+        tuple(key for key in values if _under(key, FIXED)),
         tuple(alias for alias in after.sources if alias not in both),
         tuple(alias for alias in before.sources if alias not in both),
         tuple(
@@ -51,13 +54,13 @@ def plan_reload(before: Config, after: Config) -> Reload:
             for alias in after.sources
             if alias in both and not _read_alike(before.sources[alias], after.sources[alias])
         ),
-        any(_under(key, OF_EVERY_LANE) for key in keys),
+        any(_under(key, OF_EVERY_LANE) for key in keys) or before.hub.files != after.hub.files,
     )
 
 
 def same_connection(before: SourceConfig, after: SourceConfig) -> bool:
-    """Whether two configs of a source reach the same cluster in the same way."""
-    keys = ("bootstrap_servers", "kafka", "consumer")
+    """Whether two configs of a source reach one cluster in the same way, by the same files."""
+    keys = ("bootstrap_servers", "kafka", "consumer", "files")
     return all(getattr(before, key) == getattr(after, key) for key in keys)
 
 
@@ -67,6 +70,20 @@ def _read_alike(before: SourceConfig, after: SourceConfig) -> bool:
 
 def _under(key: str, parts: tuple[str, ...]) -> bool:
     return any(key == part or key.startswith(f"{part}.") for part in parts)
+
+
+def _other_files(before: Config, after: Config) -> Iterator[str]:
+    """Settings of the same name whose files hold something else."""
+    pairs: list[tuple[str, ClusterConfig, ClusterConfig]] = [("hub", before.hub, after.hub)]
+    pairs += [
+        (f"sources.{alias}", before.sources[alias], after.sources[alias])
+        for alias in after.sources
+        if alias in before.sources
+    ]
+    for path, old, new in pairs:
+        for name in sorted(old.files.keys() | new.files.keys()):
+            if old.files.get(name) != new.files.get(name):
+                yield f"{path}.kafka.{name}"
 
 
 def _differing(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[str]:

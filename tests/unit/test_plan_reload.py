@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from aggregator.config import load_text
@@ -100,3 +102,42 @@ def test_what_decides_which_lanes_there_are_ends_all_of_them() -> None:
 def test_no_value_is_told_as_it_may_be_a_secret() -> None:
     found = plan_reload(config(), config("sources.us.kafka.ssl.key.password=geheim"))
     assert "geheim" not in str(found)
+
+
+PASSWORD = "sources.us.kafka.ssl.keystore.password=p"
+
+
+def with_file(tmp_path: Path, content: str, setting: str) -> Config:
+    """The config with a file that a setting names, and that holds this now."""
+    (tmp_path / "store").write_text(content)
+    return config(f"{setting}={tmp_path / 'store'}", PASSWORD)
+
+
+@pytest.mark.parametrize("name", ["keystore", "truststore"])
+def test_a_file_that_holds_something_else_is_another_connection(name: str, tmp_path: Path) -> None:
+    setting = f"sources.us.kafka.ssl.{name}.location"
+    before = with_file(tmp_path, "a", setting)
+    assert plan_reload(before, with_file(tmp_path, "a", setting)) == Reload()
+    found = plan_reload(before, with_file(tmp_path, "b", setting))
+    assert (found.keys, found.refused, found.changed) == ((setting,), (), ("us",))
+    assert found.leaving(before) == {"us"}
+    (tmp_path / "store").unlink()
+    gone = config(f"{setting}={tmp_path / 'store'}", PASSWORD)
+    assert plan_reload(before, gone).changed == ("us",)
+
+
+def test_a_keytab_is_a_file_as_well(tmp_path: Path) -> None:
+    def at(content: str) -> Config:
+        (tmp_path / "k").write_text(content)
+        login = f'a.B required keyTab="{tmp_path / "k"}" principal="me";'
+        return config(f"sources.us.kafka.sasl.jaas.config={login}")
+
+    assert plan_reload(at("a"), at("b")).changed == ("us",)
+
+
+def test_files_of_the_hub_start_every_lane_anew_and_are_not_refused(tmp_path: Path) -> None:
+    setting = "hub.kafka.ssl.truststore.location"
+    before = with_file(tmp_path, "a", setting)
+    found = plan_reload(before, with_file(tmp_path, "b", setting))
+    assert (found.keys, found.refused, found.changed) == ((setting,), (), ())
+    assert found.leaving(before) == {"eu", "us"}
