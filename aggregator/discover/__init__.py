@@ -2,10 +2,11 @@
 
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.apply import Applied, apply
-from aggregator.discover.check import CheckResult, check_cluster
+from aggregator.discover.check import check_cluster
 from aggregator.discover.discover import HUB, discover, hub_facts, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
 from aggregator.discover.offsets import PartitionOffsets
+from aggregator.discover.rights import CheckResult
 
 __all__ = [
     "HUB",

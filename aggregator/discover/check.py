@@ -5,30 +5,30 @@ Permissions are asked from the brokers (authorized operations), so nothing is re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
 
-from aggregator.config.schema import Config
+from aggregator.config.schema import ClusterConfig, Config
+from aggregator.credentials import CredentialsError, ShownCertificate, certificates, principal
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.describe import Described
 from aggregator.discover.discover import HUB, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.rights import (
+    HUB_NEEDS,
+    SOURCE_NEEDS,
+    CheckResult,
+    create_rights,
+    group_rights,
+    hidden,
+    topic_rights,
+)
 from aggregator.model import ClusterFailure, FailureKind, TopicFacts
 from aggregator.plan.quarantine import APPEND_TIME, quarantine_topic
 
-SOURCE_NEEDS = ("DESCRIBE", "READ", "DESCRIBE_CONFIGS")
-HUB_NEEDS = ("DESCRIBE", "READ", "WRITE", "DESCRIBE_CONFIGS")
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One thing checked at one cluster: whether it is well, what was found, what to do."""
-
-    cluster: str
-    name: str
-    ok: bool
-    detail: str
-    hint: str = ""
+SOON_SECONDS = 30 * 86_400
+"""A certificate that ends within so long is pointed out."""
 
 
 def check_cluster(config: Config, alias: str, timeout: float) -> list[CheckResult]:
@@ -36,11 +36,30 @@ def check_cluster(config: Config, alias: str, timeout: float) -> list[CheckResul
 
     Never raises for a cluster that does not answer: that is the first result, and the only one.
     """
+    cluster: ClusterConfig = config.hub if alias == HUB else config.sources[alias]
+    try:
+        shown = certificates(cluster.kafka)
+    except CredentialsError:
+        shown = []  # No client comes of it, which is told below.
+    found = [_certificate(alias, it) for it in shown]
     try:
         with open_admin(config, alias) as admin:
-            return _check(config, alias, admin, timeout)
+            who = principal(cluster.kafka, shown)
+            return [*_check(config, alias, admin, timeout, who), *found]
     except ClusterCallError as error:
-        return _unanswered(alias, error.failure)
+        return [*_unanswered(alias, error.failure), *found]
+
+
+def _certificate(alias: str, shown: ShownCertificate) -> CheckResult:
+    path = "hub" if alias == HUB else f"sources.{alias}"
+    until = datetime.fromtimestamp(shown.until_ms / 1000, UTC)
+    left = shown.until_ms / 1000 - time.time()
+    what = "ours" if shown.name == "keystore" else "those that are trusted"
+    detail = f"{shown.subject}: {'expired on' if left < 0 else 'valid until'} {until:%Y-%m-%d}"
+    renew = f"renew {path}.kafka.{shown.setting}, then: aggregator reload"
+    return CheckResult(
+        alias, f"certificate ({what})", left >= 0, detail, renew if left < SOON_SECONDS else ""
+    )
 
 
 def _unanswered(alias: str, failure: ClusterFailure) -> list[CheckResult]:
@@ -55,7 +74,9 @@ def _unanswered(alias: str, failure: ClusterFailure) -> list[CheckResult]:
     ]
 
 
-def _check(config: Config, alias: str, admin: ClusterAdmin, timeout: float) -> list[CheckResult]:
+def _check(
+    config: Config, alias: str, admin: ClusterAdmin, timeout: float, who: str
+) -> list[CheckResult]:
     facts = admin.describe(selector(config, alias), timeout)
     brokers = f"{facts.brokers} broker{'s' if facts.brokers != 1 else ''}"
     protocol = (config.hub if alias == HUB else config.sources[alias]).kafka.get(
@@ -69,53 +90,33 @@ def _check(config: Config, alias: str, admin: ClusterAdmin, timeout: float) -> l
     names = [name for name in facts.topics if selector(config, alias)(name)]
     described = admin.describe_topics(names, timeout)
     if alias == HUB:
-        results += _hub_rights(config, admin, described, timeout)
+        results += _hub_rights(config, admin, described, timeout, who)
         results += _hub_limits(config, described, facts.brokers)
     else:
         path = f"sources.{alias}.topics"
         found = f"{len(names)} selected of {len(facts.topics)} that we may see"
         hint = "" if names else f"check {path}, and that Describe is allowed on the topics"
         results.append(CheckResult(alias, "topics", bool(names), found, hint))
-        results += topic_rights(alias, described, SOURCE_NEEDS)
-    return results
-
-
-def topic_rights(alias: str, described: Described, needs: Iterable[str]) -> list[CheckResult]:
-    """A result per topic: what of `needs` the brokers do not allow us."""
-    results = []
-    for name, reason in described.failed.items():
-        hint = f"allow DESCRIBE on topic {name}"
-        results.append(CheckResult(alias, f"rights on {name}", False, reason, hint))
-    for name in described.topics:
-        allowed = described.operations.get(name, frozenset())
-        missing = [need for need in needs if need not in allowed]
-        check = f"rights on {name}"
-        if not allowed:
-            results.append(CheckResult(alias, check, True, "not told by the brokers"))
-        elif missing:
-            words = ", ".join(missing)
-            hint = f"allow {words} on topic {name}"
-            results.append(CheckResult(alias, check, False, f"without {words}", hint))
-        else:
-            results.append(CheckResult(alias, check, True, ", ".join(needs)))
+        results += topic_rights(alias, described, SOURCE_NEEDS, who)
+        unseen = hidden(config.sources[alias], facts.topics, admin, timeout)
+        results += topic_rights(alias, unseen, SOURCE_NEEDS, who)
+        if config.sources[alias].publish_group:
+            results.append(group_rights(alias, f"aggregator-{config.name}", admin, timeout, who))
     return results
 
 
 def _hub_rights(
-    config: Config, admin: ClusterAdmin, described: Described, timeout: float
+    config: Config, admin: ClusterAdmin, described: Described, timeout: float, who: str
 ) -> list[CheckResult]:
     needs = [*HUB_NEEDS]
     if config.topics.sync_configs:
         needs.append("ALTER_CONFIGS")
     if config.topics.grow:
         needs.append("ALTER")
-    results = topic_rights(HUB, described, needs)
+    results = topic_rights(HUB, described, needs, who)
     if config.topics.create:
-        allowed = admin.cluster_operations(timeout)
-        ok = not allowed or "CREATE" in allowed
-        detail = "CREATE on the cluster" if ok else "without CREATE on the cluster"
-        hint = "" if ok else "allow CREATE on the cluster or on the topics' prefix, or create them"
-        results.append(CheckResult(HUB, "create topics", ok, detail, hint))
+        names = [*described.topics, quarantine_topic(config)]
+        results.append(create_rights(config, names, admin, timeout, who))
     return results
 
 
