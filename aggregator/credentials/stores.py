@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aggregator.config.stores import Kind, Store
 from aggregator.connector.build import connector_jar
-from aggregator.errors import ClusterError
+from aggregator.errors import ClusterError, JarsError
 from aggregator.jars import java_command
 
 PROGRAM = "aggregator.connector.Stores"
@@ -104,7 +104,7 @@ def pem_request(kind: Kind, text: str) -> str:
 def ask(requests: Sequence[str]) -> Mapping[str, Opened | Refusal]:
     """The answer to each request; all that are not known yet are put to one Java process.
 
-    Raises JarsError when there is no Java, CredentialsError when it does not answer.
+    Raises CredentialsError when there is no Java, or it does not answer.
     """
     keys = {request: hashlib.sha256(request.encode()).hexdigest() for request in requests}
     with _lock:
@@ -118,8 +118,10 @@ def ask(requests: Sequence[str]) -> Mapping[str, Opened | Refusal]:
 
 
 def _run(requests: Sequence[str]) -> list[Opened | Refusal]:
-    command = [java_command(), *JAVA_OPTIONS, "-cp", str(connector_jar()), PROGRAM]
+    store = "truststore" if requests[0].startswith(("trust", "roots")) else "keystore"
+    setting = f"ssl.{store}.location"
     try:
+        command = [java_command(), *JAVA_OPTIONS, "-cp", str(connector_jar()), PROGRAM]
         done = subprocess.run(
             command,
             input="".join(f"{request}\n" for request in requests),
@@ -131,12 +133,13 @@ def _run(requests: Sequence[str]) -> list[Opened | Refusal]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         # Not chained: the error of a timeout holds what was sent.
-        reason = f"Java does not open it: {type(error).__name__}"
-        raise CredentialsError("ssl.keystore.location", reason) from None
+        raise CredentialsError(setting, f"Java does not open it: {type(error).__name__}") from None
+    except JarsError as error:
+        raise CredentialsError(setting, f"Java is needed to open it: {error}") from error
     answers = done.stdout.splitlines()
     if done.returncode != 0 or len(answers) != len(requests):
         reason = f"Java ended with {done.returncode} instead of opening it"
-        raise CredentialsError("ssl.keystore.location", reason, "try `java -version`")
+        raise CredentialsError(setting, reason, "try `java -version`")
     return [_answer(line) for line in answers]
 
 

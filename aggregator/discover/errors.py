@@ -146,6 +146,8 @@ def _failure(alias: str, path: str, kind: FailureKind, reason: str) -> ClusterFa
         return ClusterFailure(alias, kind, reason, hint)
     names = {"servers": f"{path}.bootstrap_servers", "settings": f"{path}.kafka"}
     hint = HINTS[kind].format(setting=names["servers"], settings=names["settings"])
+    if "No provider for SASL mechanism GSSAPI" in reason:
+        hint = "confluent-kafka has to be built with Kerberos: docs/secure-clusters.md"
     if kind is FailureKind.REFUSED:
         known = (it for words, it in LOGIN_HINTS if re.search(words, reason, re.IGNORECASE))
         hint = next(known, hint).format(**names)

@@ -198,7 +198,7 @@ def test_describe_without_read_is_told_apart(
     rights = [it for it in check_cluster(cfg, "eu", 10) if it.name.startswith("rights")]
     assert [(it.name, it.ok) for it in rights] == [(f"rights on {unique}", False)]
     assert rights[0].detail == "without READ, DESCRIBE_CONFIGS"
-    assert rights[0].hint == f"allow READ, DESCRIBE_CONFIGS on topic {unique}"
+    assert rights[0].hint == f"allow READ, DESCRIBE_CONFIGS on topic {unique} to User:reader"
     found = discover(cfg, aliases=["eu"])
     assert "DescribeConfigs" in found.ok["eu"].notes[0]
     _allow(guarded, "reader", unique, "READ")

@@ -11,6 +11,7 @@ import pytest
 from aggregator.config.schema import ClusterConfig
 from aggregator.credentials import CredentialsError, certificates, client_settings, principal
 from aggregator.credentials.msk import SIGNER, msk_tokens
+from aggregator.errors import JarsError
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority, Issued
 
 IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
@@ -90,6 +91,19 @@ def test_a_store_that_cannot_be_opened_names_the_setting_and_no_secret(
     assert "No such file" in error(keystore(tmp_path / "gone"))
     assert "it is no store of type JKS" in error(keystore(tmp_path / "none.jks"))
     assert "n0t-it" not in wrong and "s3cret" not in error(keystore(tmp_path / "none.jks"))
+
+
+def test_without_java_a_store_cannot_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_java() -> str:
+        raise JarsError("no Java 17 or newer found")
+
+    monkeypatch.setattr("aggregator.credentials.stores.java_command", no_java)
+    (tmp_path / "new").write_text("never opened")
+    with pytest.raises(CredentialsError, match="Java is needed to open it: no Java 17") as caught:
+        client_settings(cluster(**keystore(tmp_path / "new")))
+    assert caught.value.setting == "ssl.keystore.location"
 
 
 def test_a_store_is_read_anew_when_it_holds_something_else(ca: Authority, tmp_path: Path) -> None:
