@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 
 from aggregator.embedded.broker import Broker, PortTakenError
 from aggregator.embedded.ports import free_ports
@@ -28,6 +28,7 @@ from aggregator.errors import ClusterError
 from aggregator.jars import jars, java_command
 
 ATTEMPTS = 3
+NO_LISTENERS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 JAVA_OPTIONS = (
     "-Xmx256m",
@@ -45,8 +46,9 @@ class EmbeddedCluster:
     A context manager: `with EmbeddedCluster("eu") as eu: ... eu.bootstrap_servers`. `config` holds
     broker settings that win over ours. `folder` keeps the data for a next start; without one a
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
-    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `hosts` are
-    other addresses than loopback for its clients. `class_path` is that of another version.
+    SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `listeners`
+    are more of them (see `Security`), at `address_of(name)`. `hosts` are other addresses than
+    loopback for its clients. `class_path` is that of another version.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class EmbeddedCluster:
         sasl_users: Mapping[str, str] | None = None,
         super_users: Sequence[str] = (),
         acls: bool = False,
+        listeners: Mapping[str, Mapping[str, str]] = NO_LISTENERS,
         java_options: Sequence[str] = JAVA_OPTIONS,
         hosts: Hosts = HERE,
         class_path: Sequence[Path] = (),
@@ -68,7 +71,7 @@ class EmbeddedCluster:
         self.brokers: tuple[Broker, ...] = ()
         self.cluster_id = ""
         self._config = dict(config or {})
-        self._security = Security(dict(sasl_users or {}), tuple(super_users), acls)
+        self._security = Security(dict(sasl_users or {}), tuple(super_users), acls, listeners)
         self._java_options = tuple(java_options)
         self._hosts = hosts
         self._class_path = tuple(class_path)
@@ -84,6 +87,10 @@ class EmbeddedCluster:
     def admin_servers(self) -> str:
         """The brokers' own listener: no login, and all rights. For setting up, not for the test."""
         return ",".join(f"{LOOPBACK}:{broker.ports.internal}" for broker in self.brokers)
+
+    def address_of(self, listener: str) -> str:
+        """Where clients connect to one of `listeners`: host:port, comma-separated."""
+        return ",".join(f"{LOOPBACK}:{it.ports.more[listener]}" for it in self.brokers)
 
     def client_config(self, user: str | None = None) -> dict[str, str]:
         """Settings for a librdkafka client; with `user`, those that log it in by SASL/PLAIN."""
@@ -162,7 +169,7 @@ class EmbeddedCluster:
     def _start(self) -> None:
         folder = self._keep or Path(tempfile.mkdtemp(prefix=f"kafka-{self.name}-"))
         self._folder = folder
-        ports = [NodePorts(*free_ports(3)) for _ in range(self.size)]
+        ports = [self._ports() for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
         self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
         java = self._java()
@@ -190,6 +197,11 @@ class EmbeddedCluster:
             broker.launch(remove)
         for broker in brokers:
             broker.wait_ready(self.size)
+
+    def _ports(self) -> NodePorts:
+        client, internal, controller, *more = free_ports(3 + len(self._security.listeners))
+        names = zip(self._security.listeners, more, strict=True)
+        return NodePorts(client, internal, controller, dict(names))
 
     def _java(self) -> list[str]:
         files = self._class_path or jars("broker")

@@ -22,24 +22,33 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Who may talk to a cluster; without users everyone may."""
+    """Who may talk to a cluster; without users everyone may.
+
+    `listeners` are more of them for clients: a name in capital letters -> `security.protocol`, and
+    settings of the broker that are for this listener alone.
+    """
 
     users: Mapping[str, str] = field(default_factory=dict)
     super_users: Sequence[str] = ()
     acls: bool = False
+    listeners: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.acls and not self.users:
+        if self.acls and not self.users and not self.listeners:
             raise ValueError("acls need sasl_users: without them every client is the same user")
 
 
 @dataclass(frozen=True, slots=True)
 class NodePorts:
-    """The loopback ports of one node: for clients, for the other brokers, for the controllers."""
+    """The loopback ports of one node: for clients, for the other brokers, for the controllers.
+
+    `more` are those of more listeners for clients, by name.
+    """
 
     client: int
     internal: int
     controller: int
+    more: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,10 @@ def server_settings(
     own = ports[node - 1]
     copies = str(min(3, len(ports)))
     internal = f"INTERNAL://{LOOPBACK}:{own.internal}"
+    more = "".join(f",{name}://{LOOPBACK}:{port}" for name, port in own.more.items())
+    protocols = "".join(
+        f",{name}:{settings['security.protocol']}" for name, settings in security.listeners.items()
+    )
     settings = {
         "process.roles": "broker,controller",
         "node.id": str(node),
@@ -94,10 +107,11 @@ def server_settings(
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "INTERNAL",
         "listeners": f"CLIENT://{hosts.own}:{own.client},{internal},"
-        f"CONTROLLER://{LOOPBACK}:{own.controller}",
-        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},{internal}",
+        f"CONTROLLER://{LOOPBACK}:{own.controller}{more}",
+        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},{internal}{more}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
-        + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT"),
+        + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT")
+        + protocols,
         # A topic that is not created on purpose is a mistake we want to see.
         "auto.create.topics.enable": "false",
         "num.partitions": "1",
@@ -131,7 +145,12 @@ def server_settings(
 
 
 def _security_settings(security: Security) -> dict[str, str]:
-    settings: dict[str, str] = {}
+    settings = {
+        f"listener.name.{listener.lower()}.{name}": value
+        for listener, own in security.listeners.items()
+        for name, value in own.items()
+        if name != "security.protocol"
+    }
     if security.users:
         logins = " ".join(f'user_{name}="{word}"' for name, word in security.users.items())
         settings["sasl.enabled.mechanisms"] = "PLAIN"

@@ -1,0 +1,273 @@
+"""Secured clusters, each way to log in, by real brokers: right, wrong, expired, rotated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.load import load
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.discover import HUB, CheckResult, check_cluster, discover
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, produce
+from aggregator.engine.control import Control
+from aggregator.model import SourceState
+from support.certificates import STORE_PASSWORD, Authority
+from support.load import load as under_load
+from support.load import records
+from support.reading import read_topic, wait_for
+from support.running import Run, catch_up, make_config, source
+from support.secured import (
+    SECRET,
+    Right,
+    Secured,
+    hub_rights,
+    secured,
+    source_rights,
+)
+from support.silence import listening
+
+COUNT = 50
+SILENT_SECONDS = 8.0
+"""A source that is not touched must never be silent for so long, on a busy machine either."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with secured(tmp_path_factory.mktemp("secured")) as found:
+        yield found
+
+
+def at(world: Secured, listener: str, topic: str, kafka: dict[str, str]) -> dict[str, Any]:
+    return source(world.cluster.address_of(listener), topic, kafka=kafka)
+
+
+@pytest.mark.timeout(300)
+def test_records_flow_by_every_way_to_log_in(
+    world: Secured, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """Also with no more rights than the least that a source needs."""
+    modes = {**world.modes(), "least": ("SCRAM", world.scram("least", SECRET))}
+    world.allow("least", *source_rights(f"{unique}.least"))
+    sources = {}
+    for alias, (listener, kafka) in modes.items():
+        create_topic(world.cluster.admin_servers, f"{unique}.{alias}")
+        produce(world.cluster.admin_servers, f"{unique}.{alias}", records(COUNT))
+        sources[alias] = at(world, listener, f"{unique}.{alias}", kafka)
+    config = make_config(hub, tmp_path / "state", sources, api={"listen": "off"})
+    for alias in config.sources:
+        assert [it for it in check_cluster(config, alias, 10) if not it.ok] == []
+    assert catch_up(config).exit_code == 0
+    for alias in modes:
+        assert len(read_topic(hub.bootstrap_servers, f"{unique}.{alias}")) == COUNT, alias
+
+
+def test_a_login_that_is_wrong_is_refused_with_the_setting_and_the_reason(
+    world: Secured, hub: EmbeddedCluster, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path / "other")
+    expired = world.ca.issue("expired", expired=True)
+    jks, trust = world.with_stores("jks"), world.trust
+    tls = {"security.protocol": "SSL", **trust}
+    gone = {"sasl.oauthbearer.token.endpoint.url": "http://127.0.0.1:9/token"}
+    wrong: dict[str, tuple[str, dict[str, str], tuple[str, ...]]] = {
+        "plain": ("PLAIN", world.plain("copier", "n0t-it"), ("sasl.jaas.config", "username or")),
+        "scram": ("SCRAM", world.scram("copier", "n0t-it"), ("sasl.jaas.config", "uthentication")),
+        "mechanism": ("SCRAM", world.plain("copier", SECRET), ("sasl.mechanism", "SCRAM-SHA-512")),
+        "secret": ("TOKENS", world.oauth("tokens", "n0t-it"), ("clientSecret", "token")),
+        "endpoint": ("TOKENS", {**world.oauth("tokens", SECRET), **gone}, ("token.endpoint.url",)),
+        "none": ("MUTUAL", tls, ("ssl.keystore.location", "certificate")),
+        "expired": ("MUTUAL", {**trust, **world.pem(expired)}, ("ssl.keystore", "expired")),
+        "stranger": (
+            "MUTUAL",
+            {**trust, **world.pem(other.issue("stranger"))},
+            ("ssl.keystore.location", "certificate"),
+        ),
+        "untrusted": (
+            "MUTUAL",
+            {**world.pem(world.copier), **trust, "ssl.truststore.location": str(other.root)},
+            ("ssl.truststore.location", "verify failed"),
+        ),
+        "old": ("OLD", tls, ("broker's own certificate", "expired")),
+        "nameless": ("NAMELESS", tls, ("ssl.endpoint.identification.algorithm", "mismatch")),
+        "store": (
+            "MUTUAL",
+            {**jks, "ssl.keystore.password": "n0t-it"},
+            ("sources.store.kafka.ssl.keystore.password", "is wrong"),
+        ),
+        "key": (
+            "MUTUAL",
+            {**jks, "ssl.key.password": "n0t-it"},
+            ("sources.key.kafka.ssl.key.password", "is wrong"),
+        ),
+        "trust": (
+            "MUTUAL",
+            {**jks, "ssl.truststore.password": "n0t-it"},
+            ("sources.trust.kafka.ssl.truststore.password", "is wrong"),
+        ),
+        "absent": (
+            "MUTUAL",
+            {**jks, "ssl.keystore.location": "/nowhere.jks"},
+            ("sources.absent.kafka.ssl.keystore.location", "No such file"),
+        ),
+    }
+    sources = {alias: at(world, it[0], "t", it[1]) for alias, it in wrong.items()}
+    unchecked = {**tls, "ssl.endpoint.identification.algorithm": ""}
+    sources["unchecked"] = at(world, "NAMELESS", "t", unchecked)
+    config = make_config(hub, tmp_path / "state", sources)
+    found = discover(config)
+    assert set(found.ok) == {HUB, "unchecked"}, found.failed
+    told = {alias: str(failure) for alias, failure in found.failed.items()}
+    missing = [
+        (alias, word, told[alias])
+        for alias, (_, _, words) in wrong.items()
+        for word in words
+        if word not in told[alias]
+    ]
+    assert not missing, "\n".join(map(str, missing))
+    (ours,) = [it for it in check_cluster(config, "expired", 10) if "(ours)" in it.name]
+    assert (ours.ok, "CN=expired: expired on 2020-02-01" in ours.detail) == (False, True)
+    assert "sources.expired.kafka.ssl.keystore.location" in ours.hint
+    for secret in (SECRET, STORE_PASSWORD, "n0t-it"):
+        assert secret not in str(told)
+
+
+@pytest.mark.timeout(300)
+def test_a_secret_that_was_changed_is_taken_over_by_a_reload_and_the_others_flow(
+    world: Secured, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """A password in a file, and a certificate that is renewed where it lies."""
+    world.set_password("rotated", "f1rst-of-two")
+    world.allow("rotated", *source_rights(unique))
+    renewed_topic = f"{unique}.renewed"
+    world.allow("CN=renewed", *source_rights(renewed_topic))
+    (tmp_path / "password").write_text("f1rst-of-two\n")
+    store = world.ca.issue("before", expired=True).pkcs12()
+    for cluster in (world.cluster.admin_servers, source_a.bootstrap_servers, hub.bootstrap_servers):
+        create_topic(cluster, unique, partitions=2)
+    create_topic(world.cluster.admin_servers, renewed_topic)
+    tls = {**world.with_stores("pkcs12"), "ssl.keystore.location": str(store)}
+    written = make_config(
+        hub,
+        tmp_path / "state",
+        {
+            "eu": source(source_a, unique),
+            "us": at(world, "SCRAM", unique, world.scram("rotated", "@")),
+            "cert": {**at(world, "MUTUAL", renewed_topic, tls), "rename": unique},
+        },
+        api={"listen": "off"},
+    )
+    file = tmp_path / "aggregator.yaml"
+    file.write_text(to_yaml(written).replace("@", "${file:password}"))
+    config = load(file)
+    control = Control(config, lambda added: load(file, added=added))
+    run = Run(config, control)
+
+    def state_of(alias: str) -> tuple[SourceState, str]:
+        (found,) = [it for it in run.status.sources if it.alias == alias]
+        return found.state, found.reason
+
+    def refused(alias: str, word: str) -> bool:
+        state, reason = state_of(alias)
+        return state is SourceState.UNREACHABLE and word in reason
+
+    def write() -> None:
+        for topic in (unique, renewed_topic):
+            produce(world.cluster.admin_servers, topic, records(COUNT))
+
+    write()
+    with under_load([source_a], unique, 200):
+        run.start()
+        try:
+            with listening(hub.bootstrap_servers, unique, 2) as arrivals:
+                run.wait_for(lambda: arrivals.counts["eu"] > COUNT, "the untouched one flows")
+                run.wait_for(lambda: refused("cert", "certificate"), "the expired one is named")
+                world.set_password("rotated", "s3cond-of-two")
+                run.wait_for(lambda: refused("us", "sasl.jaas.config"), "the refusal is named")
+                (tmp_path / "password").write_text("s3cond-of-two\n")
+                renewed = world.ca.issue("renewed").pkcs12()
+                renewed.replace(store)
+                report = control.reload()
+                write()
+                run.wait_for(
+                    lambda: min(arrivals.counts["us"], arrivals.counts["cert"]) >= COUNT,
+                    "both flow",
+                )
+                silence = arrivals.silence("eu")
+        finally:
+            result = run.stop()
+    assert (result.exit_code, result.problems) == (0, ())
+    assert set(report.reconnected) == {"us", "cert"}
+    assert set(report.keys) == {
+        "sources.us.kafka.sasl.jaas.config",
+        "sources.cert.kafka.ssl.keystore.location",
+    }
+    assert silence < SILENT_SECONDS
+    for alias in ("us", "cert"):
+        own = [
+            record.value
+            for record in read_topic(hub.bootstrap_servers, unique)
+            if ("origin.cluster", alias.encode()) in record.headers
+        ]
+        assert len(own) == 2 * COUNT
+    for secret in ("f1rst-of-two", "s3cond-of-two", STORE_PASSWORD):
+        assert secret not in str((run.events, [it.model_dump() for it in run.statuses], report))
+
+
+@pytest.mark.timeout(300)
+def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
+    world: Secured, source_a: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    login = world.scram("least", SECRET)
+    group = "aggregator-central"
+    hub_topic = f"{unique}.eu"
+    address = world.cluster.address_of("SCRAM")
+    other_login = world.plain("least", SECRET)
+    rights = {HUB: hub_rights(hub_topic), "us": source_rights(unique, group)}
+    create_topic(world.cluster.admin_servers, unique)
+    create_topic(source_a.bootstrap_servers, unique)
+    produce(source_a.bootstrap_servers, unique, records(COUNT))
+    config = make_config(
+        world.cluster,
+        tmp_path / "state",
+        {
+            "eu": source(source_a, unique),
+            "us": {**at(world, "PLAIN", unique, other_login), "publish_group": True},
+        },
+        hub={"bootstrap_servers": address, "kafka": login},
+        topics={
+            "rename": "${topic}.${cluster}",
+            "sync_configs": True,
+            "grow": True,
+            "on_poison": "stop",
+        },
+        api={"listen": "off"},
+    )
+    world.allow("least", *rights[HUB], *rights["us"])
+    only_eu = config.model_copy(update={"sources": {"eu": config.sources["eu"]}})
+    assert catch_up(only_eu).exit_code == 0
+    assert len(read_topic(world.cluster.admin_servers, hub_topic)) == COUNT
+    for alias, needed in rights.items():
+        assert [it for it in check_cluster(config, alias, 10) if not it.ok] == []
+        for right in needed:
+            world.forbid("least", right)
+            told = wait_for(partial(failing, config, alias), f"without {right}", 30)
+            world.allow("least", right)
+            assert names(told, right), (right, told)
+
+
+def failing(config: Config, alias: str) -> list[CheckResult]:
+    return [it for it in check_cluster(config, alias, 10) if not it.ok]
+
+
+def names(told: list[CheckResult], right: Right) -> bool:
+    """Whether what to do names the right, what it is on, and for whom."""
+    what = "on the cluster" if right.kind == "BROKER" else right.name
+    return any(
+        right.operation in it.hint and what in it.hint and "User:least" in it.hint for it in told
+    )
