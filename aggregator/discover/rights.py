@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -10,17 +9,15 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import NewTopic
 
 from aggregator.config.schema import Config, SourceConfig
-from aggregator.config.values import patterns
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.describe import Described
 from aggregator.discover.discover import HUB
 from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
-from aggregator.plan.naming import hub_topic_name, topic_name_problem
+from aggregator.plan.naming import naming_of, topic_name_problem
+from aggregator.plan.selection import Selection
 
 SOURCE_NEEDS = ("DESCRIBE", "READ", "DESCRIBE_CONFIGS")
 HUB_NEEDS = ("DESCRIBE", "READ", "WRITE", "DESCRIBE_CONFIGS")
-
-_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +58,9 @@ def hidden(
     source: SourceConfig, seen: Iterable[str], admin: ClusterAdmin, timeout: float
 ) -> Described:
     """Topics that are named and that we may not even see; a regex names none."""
-    seen = list(seen)
-    texts = [re.sub(r"\\\.|\[\.\]", ".", it) for it in patterns(source.topics.include)]
-    unseen = [it for it in texts if _NAME.fullmatch(it) and it not in seen]
+    selection = Selection.of(source.topics)
+    named = {name for name in selection.literals() if selection.matches(name)}
+    unseen = sorted(named - set(seen))
     found = admin.describe_topics(unseen, timeout)
     return Described({}, {name: it for name, it in found.failed.items() if "authoriz" in it})
 
@@ -125,10 +122,9 @@ def _not_to_create(names: list[str], admin: ClusterAdmin, timeout: float) -> lis
 
 def _named_topics(config: Config) -> Iterable[str]:
     for alias, source in config.sources.items():
-        for text in patterns(source.topics.include):
-            topic = re.sub(r"\\\.|\[\.\]", ".", text)
-            name = hub_topic_name(config.rename_of(alias), alias, topic)
-            if _NAME.fullmatch(topic) and topic_name_problem(name) is None:
+        for topic in Selection.of(source.topics).literals():
+            name = naming_of(config, alias).of(topic).name
+            if topic_name_problem(name) is None:
                 yield name
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from aggregator.config.kafka_settings import ignore, librdkafka_settings
+from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import ClusterConfig
+from aggregator.credentials import client_settings
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
 from aggregator.errors import ClusterError
@@ -100,7 +101,7 @@ def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:
 
 def _settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
     return {
-        **librdkafka_settings(cluster),
+        **client_settings(cluster),
         "group.id": group,
         "client.id": "aggregator-groups",
         "enable.auto.commit": False,

@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
-from aggregator.config.kafka_settings import reader_settings
 from aggregator.config.schema import ClusterConfig
+from aggregator.credentials import reader_settings
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
 from aggregator.groups.core import HubScan

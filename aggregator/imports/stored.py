@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.clusters.prepare import plan_with
-from aggregator.config.kafka_settings import reader_settings
 from aggregator.config.schema import Config
+from aggregator.credentials import reader_settings
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
