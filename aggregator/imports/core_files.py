@@ -9,9 +9,9 @@ from pathlib import PurePath
 from typing import Any
 
 from aggregator.config.kafka_names import READERS
+from aggregator.config.properties import parse_properties
 from aggregator.errors import ConfigError, Problem
 from aggregator.imports.core import Settings
-from aggregator.imports.core_properties import parse_properties
 from aggregator.imports.core_words import OLD_CONSUMER, OLD_PRODUCER
 
 

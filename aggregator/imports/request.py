@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aggregator.config.properties import parse_properties
 from aggregator.config.references import resolve
 from aggregator.errors import ConfigError, Problem
 from aggregator.imports.core import Imported, Settings, Where
 from aggregator.imports.core_files import Kind, sorted_file
 from aggregator.imports.core_mm1 import MirrorMaker1, import_mm1
 from aggregator.imports.core_mm2 import import_mm2
-from aggregator.imports.core_properties import parse_properties
 from aggregator.imports.core_replicator import (
     Executable,
     PostedConnectors,

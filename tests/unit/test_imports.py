@@ -12,10 +12,10 @@ import yaml
 
 from aggregator.config import options_table
 from aggregator.config.load import load_text
+from aggregator.config.properties import parse_properties
 from aggregator.config.schema import Config
 from aggregator.errors import ConfigError
 from aggregator.imports.core_files import Kind, sorted_file
-from aggregator.imports.core_properties import parse_properties
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.request import ImportRequest, finished
 from aggregator.plan.selection import Selection
@@ -506,8 +506,9 @@ def test_secrets_can_stay_in_the_old_file_or_be_written_out(files: Files) -> Non
     found = files.of("mm2.properties", MM2 + more, secrets=Secrets.FILE)[0]
     assert "kept" not in found.text
     assert loaded(found).hub.kafka["ssl.keystore.password"] == "kept"
-    # The login goes over two lines: no reference reads it back, so it is a variable.
-    assert [it.name for it in found.secrets] == ["EU_SASL_JAAS_PASSWORD"]
+    # So can the login, which goes over two lines there.
+    assert not found.secrets
+    assert 'password="top-secret"' in loaded(found).sources["eu"].kafka["sasl.jaas.config"]
     clear = files.of("mm2.properties", MM2 + more, secrets=Secrets.CLEAR)[0]
     assert not clear.secrets
     assert 'password="top-secret"' in clear.text
@@ -530,12 +531,15 @@ def test_what_our_config_refuses_is_left_out_and_named(files: Files) -> None:
     found = files.mm1(
         {"whitelist": ".*"},
         CONSUMER
-        + "ssl.truststore.location=/x/trust.jks\ninterceptor.classes=x.Y\nfetch.max.byte=1",
+        + "ssl.truststore.location=/x/trust.jks\nssl.keystore.type=BCFKS\n"
+        + "ssl.keystore.location=/x/k\nssl.keystore.password=p\n"
+        + "interceptor.classes=x.Y\nfetch.max.byte=1",
     )
     config = loaded(found)
-    assert "ssl.truststore.location" not in config.sources["source"].kafka
-    assert "PEM" in reasons(found)["ssl.truststore.location"]
-    assert decisions(found) == {"ssl.truststore.location"}
+    assert config.sources["source"].kafka["ssl.truststore.location"] == "/x/trust.jks"
+    assert "ssl.keystore.type" not in config.sources["source"].kafka
+    assert "PEM" in reasons(found)["ssl.keystore.type"]
+    assert "ssl.keystore.type" in decisions(found)
     assert "behind our back" in reasons(found)["interceptor.classes"]
     assert "did you mean fetch.max.bytes?" in reasons(found)["fetch.max.byte"]
 
