@@ -10,11 +10,18 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from aggregator.config.schema import ClusterConfig, Config
-from aggregator.credentials import CredentialsError, ShownCertificate, certificates, principal
+from aggregator.credentials import (
+    CredentialsError,
+    ShownCertificate,
+    certificates,
+    client_settings,
+    principal,
+)
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.describe import Described
 from aggregator.discover.discover import HUB, open_admin, selector
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.producer_id import refused_producer_id
 from aggregator.discover.rights import (
     HUB_NEEDS,
     SOURCE_NEEDS,
@@ -91,6 +98,7 @@ def _check(
     described = admin.describe_topics(names, timeout)
     if alias == HUB:
         results += _hub_rights(config, admin, described, timeout, who)
+        results.append(_producer_id(config, timeout))
         results += _hub_limits(config, described, facts.brokers)
     else:
         path = f"sources.{alias}.topics"
@@ -118,6 +126,13 @@ def _hub_rights(
         names = [*described.topics, quarantine_topic(config)]
         results.append(create_rights(config, names, admin, timeout, who))
     return results
+
+
+def _producer_id(config: Config, timeout: float) -> CheckResult:
+    """Ours are idempotent producers: whether the hub takes such ones."""
+    why = refused_producer_id(client_settings(config.hub), timeout)
+    hint = "the hub has to be Kafka 3.0 or newer, or an older one with ZooKeeper" if why else ""
+    return CheckResult(HUB, "idempotent producers", not why, why or "taken", hint)
 
 
 def _hub_limits(config: Config, described: Described, brokers: int) -> list[CheckResult]:
