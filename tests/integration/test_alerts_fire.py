@@ -19,7 +19,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic
 from aggregator.errors import EXIT_DATA
 from support.board import panels, queries_of, source_names
-from support.changing import alter_topic, delete_records
+from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.crashed import write_again
 from support.load import records
@@ -70,20 +70,6 @@ def test_what_it_tells_is_what_prometheus_takes(world: Watched) -> None:
 def test_a_record_that_the_hub_refuses(world: Watched) -> None:
     world.write(world.eu, "keys", NewRecord(b"without a key"))
     world.fires("AggregatorQuarantine", source="eu")
-
-
-def test_a_hub_that_goes_on_answering_with_errors(world: Watched) -> None:
-    servers, topic = world.hub.bootstrap_servers, world.topic("orders")
-    before = len(read_topic(servers, topic))
-    # More replicas than there are brokers: each try is answered by an error.
-    alter_topic(servers, topic, {"min.insync.replicas": "2"})
-    try:
-        world.write(world.eu, "orders", *records(3))
-        world.fires("AggregatorHubErrors", source="eu")
-    finally:
-        alter_topic(servers, topic, {"min.insync.replicas": "1"})
-    world.calms("AggregatorHubErrors", source="eu")
-    world.arrived("orders", before + 3)
 
 
 def test_a_topic_that_is_another_one_waits_for_a_decision(world: Watched) -> None:
