@@ -23,23 +23,19 @@ def records(count: int, partition: int = -1) -> list[NewRecord]:
 
 @contextmanager
 def load(
-    clusters: list[EmbeddedCluster],
-    topic: str,
-    per_second: int = 1_000,
-    size: int = 0,
-    *,
-    idempotent: bool = True,
+    clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000, size: int = 0
 ) -> Iterator[None]:
     """So many records a second into each cluster, until the block ends; all acknowledged.
 
-    A value is a number, filled up to `size` bytes. Not `idempotent`: for brokers that cannot.
+    A value is a number, filled up to `size` bytes.
     """
     stop = threading.Event()
     left: list[int] = []
 
     def write(servers: str) -> None:
-        once = {"enable.idempotence": True} if idempotent else {"max.in.flight": 1}
-        producer = Producer({"bootstrap.servers": servers, "linger.ms": 5, **once})
+        producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
+        )
         number = 0
         while not stop.is_set():
             began = time.monotonic()
