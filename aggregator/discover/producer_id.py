@@ -20,17 +20,12 @@ STATISTICS_MS = 100
 
 
 def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str:
-    """Why a cluster gives no producer id, in librdkafka's words; "" when it gives one.
+    """Why the brokers of a cluster cannot give a producer id, in librdkafka's words; else "".
 
-    `settings` are those of a librdkafka client of it. Nothing is written.
+    `settings` are those of a librdkafka client of it. Nothing is written. A right that is missing
+    is told by the checks of rights, so it is none of these reasons.
     """
-    fatal: list[str] = []
     states: list[str] = []
-
-    def on_error(error: KafkaError) -> None:
-        # Any other error is of a connection that is tried again.
-        if error.fatal():
-            fatal.append(str(error.str()))
 
     def on_statistics(text: str) -> None:
         states.append(str(json.loads(text).get("eos", {}).get("idemp_state", "")))
@@ -39,19 +34,17 @@ def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str:
         **settings,
         "enable.idempotence": True,
         "statistics.interval.ms": STATISTICS_MS,
-        "error_cb": on_error,
+        "error_cb": ignore,
         "stats_cb": on_statistics,
-        "throttle_cb": ignore,
+        "log_level": 0,
     }
+    deadline = time.monotonic() + timeout
     try:
         producer = Producer(asked)
+        while "Assigned" not in states and time.monotonic() < deadline:
+            producer.poll(POLL_SECONDS)
     except KafkaException as error:
-        return str(error)
-    deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
-        producer.poll(POLL_SECONDS)
-        if fatal:
-            return fatal[0]
-        if "Assigned" in states:
-            return ""
-    return f"none within {timeout:g} s"
+        # What is fatal is raised by whatever the producer is asked next.
+        found: KafkaError = error.args[0]
+        return str(found.str()) if found.code() == KafkaError._UNSUPPORTED_FEATURE else ""
+    return ""
