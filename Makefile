@@ -38,7 +38,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
-.PHONY: test-integration test-image test-versions
+.PHONY: test-integration test-image
 .PHONY: check format docs screenshots lock clean
 
 help: ## List these targets
@@ -75,9 +75,6 @@ test-integration: connector ## Tests against real clusters that are started for 
 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image
-
-test-versions: connector ## Tests against brokers of other versions, whose jars are fetched
-	$(BIN)/pytest $(PYTEST_ARGS) tests/versions
 
 check: connector ## Lint, format, types, and whether the documentation is true
 	$(BIN)/ruff check
