@@ -65,9 +65,6 @@ def problems_of(text: str) -> list[str]:
          " (the Java name is sasl.jaas.config)"),
         ("sasl.mechanisms: x", "sasl.mechanisms: is a setting of librdkafka"
          " (the Java name is sasl.mechanism)"),
-        ("ssl.truststore.location: /a.jks", "ssl.truststore.location: a JKS truststore cannot be"
-         " read by librdkafka (convert it to PEM with keytool and openssl, and set"
-         " ssl.truststore.type: PEM)"),
         ("request.timeout.ms: 10s", "request.timeout.ms: '10s' is not a whole number"),
     ],
 )  # fmt: skip
