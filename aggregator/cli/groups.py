@@ -81,7 +81,7 @@ def translate(
     """
     rules = ApplyRules(dry_run=True, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _teller(ctx)
+    tell = _Teller(ctx)
     _end(translate_group(config, group, source, rules, _seconds(timeout), tell), output)
 
 
@@ -103,7 +103,7 @@ def apply(
     """
     rules = ApplyRules(dry_run=dry_run, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _teller(ctx)
+    tell = _Teller(ctx)
     _end(translate_group(config, group, source, rules, _seconds(timeout), tell), output)
 
 
@@ -126,7 +126,7 @@ def cutover(
     """
     rules = ApplyRules(dry_run=dry_run, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _teller(ctx)
+    tell = _Teller(ctx)
     _end(cut_over(config, group, source, rules, _seconds(timeout), tell), output)
 
 
@@ -141,10 +141,6 @@ class _Teller:
         if words != self._last:
             typer.echo(masked(self._ctx, words), err=True)
         self._last = words
-
-
-def _teller(ctx: typer.Context) -> _Teller:
-    return _Teller(ctx)
 
 
 def _seconds(timeout: str) -> float:

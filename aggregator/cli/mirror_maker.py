@@ -8,14 +8,12 @@ import typer
 
 from aggregator.cli.import_ import Aliases, ConsumerConfigs, ProducerConfig
 from aggregator.cli.options import Sets
+from aggregator.cli.run import Standby, TakeOver, UntilCaughtUp
 from aggregator.cli.stand_in import (
     Name,
     Positions,
-    Standby,
     StandIn,
     State,
-    TakeOver,
-    UntilCaughtUp,
     run_stand_in,
 )
 from aggregator.imports.request import ImportRequest

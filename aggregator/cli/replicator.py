@@ -9,13 +9,11 @@ import typer
 
 from aggregator.cli.import_ import ProducerConfig, ReplicationConfig
 from aggregator.cli.options import Sets
+from aggregator.cli.run import Standby, TakeOver, UntilCaughtUp
 from aggregator.cli.stand_in import (
     Name,
-    Standby,
     StandIn,
     State,
-    TakeOver,
-    UntilCaughtUp,
     run_stand_in,
 )
 from aggregator.imports.request import ImportRequest

@@ -37,28 +37,32 @@ EXAMPLES = (
 
 Answer = TypeVar("Answer")
 
+UntilCaughtUp = Annotated[
+    bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
+]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over", help="Take the place of the instance that runs on this checkpoint."
+    ),
+]
+Standby = Annotated[
+    bool,
+    typer.Option(
+        "--standby",
+        help="Wait while another instance runs on this checkpoint, and take its place when it has "
+        "ended or is silent for the time of its lease.",
+    ),
+]
+
 
 def run(
     ctx: typer.Context,
     config_file: ConfigFile = None,
     sets: Sets = None,
-    until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
-    ] = False,
-    take_over: Annotated[
-        bool,
-        typer.Option(
-            "--take-over", help="Take the place of the instance that runs on this checkpoint."
-        ),
-    ] = False,
-    standby: Annotated[
-        bool,
-        typer.Option(
-            "--standby",
-            help="Wait while another instance runs on this checkpoint, and take its place when "
-            "it has ended or is silent for the time of its lease.",
-        ),
-    ] = False,
+    until_caught_up: UntilCaughtUp = False,
+    take_over: TakeOver = False,
+    standby: Standby = False,
     fresh: Annotated[
         bool,
         typer.Option(

@@ -49,15 +49,6 @@ Positions = Annotated[
         help="At the first start go on where the old tool was.",
     ),
 ]
-UntilCaughtUp = Annotated[
-    bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
-]
-TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="Take the place of the instance that runs.")
-]
-Standby = Annotated[
-    bool, typer.Option("--standby", help="Wait while another instance runs, and take its place.")
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterAdmin, discover, hub_facts, open_admin
+from aggregator.discover import HUB, ClusterAdmin, discover, hub_facts, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
+from aggregator.errors import ClusterError
 from aggregator.model import (
     ClusterFacts,
     Discovery,
@@ -68,6 +69,21 @@ def plan_with(
     )
 
 
+def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
+    """The plan of these sources as they are now, each of which has to answer, and the hub.
+
+    ClusterError begins with `why` when one does not.
+    """
+    found = discover(config, aliases=[HUB, *aliases])
+    hub = hub_facts(found)
+    if found.failed:
+        failures = "\n".join(f"  - {failure}" for failure in found.failed.values())
+        raise ClusterError(
+            f"{why}, and these give no answer (name one that does with --source):\n{failures}"
+        )
+    return plan_with(config, found, hub, ())
+
+
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
     """A discovery in which a source that gave no answer stands as it was known before.
 
@@ -80,7 +96,7 @@ def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
 
 def observe(config: Config, plan: Plan, routes: Iterable[Route]) -> Observed:
     """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
-    by_cluster = _by_cluster(routes)
+    by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
 
     def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, OffsetRange]]:
@@ -110,7 +126,7 @@ def offsets_by_time(config: Config, routes: Iterable[Route]) -> dict[SourceParti
     """Start offsets of the sources whose `start` is a timestamp."""
     by_cluster = {
         alias: partitions
-        for alias, partitions in _by_cluster(routes).items()
+        for alias, partitions in partitions_by_cluster(routes).items()
         if config.sources[alias].start.isdigit()
     }
     timeout = config.supervision.connect_timeout
@@ -129,7 +145,7 @@ def offsets_by_time(config: Config, routes: Iterable[Route]) -> dict[SourceParti
 
 def oldest_records(config: Config, routes: Iterable[Route]) -> dict[tuple[str, str], int]:
     """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
-    by_cluster = _by_cluster(routes)
+    by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
 
     def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
@@ -139,7 +155,8 @@ def oldest_records(config: Config, routes: Iterable[Route]) -> dict[tuple[str, s
     return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
 
 
-def _by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
+def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
+    """Alias -> the partitions of a source that these routes copy."""
     found: dict[str, list[TopicPartition]] = {}
     for route in routes:
         partitions = [sp.topic_partition for sp in route.source_partitions()]

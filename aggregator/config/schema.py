@@ -15,6 +15,7 @@ from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, set
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
+from aggregator.errors import RefusedError
 
 
 class ClusterConfig(Node):
@@ -344,6 +345,15 @@ class Config(Node):
         description="write a record for each source that is read into hub topic heartbeats, once "
         "a second, as MirrorMaker 2 writes them",
     )
+
+    def chosen(self, alias: str | None) -> tuple[str, ...]:
+        """This source alone, or with None all. RefusedError when there is no such source."""
+        if alias is None:
+            return tuple(self.sources)
+        if alias not in self.sources:
+            known = ", ".join(self.sources)
+            raise RefusedError([f"there is no source {alias}; sources are {known}"])
+        return (alias,)
 
     def rename_of(self, alias: str) -> Rename:
         """The template or the rules by which the hub topics of a source are named first."""

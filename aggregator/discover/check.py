@@ -132,7 +132,8 @@ def _producer_id(config: Config, timeout: float) -> CheckResult:
     """Ours are idempotent producers: whether the hub takes such ones."""
     why = refused_producer_id(client_settings(config.hub), timeout)
     hint = "the hub has to be Kafka 3.0 or newer, or an older one with ZooKeeper" if why else ""
-    return CheckResult(HUB, "idempotent producers", not why, why or "taken", hint)
+    detail = why or ("taken" if why == "" else "not told by the brokers")
+    return CheckResult(HUB, "idempotent producers", not why, detail, hint)
 
 
 def _hub_limits(config: Config, described: Described, brokers: int) -> list[CheckResult]:

@@ -19,11 +19,11 @@ POLL_SECONDS = 0.1
 STATISTICS_MS = 100
 
 
-def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str:
-    """Why the brokers of a cluster cannot give a producer id, in librdkafka's words; else "".
+def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str | None:
+    """Why the brokers of a cluster cannot give a producer id, in librdkafka's words.
 
-    `settings` are those of a librdkafka client of it. Nothing is written. A right that is missing
-    is told by the checks of rights, so it is none of these reasons.
+    "" when they have given one, None when that is not known: a right may be missing, which the
+    checks of rights tell. `settings` are those of a librdkafka client of it. Nothing is written.
     """
     states: list[str] = []
 
@@ -46,5 +46,5 @@ def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str:
     except KafkaException as error:
         # What is fatal is raised by whatever the producer is asked next.
         found: KafkaError = error.args[0]
-        return str(found.str()) if found.code() == KafkaError._UNSUPPORTED_FEATURE else ""
-    return ""
+        return str(found.str()) if found.code() == KafkaError._UNSUPPORTED_FEATURE else None
+    return "" if "Assigned" in states else None

@@ -48,7 +48,7 @@ class EmbeddedCluster:
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
     SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `listeners`
     are more of them (see `Security`), at `address_of(name)`. `hosts` are other addresses than
-    loopback for its clients. `class_path` is that of another version.
+    loopback for its clients.
     """
 
     def __init__(
@@ -64,7 +64,6 @@ class EmbeddedCluster:
         listeners: Mapping[str, Mapping[str, str]] = NO_LISTENERS,
         java_options: Sequence[str] = JAVA_OPTIONS,
         hosts: Hosts = HERE,
-        class_path: Sequence[Path] = (),
     ) -> None:
         self.name = name
         self.size = brokers
@@ -74,7 +73,6 @@ class EmbeddedCluster:
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls, listeners)
         self._java_options = tuple(java_options)
         self._hosts = hosts
-        self._class_path = tuple(class_path)
         self._keep = folder
         self._folder: Path | None = None
 
@@ -204,8 +202,7 @@ class EmbeddedCluster:
         return NodePorts(client, internal, controller, dict(names))
 
     def _java(self) -> list[str]:
-        files = self._class_path or jars("broker")
-        class_path = os.pathsep.join(str(path) for path in files)
+        class_path = os.pathsep.join(str(path) for path in jars("broker"))
         return [java_command(), *self._java_options, "-cp", class_path]
 
     def _format(self, homes: Sequence[Path]) -> None:

@@ -93,7 +93,7 @@ class Control:
         With `stopped` it is called so. Raises RefusedError when there is no such source,
         CheckpointError when it cannot be noted.
         """
-        self._check(alias)
+        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             self.pauses.pause(alias, stopped=stopped, by=by)
@@ -104,7 +104,7 @@ class Control:
 
     def resume(self, alias: str) -> SourceControl:
         """Let a source go on from where it is; returns at once. Raises as `pause` does."""
-        self._check(alias)
+        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             self.pauses.resume(alias)
@@ -118,7 +118,7 @@ class Control:
 
         Also RefusedError for one that is not taken.
         """
-        self._check(part.cluster)
+        self.config.chosen(part.cluster)
 
         def act(engine: Actor) -> None:
             engine.check_part(part)
@@ -133,7 +133,7 @@ class Control:
 
         Raises as `pause` does, and RefusedError for a partition of a topic that is paused.
         """
-        self._check(part.cluster)
+        self.config.chosen(part.cluster)
 
         def act(engine: Actor) -> None:
             self.pauses.resume_part(part, by)
@@ -147,7 +147,7 @@ class Control:
 
         Raises as `pause` does.
         """
-        self._check(alias)
+        self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
             engine.leave({alias})
@@ -270,11 +270,6 @@ class Control:
 
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
-
-    def _check(self, alias: str) -> None:
-        if alias not in self.config.sources:
-            known = ", ".join(self.config.sources)
-            raise RefusedError([f"there is no source {alias}; sources are {known}"])
 
     def _told(self, alias: str, part: Part | None = None) -> SourceControl:
         parts = [str(it) for it in self.parts if it.cluster == alias]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -11,10 +11,12 @@ from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaExcep
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.config.kafka_settings import ignore
-from aggregator.config.schema import ClusterConfig
+from aggregator.config.schema import ClusterConfig, Config
 from aggregator.credentials import client_settings
-from aggregator.discover import ClusterAdmin
+from aggregator.discover import ClusterAdmin, open_admin
+from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
+from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
 from aggregator.model import TopicPartition
 
@@ -50,6 +52,20 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
             hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
             raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
         time.sleep(PAUSE_SECONDS)
+
+
+def ask_states(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str] | Exception]:
+    """Cluster (alias, or HUB) -> its groups and their states, or why it does not tell them."""
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[], dict[str, str]]:
+        def call() -> dict[str, str]:
+            with open_admin(config, alias) as admin:
+                return group_states(admin, timeout)
+
+        return call
+
+    return ask_all({it: ask(it) for it in clusters}, timeout + LATE_SECONDS)
 
 
 def _state(state: ConsumerGroupState | None) -> str:

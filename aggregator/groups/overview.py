@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, open_admin
-from aggregator.discover.discover import LATE_SECONDS
-from aggregator.discover.parallel import ask_all
-from aggregator.errors import RefusedError
-from aggregator.groups.ask import group_states
+from aggregator.discover import HUB
+from aggregator.groups.ask import ask_states
 from aggregator.groups.core import matching
 from aggregator.groups.document import GroupRow, GroupsReport
 
 
 def list_groups(config: Config, source: str | None) -> GroupsReport:
     """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
-    if source is not None and source not in config.sources:
-        known = ", ".join(config.sources)
-        raise RefusedError([f"there is no source {source}; sources are {known}"])
-    aliases = [source] if source is not None else [*config.sources]
-    timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[], dict[str, str]]:
-        def call() -> dict[str, str]:
-            with open_admin(config, alias) as admin:
-                return group_states(admin, timeout)
-
-        return call
-
-    answers = ask_all({it: ask(it) for it in (HUB, *aliases)}, timeout + LATE_SECONDS)
+    aliases = config.chosen(source)
+    answers = ask_states(config, (HUB, *aliases))
     found = {it: told for it, told in answers.items() if not isinstance(told, Exception)}
     rows = []
     for alias in aliases:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from aggregator.checkpoint.state import CheckpointState
+from aggregator.clusters.prepare import partitions_by_cluster
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.discover.discover import LATE_SECONDS
@@ -203,12 +204,7 @@ class GroupSync:
                 known[1].close()
             self._admins[alias] = known = (source, open_admin(config, alias))
         admin = known[1]
-        partitions = [
-            sp.topic_partition
-            for route in told.plan.routes
-            if route.cluster == alias
-            for sp in route.source_partitions()
-        ]
+        partitions = partitions_by_cluster(told.plan.routes).get(alias, [])
 
         def ask() -> Mapping[str, Offsets]:
             timeout = config.supervision.connect_timeout

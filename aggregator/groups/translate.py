@@ -12,14 +12,14 @@ from aggregator.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import read_logs
-from aggregator.clusters.prepare import plan_with
+from aggregator.clusters.prepare import partitions_by_cluster, plan_of_all
 from aggregator.commits.identity import identity_of
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, ClusterAdmin, discover, hub_facts, open_admin
+from aggregator.discover import ClusterAdmin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
-from aggregator.errors import ClusterError, RefusedError
-from aggregator.groups.ask import committed, group_states
+from aggregator.errors import ClusterError
+from aggregator.groups.ask import ask_states, committed
 from aggregator.groups.core import (
     Commits,
     HubPlace,
@@ -62,12 +62,7 @@ class GroupSight:
 
     def topics_of(self, alias: str) -> list[TopicPartition]:
         """The partitions of a source that are copied."""
-        return [
-            sp.topic_partition
-            for route in self.routes
-            if route.cluster == alias
-            for sp in route.source_partitions()
-        ]
+        return partitions_by_cluster(self.routes).get(alias, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,36 +124,17 @@ def look(config: Config, source: str | None) -> GroupSight:
 
     Raises ClusterError when the hub or a source does not answer: the group may be there.
     """
-    if source is not None and source not in config.sources:
-        known = ", ".join(config.sources)
-        raise RefusedError([f"there is no source {source}; sources are {known}"])
-    aliases = [source] if source is not None else [*config.sources]
-    found = discover(config, aliases=[HUB, *aliases])
-    hub = hub_facts(found)
-    if found.failed:
-        failures = "\n".join(f"  - {failure}" for failure in found.failed.values())
-        raise ClusterError(
-            "a group may be at each source, and these give no answer (name one that does with "
-            f"--source):\n{failures}"
-        )
+    aliases = config.chosen(source)
+    plan = plan_of_all(config, aliases, "a group may be at each source")
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else CheckpointState()
-    return sight_of(config, plan_with(config, found, hub, ()), aliases, state)
+    return sight_of(config, plan, aliases, state)
 
 
 def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:
     """Cluster (alias, or HUB) -> its groups and their states. ClusterError when one is silent."""
-    timeout = config.supervision.connect_timeout
-
-    def ask(alias: str) -> Callable[[], dict[str, str]]:
-        def call() -> dict[str, str]:
-            with open_admin(config, alias) as admin:
-                return group_states(admin, timeout)
-
-        return call
-
-    answers = ask_all({it: ask(it) for it in clusters}, timeout + LATE_SECONDS)
+    answers = ask_states(config, clusters)
     return {alias: _answer(alias, answer) for alias, answer in answers.items()}
 
 

@@ -1,15 +1,7 @@
 """Names of jar sets go in; verified jar files, and a Java to run them, come out."""
 
-from aggregator.jars.fetch import cache_folder, download, fetched, jars
+from aggregator.jars.fetch import cache_folder, download, jars
 from aggregator.jars.java import java_command, java_home
 from aggregator.jars.spark_java import spark_java_home
 
-__all__ = [
-    "cache_folder",
-    "download",
-    "fetched",
-    "jars",
-    "java_command",
-    "java_home",
-    "spark_java_home",
-]
+__all__ = ["cache_folder", "download", "jars", "java_command", "java_home", "spark_java_home"]

@@ -50,23 +50,13 @@ def jars(
     own = folder or _folder_of(FOLDER_VARIABLE)
     if own is not None:
         return _from_folder(set_name, wanted, own.expanduser().absolute())
-    return fetched(set_name, wanted, progress=progress)
-
-
-def fetched(
-    set_name: str, wanted: Sequence[Jar], *, progress: Progress | None = None
-) -> list[Path]:
-    """The verified files of these jars in the cache, fetched where they are not there. As `jars`.
-
-    `set_name` is only what messages call them.
-    """
     return _from_cache(set_name, wanted, cache_folder() / "jars", progress or _silent)
 
 
 def download(set_name: str, folder: Path, *, progress: Progress | None = None) -> list[Path]:
     """Copy one set, verified, into a folder which `jars` can use on a machine without a network."""
     wanted = jars_of(set_name)
-    have = fetched(set_name, wanted, progress=progress)
+    have = _from_cache(set_name, wanted, cache_folder() / "jars", progress or _silent)
     folder.mkdir(parents=True, exist_ok=True)
     return [Path(shutil.copy2(path, folder.absolute() / path.name)) for path in have]
 

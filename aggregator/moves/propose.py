@@ -15,10 +15,10 @@ from aggregator.checkpoint.history import state_at
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.clusters.prepare import observe, plan_with
+from aggregator.clusters.prepare import observe, plan_of_all
 from aggregator.commits.identity import identity_of
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, discover, hub_facts, open_admin
+from aggregator.discover import HUB, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError, RefusedError
@@ -171,19 +171,8 @@ def places_of(
 
 def _plan(config: Config, request: MoveRequest) -> Plan:
     """The plan of what is asked for; every cluster of it has to answer."""
-    if request.source is not None and request.source not in config.sources:
-        known = ", ".join(config.sources)
-        raise RefusedError([f"there is no source {request.source}; sources are {known}"])
-    aliases = [request.source] if request.source is not None else [*config.sources]
-    found = discover(config, aliases=[HUB, *aliases])
-    hub = hub_facts(found)
-    if found.failed:
-        failures = "\n".join(f"  - {failure}" for failure in found.failed.values())
-        raise ClusterError(
-            "positions are compared with the live logs, and these give no answer (name one that "
-            f"does with --source):\n{failures}"
-        )
-    return plan_with(config, found, hub, ())
+    why = "positions are compared with the live logs"
+    return plan_of_all(config, config.chosen(request.source), why)
 
 
 def _ids(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, LogId]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,6 +177,14 @@ def record_of(path: str) -> str:
         return (folder / LOCK).read_text("utf-8", errors="replace") if folder else ""
     except OSError:
         return ""
+
+
+def renewals_of(record: str) -> int:
+    """How often the holder has written its record; 0 of a text that is none."""
+    try:
+        return int(json.loads(record)["renewals"])
+    except (ValueError, TypeError, KeyError):
+        return 0
 
 
 def holder_of(path: str) -> Owner | None:

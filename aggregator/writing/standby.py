@@ -6,20 +6,19 @@ does, so the lock, or the epoch, goes to one of them, and the others wait again.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint.owner import Owner, here
 from aggregator.checkpoint.process import life_of
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointError, HeldError
 from aggregator.events import Event, EventSink
 from aggregator.writing.core import Kin, Life, Sighting, Turn, kin_of, plan_turn
-from aggregator.writing.lock import has_lock, record_of
+from aggregator.writing.lock import has_lock, record_of, renewals_of
 from aggregator.writing.takeover import StoppedEarlyError
 
 LOCAL_POLL_SECONDS = 0.5
@@ -57,6 +56,7 @@ class Standby:
         self._stop = stop
         self._tell = tell
         self._local = has_lock(self._path)
+        self._table: CheckpointTable | None = None
         self._told = ""
 
     def wait(self) -> bool:
@@ -101,8 +101,12 @@ class Standby:
         if self._local:
             text = record_of(self._path)
             owner = Owner.from_json(text)
-            return WriterRecord(owner, text, _renewals(text) > 1) if owner is not None else None
-        table = CheckpointTable.open(self._path, self._config.checkpoint.storage_options)
+            return WriterRecord(owner, text, renewals_of(text) > 1) if owner is not None else None
+        if self._table is None:
+            options = self._config.checkpoint.storage_options
+            self._table = CheckpointTable.open(self._path, options)
+        # One that is open reads only what is new.
+        table = self._table
         text = table.holder() if table is not None else ""
         owner = Owner.from_json(text)
         if table is None or owner is None:
@@ -113,7 +117,7 @@ class Standby:
         if found is None:
             return None
         owner = found.owner
-        near = kin_of(owner.place, Owner().place) is Kin.PROCESSES
+        near = kin_of(owner.place, here()) is Kin.PROCESSES
         return Sighting(
             life_of(owner.pid, owner.started) if near else Life.UNKNOWN,
             still,
@@ -133,10 +137,3 @@ class Standby:
             self._told = words
             self._emit(Event("standing_by", words))
             self._tell(words)
-
-
-def _renewals(text: str) -> int:
-    try:
-        return int(json.loads(text).get("renewals", 0))
-    except (ValueError, TypeError, AttributeError):
-        return 0
