@@ -132,12 +132,14 @@ class Watch(threading.Thread):
         return min(self.looks, key=lambda it: abs(it[0] - when))[1]
 
     def _group(self) -> int | None:
+        file = os.fsencode(self._folder / "aggregator.yaml")
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = path.read_bytes().split(b"\0")
             except OSError:
                 continue
-            if os.fsencode(self._folder / "aggregator.yaml") in words and b"run" in words:
+            # Whoever guards it has the same words behind others.
+            if words[1:3] == [b"-m", b"aggregator"] and file in words:
                 return os.getpgid(int(path.parent.name))
         return None
 
