@@ -81,9 +81,11 @@ def run(
 
     waits = Standby(config, emit, stop, wait_for)
     while True:
-        overdue = waits.wait()
+        silent = waits.wait()
         try:
-            return _run(config, control, stop, emit, tell, until_caught_up, overdue, fresh)
+            return _run(
+                *(config, control, stop, emit, tell, until_caught_up, bool(silent), fresh), silent
+            )
         except HeldError as error:
             # Another one that stood by was quicker.
             waits.again(error)
@@ -98,8 +100,9 @@ def _run(
     until_caught_up: bool,
     take_over: bool,
     fresh: bool,
+    silent: str = "",
 ) -> RunResult:
-    """One run, as `run` says, which nobody has to wait for."""
+    """One run, as `run` says, which nobody has to wait for; `silent` as `Writer.take` says."""
     control.door.put_off(STARTING)
     view = first_view(config)
     tell(view)
@@ -113,7 +116,7 @@ def _run(
     emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
     with (
         # 3 one writer: nothing is written before this
-        Writer.take(config, take_over=take_over, emit=emit, stop=stop) as writer,
+        Writer.take(config, take_over=take_over, emit=emit, stop=stop, silent=silent) as writer,
         # 4 the session starts while the hub and the sources are asked for their offsets
         session_of(config, plan, driver) as session,
         open_admin(config, HUB) as hub,

@@ -59,9 +59,11 @@ class Standby:
         self._table: CheckpointTable | None = None
         self._told = ""
 
-    def wait(self) -> bool:
-        """Return when this one may start; whether the writer before it has to be ended for that.
+    def wait(self) -> str:
+        """Return when this one may start; "" when nobody has to be ended for that.
 
+        Otherwise the record of the writer that was silent: whoever writes by then may be another
+        one, who stood by as well and was quicker.
         `tell` is told, in words, whom it waits for, each time that this changes. StoppedEarlyError
         when it is to stop before its turn.
         """
@@ -83,7 +85,8 @@ class Standby:
             if turn is not Turn.WAIT:
                 self._say(turn, found)
                 # A store's lease is waited for by the start itself, which then knows it is over.
-                return turn is Turn.OVERDUE and self._local
+                overdue = turn is Turn.OVERDUE and self._local
+                return str(found.mark) if overdue and found is not None else ""
             assert found is not None
             self._note(f"stands by: {found.owner} writes")
             self._pause(poll)

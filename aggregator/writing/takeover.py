@@ -44,11 +44,12 @@ class TakeOver:
         # As long as a clean stop may take, by the same config.
         self._patience = config.supervision.stop_timeout + ASK_MARGIN_SECONDS
 
-    def lock(self, owner: Owner) -> WriterLock:
+    def lock(self, owner: Owner, silent: str = "") -> WriterLock:
         """The lock of a local checkpoint, taken from whoever has it.
 
-        Raises CheckpointConflictError when it cannot be: another take-over is under way, or the
-        holder is not ours to end.
+        With `silent`, the record of one that was found to be silent, only from that one, and only
+        as long as it stays silent. Raises CheckpointConflictError when it cannot be taken: another
+        take-over is under way, or the holder is not ours to end.
         """
         with alone(self._path) as only:
             if not only:
@@ -59,7 +60,7 @@ class TakeOver:
                 return WriterLock.acquire(self._path, owner)
             except CheckpointConflictError:
                 holder = holder_of(self._path)
-                if holder is None:
+                if holder is None or silent not in ("", record_of(self._path)):
                     raise
             if self._move(holder, owner, locked=True, take_over=True) is ClaimMove.END:
                 self._end(holder)

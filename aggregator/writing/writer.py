@@ -70,16 +70,17 @@ class Writer:
         take_over: bool,
         emit: EventSink,
         stop: threading.Event,
+        silent: str = "",
     ) -> Iterator[Writer]:
         """The writer, for as long as the block runs.
 
         Raises CheckpointConflictError that names the other writer when there is one; with
-        `take_over` it is ended, or overruled where it cannot be. StoppedEarlyError when `stop` is
-        set while it waits.
+        `take_over` it is ended, or overruled where it cannot be; with `silent` as well, only if its
+        record in the lock is still this one. StoppedEarlyError when `stop` is set while it waits.
         """
         writer = cls(config, emit, stop)
         try:
-            writer._take(take_over)
+            writer._take(take_over, silent)
             yield writer
         finally:
             writer._close()
@@ -136,11 +137,11 @@ class Writer:
             self._guard.free(jvm_lock_file(self._path))
         self._ended = True
 
-    def _take(self, take_over: bool) -> None:
+    def _take(self, take_over: bool, silent: str) -> None:
         asked = TakeOver(self._config, self._emit, self._stop)
         self._waiting_since = time.monotonic()
         if has_lock(self._path):
-            self._lock = asked.lock(self._owner) if take_over else self._plain_lock(asked)
+            self._lock = asked.lock(self._owner, silent) if take_over else self._plain_lock(asked)
             self._owner = self._lock.owner
         else:
             table = CheckpointTable.open(self._path, self._config.checkpoint.storage_options)

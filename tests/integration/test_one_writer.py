@@ -69,7 +69,8 @@ def test_two_start_one_wins_and_is_taken_over_even_when_it_is_frozen(
         # Taken over while it writes: it is asked to stop, and does.
         with application(config, tmp_path / "c", arguments=TAKE_OVER) as second:
             second.until_logged("running")
-            assert ended(first)[0] == EXIT_DONE
+            code, log = ended(first)
+            assert code == EXIT_DONE, log
             assert second.has_logged("taking_over")
             assert not second.has_logged("recovered")
             world.wait_for_more()

@@ -18,11 +18,11 @@ import pytest
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
-from aggregator.errors import EXIT_DATA, EXIT_DONE
+from aggregator.errors import EXIT_DATA
 from aggregator.writing.lock import holder_of
 from support import elsewhere
 from support.application import QUICK_START, Application, application
-from support.one_writer import World, config_of, ended
+from support.one_writer import World, config_of, ended, stop
 from support.rest import ask
 
 TURNS = int(os.environ.get("AGGREGATOR_STANDBY_TURNS", "4"))
@@ -36,11 +36,6 @@ def world(source_a: EmbeddedCluster, hub: EmbeddedCluster, unique: str) -> Itera
     world = World(source_a, hub, unique)
     yield world
     world.end()
-
-
-def stop(writer: Application) -> None:
-    writer.terminate()
-    assert ended(writer)[0] == EXIT_DONE
 
 
 def kill(writer: Application) -> None:
@@ -102,8 +97,7 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
             waiting.append(one(number))
         for each in waiting:
             each.until_logged("standing_by")
-            each.terminate()
-            assert ended(each)[0] == EXIT_DONE
+            stop(each)
         verdict = world.end_with(writer)
     assert not verdict.problems, verdict.problems
 

@@ -55,8 +55,7 @@ class World:
         # More than these where something is there twice.
         wait_until_topic_has(self.hub.bootstrap_servers, self.topic, len(self.records))
         wait_for(lambda: self.is_still(2.0), "all is copied")
-        last.terminate()
-        assert ended(last)[0] == EXIT_DONE
+        stop(last)
         return judge({"eu": self.records}, read_topic(self.hub.bootstrap_servers, self.topic))
 
 
@@ -74,3 +73,10 @@ def ended(running: Application) -> tuple[int | None, str]:
     """Exit code and log of an instance that is to end by itself."""
     running.until(lambda: not running.alive, "it has ended")
     return running.exit_code, running.text
+
+
+def stop(running: Application) -> None:
+    """Have it end cleanly; AssertionError with its log when it does not."""
+    running.terminate()
+    code, log = ended(running)
+    assert code == EXIT_DONE, f"exit code {code}\n{log}"

@@ -21,10 +21,10 @@ from aggregator.checkpoint.process import started_of
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import CheckpointConflictError
+from aggregator.errors import CheckpointConflictError, HeldError
 from aggregator.events import Event
 from aggregator.writing import takeover
-from aggregator.writing.lock import WriterLock, alone, holder_of, jvm_lock_file
+from aggregator.writing.lock import WriterLock, alone, holder_of, jvm_lock_file, record_of
 from aggregator.writing.takeover import StoppedEarlyError, TakeOver
 
 HOLDER = """
@@ -93,8 +93,8 @@ class Start:
     def _tell(self, event: Event) -> None:
         self.told.append(event.kind)
 
-    def lock(self) -> WriterLock:
-        return self.take_over.lock(Owner())
+    def lock(self, silent: str = "") -> WriterLock:
+        return self.take_over.lock(Owner(), silent)
 
 
 def test_a_free_lock_is_just_taken(config: Config) -> None:
@@ -110,6 +110,23 @@ def test_one_that_listens_is_asked(config: Config) -> None:
         assert lock.earlier is not None
         assert lock.earlier.pid == running.pid
         assert start.told == ["taking_over"]
+
+
+def test_one_that_was_found_silent_is_ended_and_nobody_else(config: Config) -> None:
+    start = Start(config)
+    with holder(config, "polite") as first:
+        silent = record_of(config.checkpoint.path)
+        first.send_signal(signal.SIGSTOP)
+        with start.lock(silent):
+            assert first.wait(30) == -signal.SIGKILL
+    with holder(config, "polite") as quicker:
+        with pytest.raises(HeldError, match=f"pid {quicker.pid},"):
+            start.lock(silent)
+        assert quicker.poll() is None
+        # The same one, and it has shown that it goes on.
+        with pytest.raises(HeldError):
+            start.lock(record_of(config.checkpoint.path).replace('"renewals": 2', '"renewals": 1'))
+        assert quicker.poll() is None
 
 
 @pytest.mark.parametrize("frozen", [False, True])

@@ -18,7 +18,7 @@ from aggregator.errors import HeldError
 from aggregator.events import Event
 from aggregator.writing import standby
 from aggregator.writing.core import Life, Sighting, Turn, plan_turn
-from aggregator.writing.lock import WriterLock
+from aggregator.writing.lock import WriterLock, record_of
 from aggregator.writing.standby import Standby
 from aggregator.writing.takeover import StoppedEarlyError
 from support.reading import wait_for
@@ -63,8 +63,8 @@ class Waiting:
         self.standby = Standby(config, self.events.append, self.stop, self.told.append)
         self._pool = pool
 
-    def wait(self) -> Future[bool]:
-        """What its wait returns: whether the writer has to be ended."""
+    def wait(self) -> Future[str]:
+        """What its wait returns: the record of the writer that has to be ended."""
         return self._pool.submit(self.standby.wait)
 
     def waits(self) -> None:
@@ -84,7 +84,7 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Waiting
 
 
 def test_where_nobody_writes_it_starts_at_once_without_a_word(waiting: Waiting) -> None:
-    assert waiting.wait().result(5) is False
+    assert waiting.wait().result(5) == ""
     assert (waiting.told, waiting.events) == ([], [])
 
 
@@ -95,7 +95,7 @@ def test_a_writer_that_ends_cleanly_is_followed(waiting: Waiting, tmp_path: Path
     assert waiting.told == [f"stands by: {lock.owner} writes"]
     assert not turn.done()
     lock.release(ended=True)
-    assert turn.result(5) is False
+    assert turn.result(5) == ""
     assert [it.kind for it in waiting.events] == ["standing_by", "standing_in"]
 
 
@@ -104,7 +104,7 @@ def test_one_that_renews_nothing_for_its_lease_is_to_be_ended(
 ) -> None:
     with WriterLock.acquire(str(tmp_path), Owner(lease=0.3)) as lock:
         lock.renew()
-        assert waiting.wait().result(5) is True
+        assert waiting.wait().result(5) == record_of(str(tmp_path))
     assert waiting.events[-1].message == f"{lock.owner}: {Turn.OVERDUE.value}"
 
 
@@ -118,7 +118,7 @@ def test_one_that_goes_on_is_waited_for_as_long_as_it_does(
             assert not threading.Event().wait(0.1)
             lock.renew()
         assert not turn.done()
-    assert turn.result(5) is False
+    assert turn.result(5) == ""
 
 
 def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_on_an_object_store_the_lease_is_left_to_the_start(
     table = CheckpointTable.create(str(tmp_path))
     owner = replace(Owner(lease=0.4), host="another", boot="other", processes="pid:[1]")
     table.claim_epoch(str(owner), owner.to_json())
-    assert store.wait().result(5) is False
+    assert store.wait().result(5) == ""
     assert store.told == [f"stands by: {owner} writes"]
     assert store.events[-1].kind == "standing_in"
 
