@@ -29,6 +29,9 @@ class JarSet(StrEnum):
     COMPILER = "compiler"
     JAVA_TESTS = "java-tests"
     CONNECT_CLIENT = "connect-client"
+    BROKER_2_8 = "broker-2.8"
+    BROKER_3_9 = "broker-3.9"
+    BROKER_4_0 = "broker-4.0"
 
 
 def jars(

@@ -48,7 +48,8 @@ class EmbeddedCluster:
     temporary folder is used and removed. `sasl_users` (name -> password) makes clients log in by
     SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `listeners`
     are more of them (see `Security`), at `address_of(name)`. `hosts` are other addresses than
-    loopback for its clients.
+    loopback for its clients. `version` is an older one of those in `aggregator.jars`, such as 3.9:
+    formatted and run by its own jars.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class EmbeddedCluster:
         listeners: Mapping[str, Mapping[str, str]] = NO_LISTENERS,
         java_options: Sequence[str] = JAVA_OPTIONS,
         hosts: Hosts = HERE,
+        version: str = "",
     ) -> None:
         self.name = name
         self.size = brokers
@@ -73,6 +75,7 @@ class EmbeddedCluster:
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls, listeners)
         self._java_options = tuple(java_options)
         self._hosts = hosts
+        self._jars = f"broker-{version}" if version else "broker"
         self._keep = folder
         self._folder: Path | None = None
 
@@ -202,7 +205,7 @@ class EmbeddedCluster:
         return NodePorts(client, internal, controller, dict(names))
 
     def _java(self) -> list[str]:
-        class_path = os.pathsep.join(str(path) for path in jars("broker"))
+        class_path = os.pathsep.join(str(path) for path in jars(self._jars))
         return [java_command(), *self._java_options, "-cp", class_path]
 
     def _format(self, homes: Sequence[Path]) -> None:

@@ -11,7 +11,10 @@ from aggregator.cli.jars import JarSet
 from aggregator.errors import JarsError
 from aggregator.jars.lock import Jar, jars_of, load_lock, parse_lock, render_ivy
 
-SETS = ["spark", "broker", "mirror", "registry", "compiler", "java-tests", "connect-client"]
+SETS = [
+    *("spark", "broker", "mirror", "registry", "compiler", "java-tests", "connect-client"),
+    *("broker-2.8", "broker-3.9", "broker-4.0"),
+]
 MAVEN = "{http://ant.apache.org/ivy/maven}"
 
 
