@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from aggregator.checkpoint.table import CheckpointTable
@@ -32,6 +32,7 @@ from aggregator.groups.document import GroupReport
 from aggregator.model import SourcePartition
 from aggregator.model import TopicPartition as OurPartition
 from support.application import QUICK_START, application
+from support.groups import commit_at, committed_at, consumer, write_transactions
 from support.load import load, records
 from support.reading import SECONDS, Record, read_topic, wait_for, wait_until_topic_has
 from support.running import make_config, source
@@ -92,28 +93,6 @@ class Moved:
         return translate_group(self.config, group, None, wanted, SECONDS, told.append)
 
 
-def consumer(servers: str, group: str, protocol: str = "classic") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": group,
-            "group.protocol": protocol,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
-
-
-def committed_at(servers: str, group: str, topic: str) -> dict[int, int]:
-    client = consumer(servers, group)
-    try:
-        numbers = client.list_topics(topic, timeout=30).topics[topic].partitions
-        wanted = [TopicPartition(topic, number) for number in numbers]
-        return {it.partition: it.offset for it in client.committed(wanted, timeout=30)}
-    finally:
-        client.close()
-
-
 def read_some(servers: str, group: str, topic: str, least: int) -> None:
     """Read at least so many records as a member of the group, commit, and leave it."""
     client = consumer(servers, group)
@@ -135,24 +114,6 @@ def commit_anywhere(servers: str, group: str, topic: str, dice: random.Random) -
     commit_at(servers, group, topic, some)
 
 
-def commit_at(servers: str, group: str, topic: str, places: Mapping[int, int]) -> None:
-    """Commit at these places, by partition, without being a member."""
-    offsets = [TopicPartition(topic, number, at) for number, at in places.items()]
-    client = consumer(servers, group)
-    try:
-        wait_for(lambda: _committed(client, offsets), "the group is known")
-    finally:
-        client.close()
-
-
-def _committed(client: Consumer, offsets: list[TopicPartition]) -> bool:
-    try:
-        client.commit(offsets=offsets, asynchronous=False)
-    except KafkaException:
-        return False
-    return True
-
-
 @contextmanager
 def member(servers: str, group: str, topic: str, protocol: str = "classic") -> Iterator[Consumer]:
     """An active member of a group, for as long as the block."""
@@ -166,20 +127,6 @@ def member(servers: str, group: str, topic: str, protocol: str = "classic") -> I
         yield client
     finally:
         client.close()
-
-
-def write_transactions(servers: str, topic: str) -> None:
-    """Transactions that leave markers, and one that was aborted."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": uuid.uuid4().hex})
-    producer.init_transactions(30)
-    for number in range(12):
-        producer.begin_transaction()
-        for at in range(15):
-            producer.produce(topic, b"t", b"key-%d" % (at % 7))
-        if number % 3 == 2:
-            producer.abort_transaction(30)
-        else:
-            producer.commit_transaction(30)
 
 
 def write_aborted(servers: str, topic: str, partitions: int) -> None:

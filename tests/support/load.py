@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Producer
@@ -23,19 +23,22 @@ def records(count: int, partition: int = -1) -> list[NewRecord]:
 
 @contextmanager
 def load(
-    clusters: list[EmbeddedCluster], topic: str, per_second: int = 1_000, size: int = 0
+    clusters: list[EmbeddedCluster],
+    topic: str,
+    per_second: int = 1_000,
+    size: int = 0,
+    client: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """So many records a second into each cluster, until the block ends; all acknowledged.
 
-    A value is a number, filled up to `size` bytes.
+    A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings.
     """
     stop = threading.Event()
     left: list[int] = []
 
     def write(servers: str) -> None:
-        producer = Producer(
-            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
-        )
+        once = {"linger.ms": 5, "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": servers, **once, **(client or {})})
         number = 0
         while not stop.is_set():
             began = time.monotonic()
