@@ -43,10 +43,11 @@ def pytest_runtest_makereport(
     """A test that fails shows what the brokers said last: their logs are gone with the session."""
     report = yield
     if report.failed:
-        found = cast("dict[str, EmbeddedCluster]", item.funcargs.get("shared_clusters", {}))
-        for name, cluster in found.items():
-            tails = [broker.log_tail() for broker in cluster.brokers]
-            report.sections.append((f"log of {name}", "\n".join(tails)))
+        for fixture in ("shared_clusters", "versions"):
+            found = cast("dict[str, EmbeddedCluster]", item.funcargs.get(fixture, {}))
+            for name, cluster in found.items():
+                tails = [broker.log_tail() for broker in cluster.brokers]
+                report.sections.append((f"log of {name}", "\n".join(tails)))
     return report
 
 

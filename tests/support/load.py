@@ -37,8 +37,8 @@ def load(
     left: list[int] = []
 
     def write(servers: str) -> None:
-        once = {"linger.ms": 5, "enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": servers, **once, **(client or {})})
+        own = {"linger.ms": 5, "enable.idempotence": True}
+        producer = Producer({"bootstrap.servers": servers, **own, **(client or {})})
         number = 0
         while not stop.is_set():
             began = time.monotonic()

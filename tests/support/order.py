@@ -11,6 +11,7 @@ LONGEST = (
     "test_moving_in.py",
     "test_groups_at_the_hub.py",
     "test_secured.py",
+    "test_versions.py",
     "test_dashboard.py",
     "test_one_writer.py",
     "test_standby.py",
