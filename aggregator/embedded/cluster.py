@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +19,11 @@ from aggregator.embedded.settings import (
     Hosts,
     NodePorts,
     Security,
-    new_cluster_id,
+    new_kafka_id,
     render_properties,
     server_settings,
 )
-from aggregator.errors import ClusterError
+from aggregator.embedded.storage import NewHome, format_homes, stored_cluster_id
 from aggregator.jars import jars, java_command
 
 ATTEMPTS = 3
@@ -147,10 +146,10 @@ class EmbeddedCluster:
         """Become another cluster at the same addresses: with another id, and without any data."""
         for broker in self.brokers:
             broker.kill()
-        self.cluster_id = new_cluster_id()
+        self.cluster_id = new_kafka_id()
         for broker in self.brokers:
             shutil.rmtree(broker.home / "data")
-        self._format([broker.home for broker in self.brokers])
+        self._format(self.brokers)
         for broker in self.brokers:
             broker.launch()
         for broker in self.brokers:
@@ -172,7 +171,7 @@ class EmbeddedCluster:
         self._folder = folder
         ports = [self._ports() for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
-        self.cluster_id = _stored_cluster_id(homes[0]) or new_cluster_id()
+        self.cluster_id = stored_cluster_id(homes[0]) or new_kafka_id()
         java = self._java()
         brokers = []
         for node, home in enumerate(homes, 1):
@@ -191,7 +190,7 @@ class EmbeddedCluster:
             log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
             command = [*java, log4j, "kafka.Kafka", str(properties)]
             brokers.append(Broker(node, home, ports[node - 1], command, self._hosts.told))
-        self._format([home for home in homes if not _stored_cluster_id(home)])
+        self._format([broker for broker in brokers if not stored_cluster_id(broker.home)])
         self.brokers = tuple(brokers)
         remove = folder if self._keep is None else None
         for broker in brokers:
@@ -208,22 +207,10 @@ class EmbeddedCluster:
         class_path = os.pathsep.join(str(path) for path in jars(self._jars))
         return [java_command(), *self._java_options, "-cp", class_path]
 
-    def _format(self, homes: Sequence[Path]) -> None:
+    def _format(self, brokers: Sequence[Broker]) -> None:
         """Write the id of the cluster and of each node into empty data folders."""
-        tool = [*self._java(), "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c"]
-        children = [
-            subprocess.Popen(
-                [*tool, str(home / "server.properties")],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            for home in homes
-        ]
-        outputs = [child.communicate()[0] for child in children]
-        for child, output in zip(children, outputs, strict=True):
-            if child.returncode != 0:
-                raise ClusterError(f"cannot format the cluster {self.name}:\n{output}")
+        new = [NewHome(broker.node, broker.home) for broker in brokers]
+        format_homes(self._java(), self.cluster_id, new)
 
 
 def start_clusters(clusters: Sequence[EmbeddedCluster]) -> None:
@@ -237,13 +224,3 @@ def start_clusters(clusters: Sequence[EmbeddedCluster]) -> None:
         for cluster in clusters:
             cluster.stop()
         raise
-
-
-def _stored_cluster_id(home: Path) -> str:
-    meta = home / "data" / "meta.properties"
-    if not meta.exists():
-        return ""
-    lines = meta.read_text("utf-8").splitlines()
-    return next(
-        (line[len("cluster.id=") :] for line in lines if line.startswith("cluster.id=")), ""
-    )

@@ -62,8 +62,11 @@ class Hosts:
 HERE = Hosts()
 
 
-def new_cluster_id() -> str:
-    """A random Kafka cluster id (22 characters); never one that looks like a command line flag."""
+def new_kafka_id() -> str:
+    """A random id of a cluster or a folder, as Kafka writes them (22 characters).
+
+    Never one that looks like a command line flag.
+    """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
