@@ -37,10 +37,16 @@ MEANINGS: dict[int | str, str] = {
     502: "a cluster does not answer, or refuses us",
     503: "it starts, stops, or is busy: try again",
 }
+SCHEMA = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
 ERRORS: dict[int | str, dict[str, Any]] = {
-    code: {"model": ErrorAnswer, "description": text} for code, text in MEANINGS.items()
+    code: {"content": SCHEMA, "description": text} for code, text in MEANINGS.items()
 }
-"""For every call of the app."""
+"""For every call of the app. By name: of a model FastAPI makes a reader for each code of each call,
+which was most of what the first request waited for. One call has to name the model, as FAILED does.
+"""
+FAILED: dict[int | str, dict[str, Any]] = {
+    500: {"model": ErrorAnswer, "description": MEANINGS[500]}
+}
 
 
 def text(media_type: str) -> dict[int | str, dict[str, Any]]:

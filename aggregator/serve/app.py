@@ -19,7 +19,7 @@ from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.actions import actions_router
-from aggregator.serve.answers import ERRORS, HEALTH, Health, text
+from aggregator.serve.answers import ERRORS, FAILED, HEALTH, Health, text
 from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
@@ -95,7 +95,7 @@ def make_app(
         latest = holder.latest()
         return report_of(latest, holder.earlier()) if latest is not None else _starting()
 
-    @app.get("/api/config")
+    @app.get("/api/config", responses=FAILED)
     async def config() -> dict[str, Any]:
         """The effective config, secrets masked."""
         return config_view if control is None else masked(control.config)
