@@ -77,7 +77,7 @@ def _identity(java_home: Path, class_path: Sequence[Path]) -> str:
         java = (java_home / "release").read_text("utf-8")
     except OSError:
         java = ""
-    files = [*class_path, *sorted((_spark_home() / "jars").glob("*.jar"))]
+    files = [*class_path, *sorted((spark_home() / "jars").glob("*.jar"))]
     said = "\n".join([java, str(java_home), pyspark.__version__, *map(_stamp, files)])
     return hashlib.sha256(said.encode() + CLASS_LIST.read_bytes()).hexdigest()[:16]
 
@@ -98,7 +98,8 @@ def _drop_unused(cache: Path) -> None:
             old.unlink(missing_ok=True)
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """The folder of the Spark that pyspark starts."""
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
@@ -107,7 +108,7 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
     java = str(java_home / "bin" / "java")
     try:
         told = _run(
-            [java, "-cp", f"{_spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)]
+            [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)]
         )
         words = told.stdout.strip("\0\n").split("\0")
         if "-cp" not in words:
@@ -137,7 +138,7 @@ def _submission(class_path: Sequence[Path]) -> list[str]:
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
-        env={**os.environ, "SPARK_HOME": str(_spark_home()), "SPARK_SCALA_VERSION": SCALA_VERSION},
+        env={**os.environ, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": SCALA_VERSION},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,
