@@ -13,6 +13,7 @@ import pytest
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from support.broker_classes import broker_options
 from support.clusters import ClusterFactory
+from support.commands import keep_commands
 from support.examples import register_profiles
 from support.order import longest_first
 
@@ -22,6 +23,7 @@ pytest.register_assert_rewrite(
 )
 
 register_profiles()
+keep_commands()
 
 # A test's Java starts, works for seconds and ends: its optimising compiler would never pay. Spark's
 # launcher gives this to each JVM that it starts for a driver, those of child processes as well.
