@@ -13,7 +13,9 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord
 from support.reading import SECONDS
 
-TURN_SECONDS = 0.02
+TURN_RECORDS = 20
+"""So many are written at once. One by one they would be as many requests, and as many again at the
+hub: brokers and readers would do little else."""
 
 
 def records(count: int, partition: int = -1) -> list[NewRecord]:
@@ -35,6 +37,7 @@ def load(
     """
     stop = threading.Event()
     left: list[int] = []
+    turn = TURN_RECORDS / per_second
 
     def write(servers: str) -> None:
         own = {"linger.ms": 5, "enable.idempotence": True}
@@ -42,14 +45,14 @@ def load(
         number = 0
         while not stop.is_set():
             began = time.monotonic()
-            for _ in range(round(per_second * TURN_SECONDS)):
+            for _ in range(TURN_RECORDS):
                 producer.produce(
                     topic, (b"%d" % number).ljust(size, b"."), b"key-%d" % (number % 211)
                 )
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)
-            stop.wait(max(0.0, began + TURN_SECONDS - time.monotonic()))
+            stop.wait(max(0.0, began + turn - time.monotonic()))
         left.append(producer.flush(SECONDS))
 
     threads = [
