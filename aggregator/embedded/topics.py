@@ -167,7 +167,7 @@ def read_all(bootstrap: str, topic: str, *, client: Client | None = None) -> lis
         consumer.assign([TopicPartition(topic, each, 0) for each in sorted(open_partitions)])
 
         def at_end() -> bool:
-            for message in consumer.consume(1000, timeout=0.2):
+            for message in consumer.consume(1000, timeout=0.05):
                 error = message.error()
                 if error is None:
                     found.append(message)
@@ -191,6 +191,8 @@ def _consumer(bootstrap: str, client: Client | None) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            # That a log ends is told by a fetch that waited so long for more.
+            "fetch.wait.max.ms": 20,
             **_quiet(),
             **(client or {}),
         }

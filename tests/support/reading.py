@@ -10,6 +10,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 SECONDS = 240.0
 ASK_SECONDS = 10.0
+TURN_SECONDS = 0.05
+END_TOLD_MS = 20
+"""That a log ends is told by a fetch that waited so long for more: half a second by default."""
 NO_LEADER_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -93,7 +96,7 @@ def read_topic(bootstrap: str, topic: str) -> list[Record]:
         deadline = time.monotonic() + SECONDS
         while waiting:
             assert time.monotonic() < deadline, f"the end of {topic} is not reached"
-            for message in consumer.consume(10_000, timeout=0.2):
+            for message in consumer.consume(10_000, timeout=TURN_SECONDS):
                 error = message.error()
                 if error is None:
                     found.append(message)
@@ -176,6 +179,7 @@ def _consumer(bootstrap: str) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": END_TOLD_MS,
             "log_level": 0,
         }
     )
