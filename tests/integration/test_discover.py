@@ -403,8 +403,12 @@ def test_offsets_are_told_after_a_leader_was_elected_anew(cluster_factory: Clust
         assert (found[-1].failed, found[-1].ranges[wanted[0]].latest) == ({}, 1)
 
 
-SESSION_SECONDS = 4.0
-"""After so long without a sign of life an embedded broker is out of its own cluster."""
+SESSION_SECONDS = 1.0
+SHORT_SESSION = {
+    "broker.session.timeout.ms": f"{SESSION_SECONDS * 1000:.0f}",
+    "broker.heartbeat.interval.ms": "100",
+}
+"""After so long without a sign of life such a broker is out of its own cluster."""
 ASKS = Path(__file__).parents[1] / "support" / "asks.py"
 
 
@@ -438,7 +442,7 @@ def test_a_broker_that_wakes_up_with_our_questions_does_not_end_the_process(
 
     In a process of its own, because it is the process that ended.
     """
-    frozen = cluster_factory("frozen")
+    frozen = cluster_factory("frozen", config=SHORT_SESSION)
     topics.create_topic(frozen.bootstrap_servers, unique)
     asking = subprocess.Popen(
         [sys.executable, str(ASKS), frozen.bootstrap_servers, unique],
