@@ -105,7 +105,7 @@ def produce(
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
+            **_once_and_in_order(bootstrap),
             "linger.ms": 5,
             # As every Java client does, so that keys land where Java tools expect them.
             "partitioner": "murmur2_random",
@@ -181,6 +181,16 @@ def read_all(bootstrap: str, topic: str, *, client: Client | None = None) -> lis
     finally:
         consumer.close()
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
+
+
+def _once_and_in_order(bootstrap: str) -> dict[str, Any]:
+    """Settings of a producer. Of several brokers another one may be sent again what the first has.
+
+    With one, a request at a time does: librdkafka looks only every half a second whether it can
+    ask for a producer id, so that would be most of what a small write takes.
+    """
+    several = "," in bootstrap
+    return {"enable.idempotence": True} if several else {"max.in.flight": 1}
 
 
 def _consumer(bootstrap: str, client: Client | None) -> Consumer:
