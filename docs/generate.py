@@ -24,6 +24,7 @@ LAYERS = (
     "groups",
     "peek",
     "audits",
+    "completeness",
     "connect",
     "imports",
     "timeline",

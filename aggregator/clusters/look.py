@@ -41,6 +41,7 @@ def first_look(config: Config, prepared: Prepared) -> Look:
         offsets_by_time(config, plan.routes),
         began,
         {alias: str(failure) for alias, failure in prepared.discovery.failed.items()},
+        dict.fromkeys(prepared.discovery.ok, prepared.asked_ms),
     )
 
 
@@ -128,6 +129,7 @@ class Lookout:
 
 
 def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]) -> Look:
+    asked_ms = time.time_ns() // 1_000_000
     found = discover(config)
     whole, hub = merged(known, found), hub_facts(found)
     plan = plan_with(config, whole, hub, (), flowing)
@@ -138,4 +140,5 @@ def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection
         offsets_by_time(config, plan.routes),
         began,
         {alias: str(failure) for alias, failure in found.failed.items()},
+        dict.fromkeys(found.ok, asked_ms),
     )

@@ -30,10 +30,11 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was discovered, and what is to be done about it."""
+    """What was discovered, and what is to be done about it; `asked_ms` is when it began."""
 
     discovery: Discovery
     plan: Plan
+    asked_ms: int = 0
 
 
 def prepare(config: Config) -> Prepared:
@@ -41,6 +42,7 @@ def prepare(config: Config) -> Prepared:
 
     A source that fails is a value in the result. Raises ClusterError when the hub gives no answer.
     """
+    asked_ms = time.time_ns() // 1_000_000
     found = discover(config)
     hub = hub_facts(found)
     draft = plan_with(config, found, hub, ())
@@ -53,7 +55,7 @@ def prepare(config: Config) -> Prepared:
         now_ms=time.time_ns() // 1_000_000,
         cores=os.cpu_count(),
     )
-    return Prepared(found, plan)
+    return Prepared(found, plan, asked_ms)
 
 
 def plan_with(

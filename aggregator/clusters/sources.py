@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Collection
 
 from aggregator.clusters.watch import SourceWatch, Watched
+from aggregator.completeness.core import Mark
 from aggregator.config.schema import Config
 from aggregator.flow.news import Measured
 from aggregator.model import Positions, SourcePartition
@@ -56,6 +57,11 @@ class SourcesWatch:
     def seen(self) -> dict[str, Seen]:
         """What each source last told of its ids and logs."""
         return {alias: watch.latest.seen for alias, watch in self._watches.items()}
+
+    def marks(self) -> dict[str, Mark]:
+        """What each source last told of the ends of all that it has acknowledged."""
+        latest = {alias: watch.latest.mark for alias, watch in self._watches.items()}
+        return {alias: mark for alias, mark in latest.items() if mark is not None}
 
     def measure(self, positions: Positions) -> Measured | None:
         """Compare the positions with what the probes told; None before anything is watched."""

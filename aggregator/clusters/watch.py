@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from aggregator.completeness.core import Mark
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, ClusterCallError, open_admin
 from aggregator.discover.ids import ClusterIds, read_ids
@@ -14,6 +15,8 @@ from aggregator.model import FailureKind, SourcePartition, TopicPartition
 from aggregator.plan.suspects import Seen
 
 PROBE_SECONDS = 1.0
+MARK_SECONDS = 1.5
+"""A source that is read committed is asked twice for a mark: so only with every second probe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +24,14 @@ class Watched:
     """What one source last told: its log ends and ids; and why it told nothing since.
 
     `answered_at` is when it last answered, by the monotonic clock; the watch's begin before that.
+    `mark` is what it told for `aggregator.completeness`, None before it did.
     """
 
     failure: str = ""
     answered_at: float = 0.0
     seen: Seen = field(default_factory=Seen)
     has_answered: bool = False
+    mark: Mark | None = None
 
 
 class SourceWatch:
@@ -69,23 +74,26 @@ class SourceWatch:
         while not self._stop.wait(PROBE_SECONDS):
             before = self.latest
             try:
-                seen = self._probe(admin)
+                seen, mark = self._probe(admin)
             except Exception as error:  # a thread has no caller to raise to: it is the answer
                 self.latest = replace(before, failure=str(error))
             else:
-                self.latest = Watched("", time.monotonic(), seen, True)
+                self.latest = Watched("", time.monotonic(), seen, True, mark)
 
-    def _probe(self, admin: ClusterAdmin) -> Seen:
-        asked_at = time.monotonic()
+    def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
+        # Before anything is sent: a mark is as old as this, however long the answer takes.
+        asked_at, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
         wanted = [sp.topic_partition for sp in self.partitions]
         timeout = self._config.supervision.deadline
         if not wanted:
             admin.partition_counts(timeout)
-            return Seen()
+            return Seen(), self.latest.mark
         ends: Mapping[TopicPartition, int] = {}
+        highs: Mapping[TopicPartition, int] | None = None
         failure: ClusterCallError | None = None
         try:
             ends = admin.log_ends(wanted, timeout)
+            highs = self._highs(admin, wanted, ends, asked_at)
         except ClusterCallError as error:
             if error.failure.kind is not FailureKind.OTHER:
                 raise
@@ -97,5 +105,31 @@ class SourceWatch:
         if failure is not None and ids.topic_ids:
             raise failure
         # Otherwise it answers, and the topics are gone.
-        own = {SourcePartition(self.alias, tp.topic, tp.partition): end for tp, end in ends.items()}
-        return Seen(asked_at, ids.cluster_id, ids.topic_ids, own)
+        own = self._named(ends)
+        seen = Seen(asked_at, ids.cluster_id, ids.topic_ids, own)
+        if highs is None:
+            return seen, self.latest.mark
+        high = self._named(highs)
+        stable = {sp: end for sp, end in own.items() if end < high.get(sp, end)}
+        mark = Mark(
+            *(asked_at, asked_ms, ids.cluster_id, ids.topic_ids, ids.partitions, high, stable)
+        )
+        return seen, mark
+
+    def _highs(
+        self,
+        admin: ClusterAdmin,
+        wanted: Collection[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        now: float,
+    ) -> Mapping[TopicPartition, int] | None:
+        """The high watermarks; None where this probe asks for none."""
+        if not admin.reads_committed:
+            return ends
+        mark = self.latest.mark
+        if mark is not None and now - mark.asked_at < MARK_SECONDS:
+            return None
+        return admin.high_watermarks(wanted, self._config.supervision.deadline)
+
+    def _named(self, ends: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
+        return {SourcePartition(self.alias, tp.topic, tp.partition): it for tp, it in ends.items()}

@@ -282,6 +282,23 @@ class TimelineConfig(Node):
     )
 
 
+class CompletenessConfig(Node):
+    """Up to which moment the hub is said to be complete, and how that is kept."""
+
+    allowed_lateness: Seconds = Field(
+        default=120.0,
+        ge=0,
+        le=7 * 86_400,
+        description="how much later than its timestamp says a record may be appended at its "
+        "source: the delay of producers, and how far their clocks differ from ours. The default is "
+        "Kafka's delivery.timeout.ms. What comes later still is late: counted, and not waited for",
+    )
+    interval: Seconds = Field(
+        default=30.0, ge=1, le=86_400, description="how often rows are written at most"
+    )
+    keep: Seconds = Field(default=7 * 86_400.0, ge=3600, description="how long rows stay")
+
+
 class SupervisionConfig(Node):
     """Deadlines for what the outside world owes us."""
 
@@ -339,6 +356,9 @@ class Config(Node):
 
     timeline: TimelineConfig = Field(
         default_factory=TimelineConfig, description="what is kept of the past"
+    )
+    completeness: CompletenessConfig = Field(
+        default_factory=CompletenessConfig, description="up to which moment the hub is complete"
     )
     heartbeats: bool = Field(
         default=False,

@@ -186,6 +186,23 @@ class ClusterAdmin:
         (latest,) = self._list_offsets(partitions, (_LATEST,), end, timeout)
         return {tp: it.offset for tp, it in latest.items() if not isinstance(it, Exception)}
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether log ends are last stable offsets, which an open transaction holds back."""
+        return self._isolation is IsolationLevel.READ_COMMITTED
+
+    def high_watermarks(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> dict[TopicPartition, int]:
+        """The end of all that is acknowledged, of each partition that tells it.
+
+        Also what an open transaction holds back from those that read committed.
+        """
+        end = time.monotonic() + timeout
+        every = IsolationLevel.READ_UNCOMMITTED
+        (latest,) = self._list_offsets(partitions, (_LATEST,), end, timeout, every)
+        return {tp: it.offset for tp, it in latest.items() if not isinstance(it, Exception)}
+
     def offsets_at(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int]:
@@ -228,22 +245,23 @@ class ClusterAdmin:
         specs: Sequence[OffsetSpec],
         end: float,
         timeout: float,
+        isolation: IsolationLevel | None = None,
     ) -> list[Answers]:
-        """For each spec the answer of each partition, or its error."""
+        """For each spec the answer of each partition, or its error; as the source is read."""
         wanted = list(partitions)
         absent = self._without_leader(wanted, end)
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
             none = KafkaError(KafkaError._NOENT, "no partition has a leader")
             raise self._failed(KafkaException(none), timeout)
-        found = self._ask_offsets(asked, specs, end, timeout)
+        found = self._ask_offsets(asked, specs, end, timeout, isolation)
         stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
             self.client.forget_leaders()
             absent |= self._without_leader(stale, end)
             led = [tp for tp in stale if tp not in absent]
-            again = self._ask_offsets(led, specs, end, timeout)
+            again = self._ask_offsets(led, specs, end, timeout, isolation)
             found = [{**before, **now} for before, now in zip(found, again, strict=True)]
         return [{**answers, **absent} for answers in found]
 
@@ -265,6 +283,7 @@ class ClusterAdmin:
         specs: Sequence[OffsetSpec],
         end: float,
         timeout: float,
+        isolation: IsolationLevel | None,
     ) -> list[Answers]:
         if not wanted:
             return [{} for _ in specs]
@@ -272,7 +291,7 @@ class ClusterAdmin:
         for spec in specs:
             request = {ClientPartition(tp.topic, tp.partition): spec for tp in wanted}
             futures = self.client.list_offsets(
-                request, isolation_level=self._isolation, request_timeout=timeout
+                request, isolation_level=isolation or self._isolation, request_timeout=timeout
             )
             asked.append({TopicPartition(tp.topic, tp.partition): it for tp, it in futures.items()})
         return [self.wait(futures, timeout, end) for futures in asked]

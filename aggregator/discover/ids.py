@@ -18,10 +18,14 @@ NO_ID = "A" * 22
 
 @dataclass(frozen=True, slots=True)
 class ClusterIds:
-    """A cluster's id, and the ids of those topics that are there; "" is one that is not told."""
+    """A cluster's id, and the ids of those topics that are there; "" is one that is not told.
+
+    `partitions` is how many each topic has.
+    """
 
     cluster_id: str
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_ids(
@@ -38,15 +42,17 @@ def read_ids(
         wanted = TopicCollection(sorted(topics))
         asked = admin.client.describe_topics(wanted, request_timeout=timeout)
         described = admin.wait(asked, timeout)
-    ids = {}
+    ids, counts = {}, {}
     for name, found in described.items():
         if not isinstance(found, Exception):
             ids[name] = str(found.topic_id)
+            counts[name] = len(found.partitions)
         elif code_of(found) not in MISSING:
             ids[name] = ""
     if known is not None and ids == known.topic_ids and _tell(ids):
-        return known
-    return ClusterIds(str(admin.metadata(max(0.01, end - time.monotonic())).cluster_id), ids)
+        return ClusterIds(known.cluster_id, known.topic_ids, counts)
+    left = max(0.01, end - time.monotonic())
+    return ClusterIds(str(admin.metadata(left).cluster_id), ids, counts)
 
 
 def _tell(ids: Mapping[str, str]) -> bool:

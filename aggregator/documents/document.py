@@ -317,6 +317,38 @@ class GroupSyncStatus(Document):
     error: str = Field(default="", description="why they cannot be looked at")
 
 
+class HeldUp(Document):
+    """Who holds a claim up, and why: a word, and the reason in words."""
+
+    source: str
+    topic: str = Field(default="", description="the source's; empty when it is no one topic")
+    partition: int | None = None
+    why: str
+    reason: str = ""
+
+
+class CompleteTopic(Document):
+    """All that a source acknowledged with a timestamp up to `up_to` is in the hub topic.
+
+    But for what was lost at the source, and for late records.
+    """
+
+    topic: str
+    source: str | None = Field(default=None, description="null: all that may flow into it")
+    up_to: datetime | None = None
+    laggard: HeldUp | None = Field(default=None, description="null while it is not held up")
+    lost: int = Field(default=0, description="offsets lost in decided gaps, as far as known")
+    gaps: int = Field(default=0, description="decided gaps in which any are, or may be, lost")
+
+
+class CompletenessStatus(Document):
+    """Up to when the hub is complete: each hub topic, and each source in it."""
+
+    allowed_lateness_seconds: float
+    topics: tuple[CompleteTopic, ...] = ()
+    error: str = Field(default="", description="why it is not kept in its table")
+
+
 class Status(Document):
     """The whole document."""
 
@@ -341,6 +373,7 @@ class Status(Document):
     group_sync: GroupSyncStatus | None = Field(
         default=None, description="null where no source has groups.sync"
     )
+    completeness: CompletenessStatus | None = None
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
     refused_topics: tuple[RefusedTopicStatus, ...] = Field(

@@ -71,6 +71,7 @@ class Engine:
         self._observer = observer = threads.told.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
+        self._completeness = threads.told.completeness
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -215,6 +216,11 @@ class Engine:
         self._sources.follow(self._in_force.config, self.state.in_lanes)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
+        known = self._known.now().remembered
+        self._completeness.follow(
+            *(self.state, known.logs, known.positions, self._sources.marks(), self._measured),
+            *(time.monotonic(), time.time_ns() // 1_000_000),
+        )
         self._teller.tell_clusters(self.state)
 
     def _raise_what_ends_all(self) -> None:

@@ -15,6 +15,7 @@ from aggregator.clusters.core_heartbeats import beating
 from aggregator.clusters.groups import Groups
 from aggregator.clusters.heartbeats import Heartbeats
 from aggregator.commits.observer import Observer
+from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.schema import Config
 from aggregator.documents.document import HeartbeatsStatus, Phase
 from aggregator.engine.control import Control
@@ -25,7 +26,7 @@ from aggregator.flow.state import State
 from aggregator.groups.sync import GroupSync
 from aggregator.model import HEARTBEATS_TOPIC, SourceState
 from aggregator.quarantine.watch import QuarantineWatch
-from aggregator.status.view import Committed, View
+from aggregator.status.view import Committed, Complete, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Told:
     groups: Groups
     heartbeats: Heartbeats
     group_sync: GroupSync
+    completeness: CompletenessWatch
 
 
 class Teller:
@@ -85,6 +87,7 @@ class Teller:
             groups=self._untold,
             heartbeats=self._beats,
             group_sync=told.group_sync.status,
+            completeness=Complete(told.completeness.latest, told.completeness.keeper.failing),
             replayed_before=replayed_before,
         )
         self._on_view(self.view)

@@ -23,6 +23,7 @@ from aggregator.clusters.sources import SourcesWatch
 from aggregator.commits.identity import identity_of
 from aggregator.commits.observer import Observer
 from aggregator.commits.tail import HubSnapshot
+from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
@@ -114,9 +115,11 @@ def threads_of(
     lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
     group_sync = GroupSync(emit)
+    completeness = CompletenessWatch(control.in_force, emit)
     audits = AuditWatch(config.checkpoint)
     try:
         audits.start()
+        completeness.keeper.start()
         with open_admin(config, HUB) as admin:
             quarantine = QuarantineWatch(config, emit)
             quarantine.start(admin)
@@ -125,7 +128,10 @@ def threads_of(
                 connector = Connector(spark)
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
                 try:
-                    told = Told(observer, quarantine, audits, groups, heartbeats, group_sync)
+                    told = Told(
+                        *(observer, quarantine, audits, groups, heartbeats, group_sync),
+                        completeness,
+                    )
                     yield Threads(spark, connector, lookout, sources, admin, stood, told)
                 finally:
                     observer.stop()
@@ -136,6 +142,7 @@ def threads_of(
         heartbeats.end()
         group_sync.end()
         audits.stop()
+        completeness.keeper.stop()
         lookout.stop()
         sources.stop()
         groups.stop()

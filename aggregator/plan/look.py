@@ -17,7 +17,8 @@ class Look:
     """The plan that follows from what a look found, log ranges, and offsets for timestamp starts.
 
     `began` is when the log ranges were asked for, by the monotonic clock. `unreachable` are the
-    sources (alias -> why) that gave no answer.
+    sources (alias -> why) that gave no answer. `listed_ms` is when those that did were asked for
+    their topics, by the clock of the day.
     """
 
     plan: Plan
@@ -25,6 +26,7 @@ class Look:
     by_time: Mapping[SourcePartition, int]
     began: float
     unreachable: Mapping[str, str] = field(default_factory=dict)
+    listed_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ends(self) -> dict[SourcePartition, int]:

@@ -6,6 +6,7 @@ import os
 import socket
 
 from aggregator import __version__
+from aggregator.documents.complete import completeness_of
 from aggregator.documents.controls import paused_parts
 from aggregator.documents.document import (
     CheckpointStatus,
@@ -65,6 +66,11 @@ def status(view: View) -> Status:
         quarantine=view.quarantine.status if view.quarantine is not None else None,
         heartbeats=view.heartbeats,
         group_sync=view.group_sync,
+        completeness=completeness_of(
+            view.completeness.claims,
+            config.completeness.allowed_lateness,
+            view.completeness.error,
+        ),
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
         refused_topics=tuple(

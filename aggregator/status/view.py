@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from aggregator.completeness.core_claims import Claim
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
 from aggregator.documents.document import (
@@ -54,6 +55,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Complete:
+    """Up to when the hub is said to be complete; `error` says why that is not kept."""
+
+    claims: tuple[Claim, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
@@ -82,6 +91,7 @@ class View:
     groups: Mapping[str, str] = field(default_factory=dict)
     heartbeats: HeartbeatsStatus | None = None
     group_sync: GroupSyncStatus | None = None
+    completeness: Complete = field(default_factory=Complete)
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 

@@ -253,7 +253,8 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ("nam: x", "nam: unknown key (did you mean name?)"),
         ("Name: x", "Name: unknown key (did you mean name?)"),
         ("zzz:", "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
-         " spark, supervision, api, metrics, timeline, heartbeats)"),
+         " spark, supervision, api, metrics, timeline, completeness,"
+         " heartbeats)"),
         ("stream: {checkpoint-interval: 1s}",
          "stream.checkpoint-interval: unknown key (did you mean checkpoint_interval?)"),
         ("stream: {partition_by: key}",

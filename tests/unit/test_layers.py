@@ -22,7 +22,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups"),
+    *("audits", "groups", "completeness"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -68,6 +68,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
+    # Up to when the hub is complete: claimed, kept, waited for.
+    "completeness": BELOW_EDGES | {"checkpoint", "documents", "flow"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
@@ -83,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"documents", "gaps", "quarantine", "peek", "verify", "audits"}
     | {"engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
-    "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine"},
+    "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "completeness"},
     "cli": BELOW_DOCUMENTS
     | ROOMS
     | {"documents", "connect", "imports", "timeline", "engine", "serve", "verify"},

@@ -1,0 +1,54 @@
+"""Thousands of histories of a source: no claim is ever untrue, and none goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from support.complete_world import LATENESS_MS, TOPICS, CompleteWorld
+from support.examples import examples
+
+TOPIC = st.sampled_from(TOPICS)
+NUMBER = st.integers(0, 3)
+Action = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any], int]
+
+
+def _action(name: str, *args: st.SearchStrategy[Any], **named: st.SearchStrategy[Any]) -> Any:
+    return st.tuples(
+        st.just(getattr(CompleteWorld, name)),
+        st.tuples(*args),
+        st.fixed_dictionaries(named),
+        st.integers(0, LATENESS_MS),
+    )
+
+
+# What happens most often stands several times.
+ACTIONS = st.one_of(
+    *[_action("append", TOPIC, NUMBER, st.integers(0, 2 * LATENESS_MS), opens=st.booleans())] * 3,
+    *[_action("copy", TOPIC, NUMBER, st.integers(1, 5))] * 3,
+    *[_action("ask"), _action("answer"), _action("arrive"), _action("claim")] * 2,
+    _action("end_transactions", TOPIC, abort=st.booleans()),
+    _action("grow", TOPIC),
+    _action("create"),
+    _action("recreate", TOPIC),
+    _action("retain", TOPIC, NUMBER, st.integers(1, 3)),
+    _action("commit"),
+    _action("look"),
+    _action("pause", TOPIC, NUMBER),
+    _action("restart"),
+    _action("write"),
+)
+
+
+@examples(1500)
+@given(st.lists(ACTIONS, max_size=60))
+def test_what_is_claimed_to_be_in_the_hub_is_there_whatever_happens(actions: list[Action]) -> None:
+    world = CompleteWorld()
+    for act, args, named, passed in actions:
+        world.now += passed
+        act(world, *args, **named)
+        world.claim()
+    assert world.settle().up_to_ms == world.now - LATENESS_MS
