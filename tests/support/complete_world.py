@@ -1,4 +1,4 @@
-"""A source, what is copied of it, and the truth about both: for claims of completeness to be judged.
+"""A source, what is copied of it, and the truth about both, by which claims are judged.
 
 Time is in milliseconds. Producers append late, and in open transactions; probes are sent and
 answered at other moments; topics grow, come, are cut short and created again; looks come late; what
@@ -30,11 +30,16 @@ class Sent:
     aborted: bool = False
     in_hub: bool = False
     lost: bool = False
+    unseen: bool = False
 
     @property
     def counts(self) -> bool:
-        """Whether a claim is about it: it is no late one, and was not taken back."""
-        return not self.aborted and self.at - self.timestamp <= LATENESS_MS
+        """Whether a claim is about it.
+
+        It is no late one, was not taken back, and not deleted before its partition was ever seen.
+        """
+        late = self.at - self.timestamp > LATENESS_MS
+        return not (self.aborted or self.unseen or late)
 
 
 @dataclass
@@ -160,11 +165,12 @@ class CompleteWorld:
                 if sp in self.positions and not self._is_of(sp):
                     self._name_lost(name)
                     self.positions[sp], self.logs[sp] = log.earliest, self._id(name)
+                    self.checkpoint[sp] = log.earliest
                 elif sp not in self.positions:
                     self.positions[sp], self.logs[sp] = log.earliest, self._id(name)
                 elif self.positions[sp] < log.earliest:
                     self._name_lost(name)
-                    self.positions[sp] = log.earliest
+                    self.positions[sp] = self.checkpoint[sp] = log.earliest
                 self.checkpoint.setdefault(sp, self.positions[sp])
 
     def pause(self, topic: str, partition: int) -> None:
@@ -292,6 +298,7 @@ class CompleteWorld:
             record.open = False
             if not record.in_hub and not record.aborted:
                 record.lost = True
+                record.unseen = SourcePartition("eu", topic, partition) not in self.positions
 
     def _name_lost(self, topic: str) -> None:
         lost = sum(it.lost for it in self.truth)
