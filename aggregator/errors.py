@@ -15,6 +15,7 @@
     |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
     |-- CommandError                        the running instance refused a command (`cli`)
     |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
+    |-- NotCompleteError           exit 5   the hub was not complete in time (`completeness`)
     |-- CutoverError                        a group did not come over in time (`groups`)
     |-- AbsentError                         a topic that was to be looked at is not there (`peek`)
     |-- StoppedError, StoppedEarlyError     it was told to stop before it was done
@@ -34,6 +35,7 @@ EXIT_OTHER = 1
 EXIT_CONFIG = 2
 EXIT_CLUSTER = 3
 EXIT_DATA = 4
+EXIT_NOT_YET = 5
 
 
 class AggregatorError(Exception):

@@ -10,11 +10,22 @@ from pyspark.sql import functions as F
 
 from aggregator.checkpoint.delta import local_path, table_uri
 from aggregator.clusters.prepare import prepare
+from aggregator.completeness.wait import complete_up_to, wait_until_complete
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError
 from aggregator.stream.headers import is_of_origin, origin_columns, origin_texts
 from aggregator.stream.reader import open_reader
+
+__all__ = [
+    "checkpoints",
+    "complete_up_to",
+    "hub_records",
+    "hub_topics",
+    "open_session",
+    "wait_until_complete",
+    "with_origin_columns",
+]
 
 
 def open_session(config: Config, master: str = "local[2]") -> SparkSession:

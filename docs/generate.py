@@ -67,6 +67,7 @@ COMMANDS = (
     ("groups", "apply"),
     ("groups", "cutover"),
     ("verify",),
+    ("wait",),
     ("events",),
     ("history",),
     ("quarantine",),

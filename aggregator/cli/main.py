@@ -34,6 +34,7 @@ from aggregator.cli import (
     sources,
     status,
     verify,
+    wait,
 )
 from aggregator.cli.failures import Commands
 from aggregator.cli.options import examples
@@ -52,7 +53,7 @@ HELP = (
 \b
 The config is FILE of -c, else ./aggregator.yaml, else the file in $AGGREGATOR_CONFIG.
 Exit codes: 0 done, 2 bad config or usage, 3 a cluster cannot be reached or refuses us,
-4 data loss or conflict, 1 anything else."""
+4 data loss or conflict, 5 not complete in time (wait), 1 anything else."""
 )
 
 app = typer.Typer(
@@ -101,6 +102,7 @@ app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPL
 app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
 app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
+app.command(epilog=examples(*wait.EXAMPLES))(wait.wait)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)
 app.command(epilog=examples(*history.EXAMPLES))(history.history)
 app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))

@@ -93,6 +93,7 @@ def report_of_status(status: Status) -> Report:
             sources_table(status),
             lanes,
             unwell,
+            *_complete(status),
             checkpoint,
             *((f"checkpoint error: {kept.error}",) if kept.error else ()),
             *((_recovered(status.recovery),) if status.recovery is not None else ()),
@@ -109,6 +110,17 @@ def report_of_status(status: Status) -> Report:
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
+
+
+def _complete(status: Status) -> tuple[Table, ...]:
+    told = status.completeness.topics if status.completeness is not None else ()
+    rows = [
+        (it.topic, it.up_to, it.lost, it.laggard.words if it.laggard is not None else None)
+        for it in told
+        if it.source is None
+    ]
+    columns = ("hub topic", "up to (UTC)", "lost offsets", "held up by")
+    return (Table("Complete", columns, rows, frozenset({"lost offsets"})),) if rows else ()
 
 
 def _part(part: PausedPart) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Mapping, Sequence
 
 from aggregator.completeness.core import Mark, MarkLedger
 from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
+from aggregator.completeness.core_late import LateCounts
 from aggregator.completeness.core_scope import Feeding, scope_of
 from aggregator.completeness.keeper import Keeper
 from aggregator.config.in_force import InForce
@@ -25,11 +27,13 @@ SETTLED = (Stage.OUT, Stage.DONE)
 class CompletenessWatch:
     """Used by the engine's thread; `latest` is replaced as a whole, for any other.
 
-    `keeper` reads what was claimed before this run, and writes what is claimed.
+    `keeper` reads what was claimed before this run, and writes what is claimed. `bounds` are those
+    of the buckets in which the tasks count records by age.
     """
 
-    def __init__(self, in_force: InForce, emit: EventSink) -> None:
+    def __init__(self, in_force: InForce, emit: EventSink, bounds: Sequence[int]) -> None:
         self.keeper = Keeper(in_force, emit)
+        self._late = LateCounts(bounds)
         self.latest: tuple[Claim, ...] = ()
         self._ledger = MarkLedger()
         self._claims: Claims | None = None
@@ -82,6 +86,16 @@ class CompletenessWatch:
         )  # fmt: skip
         self.latest = self._claims.make(self._ledger, sight)
         self.keeper.take(self.latest)
+
+    def late(self, ages: Mapping[str, Sequence[int]]) -> dict[str, int]:
+        """Records of each source (alias) that came below what had been claimed, at least."""
+        claimed: dict[str, int | None] = {}
+        for it in self.latest:
+            if it.source is not None and it.topics:
+                before = claimed.get(it.source, it.up_to_ms)
+                unknown = before is None or it.up_to_ms is None
+                claimed[it.source] = None if unknown else min(before or 0, it.up_to_ms or 0)
+        return self._late.follow(ages, claimed, time.time_ns() // 1_000_000)
 
     def _follow_plan(self, config: Config, plan: Plan) -> None:
         if self._made_of is not None and self._made_of[0] is config and self._made_of[1] is plan:

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from aggregator.documents.completeness import CompletenessStatus
 from aggregator.model import SourceState
 
 
@@ -315,38 +316,6 @@ class GroupSyncStatus(Document):
     groups: tuple[SyncedGroup, ...] = ()
     at: datetime | None = Field(default=None, description="when all were last looked at")
     error: str = Field(default="", description="why they cannot be looked at")
-
-
-class HeldUp(Document):
-    """Who holds a claim up, and why: a word, and the reason in words."""
-
-    source: str
-    topic: str = Field(default="", description="the source's; empty when it is no one topic")
-    partition: int | None = None
-    why: str
-    reason: str = ""
-
-
-class CompleteTopic(Document):
-    """All that a source acknowledged with a timestamp up to `up_to` is in the hub topic.
-
-    But for what was lost at the source, and for late records.
-    """
-
-    topic: str
-    source: str | None = Field(default=None, description="null: all that may flow into it")
-    up_to: datetime | None = None
-    laggard: HeldUp | None = Field(default=None, description="null while it is not held up")
-    lost: int = Field(default=0, description="offsets lost in decided gaps, as far as known")
-    gaps: int = Field(default=0, description="decided gaps in which any are, or may be, lost")
-
-
-class CompletenessStatus(Document):
-    """Up to when the hub is complete: each hub topic, and each source in it."""
-
-    allowed_lateness_seconds: float
-    topics: tuple[CompleteTopic, ...] = ()
-    error: str = Field(default="", description="why it is not kept in its table")
 
 
 class Status(Document):

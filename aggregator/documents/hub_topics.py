@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pydantic import Field
 
@@ -36,6 +37,10 @@ class HubTopicOverview(Document):
     records: int
     bytes: int
     records_per_second: float | None
+    complete_up_to: datetime | None = Field(
+        default=None, description="all that its sources acknowledged up to then is there"
+    )
+    held_up: str = Field(default="", description="who holds that up, and why")
 
 
 class HubTopics(Document):
@@ -86,9 +91,20 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                 records=sum(it.records for it in sides),
                 bytes=sum(it.bytes for it in sides),
                 records_per_second=sum(rates) if rates else None,
+                **_complete(status, name),
             )
         )
     return HubTopics(name=status.name, phase=status.phase, at=status.at, topics=tuple(found))
+
+
+def _complete(status: Status, name: str) -> dict[str, Any]:
+    """Up to when a hub topic is complete, of all its sources together."""
+    told = status.completeness.topics if status.completeness is not None else ()
+    found = next((it for it in told if it.topic == name and it.source is None), None)
+    if found is None:
+        return {}
+    words = found.laggard.words if found.laggard is not None else ""
+    return {"complete_up_to": found.up_to, "held_up": words}
 
 
 def _copied(status: Status) -> dict[tuple[str, str], tuple[int, int]]:

@@ -67,6 +67,7 @@ class Teller:
         replayed_before = before.replayed_before
         if before.state.recovered != state.recovered:
             replayed_before = before.replayed
+        figures = observer.figures.at(time.monotonic(), _catching_up(state))
         self.view = replace(
             before,
             config=self._config,
@@ -78,7 +79,7 @@ class Teller:
             measured=measured or before.measured,
             positions=observer.positions,
             progress=observer.progress,
-            figures=observer.figures.at(time.monotonic(), _catching_up(state)),
+            figures=figures,
             committed=Committed(
                 observer.state.seq, observer.state.epoch, observer.committed_ms, observer.error
             ),
@@ -87,7 +88,11 @@ class Teller:
             groups=self._untold,
             heartbeats=self._beats,
             group_sync=told.group_sync.status,
-            completeness=Complete(told.completeness.latest, told.completeness.keeper.failing),
+            completeness=Complete(
+                told.completeness.latest,
+                told.completeness.late({it: own.age for it, own in figures.items()}),
+                told.completeness.keeper.failing,
+            ),
             replayed_before=replayed_before,
         )
         self._on_view(self.view)

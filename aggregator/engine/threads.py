@@ -27,6 +27,7 @@ from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
+from aggregator.connector.reports import bucket_bounds
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.control import Control
 from aggregator.engine.teller import Told
@@ -115,7 +116,7 @@ def threads_of(
     lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
     group_sync = GroupSync(emit)
-    completeness = CompletenessWatch(control.in_force, emit)
+    completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
     audits = AuditWatch(config.checkpoint)
     try:
         audits.start()

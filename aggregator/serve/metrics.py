@@ -76,6 +76,7 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_sources(status)
     yield from _of_topics(status)
     yield from _of_the_whole(status)
+    yield from _of_completeness(status)
     yield from _of_group_sync(status)
     if partitions:
         yield from _of_partitions(status)
@@ -205,6 +206,27 @@ def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
     ])  # fmt: skip
     yield _gauge("audit_partitions_not_compared", "Of these silent, or with a conflict.", (), [
         ((), float(known.not_compared))
+    ])  # fmt: skip
+
+
+def _of_completeness(status: Status) -> Iterator[Metric]:
+    told = status.completeness
+    if told is None:
+        return
+    yield _gauge(
+        "complete_up_to_timestamp_seconds",
+        "All that a source acknowledged with a timestamp up to then is in the hub topic.",
+        ("source", "hub_topic"),
+        [((it.source, it.topic), _seconds(it.up_to)) for it in told.topics if it.source],
+    )
+    yield _gauge(
+        "topic_complete_up_to_timestamp_seconds",
+        "The same of all sources together.",
+        ("hub_topic",),
+        [((it.topic,), _seconds(it.up_to)) for it in told.topics if it.source is None],
+    )
+    yield _counter("records_late", "Records that came below such a claim, at least.", ("source",), [
+        ((alias,), float(count)) for alias, count in sorted(told.late.items())
     ])  # fmt: skip
 
 

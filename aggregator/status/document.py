@@ -6,7 +6,7 @@ import os
 import socket
 
 from aggregator import __version__
-from aggregator.documents.complete import completeness_of
+from aggregator.documents.completeness import completeness_of
 from aggregator.documents.controls import paused_parts
 from aggregator.documents.document import (
     CheckpointStatus,
@@ -69,6 +69,7 @@ def status(view: View) -> Status:
         completeness=completeness_of(
             view.completeness.claims,
             config.completeness.allowed_lateness,
+            view.completeness.late,
             view.completeness.error,
         ),
         gaps=gaps_status(tuple(view.state.gaps.values())),

@@ -56,9 +56,13 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Up to when the hub is said to be complete; `error` says why that is not kept."""
+    """Up to when the hub is said to be complete, and what came too late for that, by source.
+
+    `error` says why it is not kept.
+    """
 
     claims: tuple[Claim, ...] = ()
+    late: Mapping[str, int] = field(default_factory=dict)
     error: str = ""
 
 

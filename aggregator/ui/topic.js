@@ -16,6 +16,8 @@ const cut = (text) => (text === null ? "null" : text.length > 300 ? `${text.slic
 /** A record's time, which may be one that no calendar has. */
 const written = (ms) => (ms < 0 ? "none" : ms > 8.64e15 ? `${ms} ms` : moment(new Date(ms).toISOString()));
 const rate = (it) => count(it.records_per_second);
+/** Up to when all that its sources acknowledged is there. */
+const complete = (it) => (it.complete_up_to === null ? "unknown" : moment(it.complete_up_to));
 const behind = (it) => (it.seconds_behind === null ? "unknown" : seconds(it.seconds_behind));
 
 export async function topics() {
@@ -31,6 +33,7 @@ export async function topics() {
           ["records", (it) => count(it.records), true],
           ["bytes", (it) => bytes(it.bytes), true],
           ["lag", (it) => count(it.lag), true],
+          ["complete up to (UTC)", complete],
         ], now.topics)
       : el("p", {}, "Nothing is copied: no source is configured, or none has a topic that matches."),
   ] };
@@ -42,7 +45,8 @@ export async function topic(name, redraw) {
   const found = sides.map(([source, topic, title]) => ({ title, topic, ...look(source, topic, redraw) }));
   return { at: now, parts: [
     el("h1", {}, name),
-    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
+    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)], ["complete up to (UTC)", complete(it)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
+    it.held_up ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`) : null,
     table("What goes into it", [
       ["source", (side) => el("a", { href: `#/source/${encodeURIComponent(side.source)}` }, side.title || side.source)],
       ["its topic", (side) => side.topic],
