@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from aggregator.model import UNKNOWN_LOG, LogId, Positions, SourcePartition
 
-MOST_MARKS = 32
+MOST_MARKS = 64
 """Ends that a partition has still to reach; of more, every other one is let go, which is safe."""
 PAST_TICKS = 20
 CUT = "its log ends below what was read of it"
@@ -159,6 +159,7 @@ class _Log:
     stable: int | None = None
     told_stable: int | None = None
     doubt: str = ""
+    step: int = 0
     marks: list[tuple[int, int]] = field(default_factory=list)
 
     def is_of(self, told: LogId) -> None:
@@ -178,6 +179,8 @@ class _Log:
         if passed:
             self._claim(self.marks[passed - 1][0])
             del self.marks[:passed]
+        if not self.marks:
+            self.step = 0
 
     def take(self, mark: Mark, sp: SourcePartition, read: int) -> None:
         """Take an end; `read` is how far it was read before that was asked for."""
@@ -194,9 +197,18 @@ class _Log:
             # Nothing came since: what was acknowledged by now is no more than that.
             self.marks[-1] = (max(self.marks[-1][0], mark.asked_ms), end)
         elif not self.marks or mark.asked_ms > self.marks[-1][0]:
-            self.marks.append((mark.asked_ms, end))
-            if len(self.marks) > MOST_MARKS:
-                del self.marks[1:-1:2]
+            self._add(mark.asked_ms, end)
+
+    def _add(self, at_ms: int, end: int) -> None:
+        """Add a mark; the more there are, the further they are apart, over all of the time."""
+        marks = self.marks
+        if len(marks) > 1 and marks[-1][0] - marks[-2][0] < self.step:
+            marks[-1] = (at_ms, end)
+            return
+        marks.append((at_ms, end))
+        if len(marks) > MOST_MARKS:
+            del marks[1:-1:2]
+            self.step = max(2 * self.step, 2 * (marks[-1][0] - marks[0][0]) // MOST_MARKS)
 
     def _claim(self, at_ms: int) -> None:
         self.reached = at_ms if self.reached is None else max(self.reached, at_ms)

@@ -130,9 +130,9 @@ class Run:
 
 
 @contextmanager
-def run_in_background(config: Config) -> Iterator[Run]:
+def run_in_background(config: Config, control: Control | None = None) -> Iterator[Run]:
     """A run that is RUNNING; stopped at the end of the block, where it must end well."""
-    running = Run(config)
+    running = Run(config, control)
     try:
         yield running.start()
     except BaseException:

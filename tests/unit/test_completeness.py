@@ -1,0 +1,428 @@
+"""Claims as they are made, kept, shown and waited for, as far as no cluster is needed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.checkpoint.rows import to_millis, to_moment
+from aggregator.cli.main import app
+from aggregator.completeness.core import MOST_MARKS, Mark, MarkLedger
+from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
+from aggregator.completeness.core_late import REPORTED_MS, LateCounts
+from aggregator.completeness.core_scope import Feeding, scope_of
+from aggregator.completeness.keeper import Keeper
+from aggregator.completeness.table import CompletenessTable
+from aggregator.completeness.wait import NotCompleteError, complete_up_to, wait_until_complete
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.documents.completeness import completeness_of
+from aggregator.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
+from aggregator.events import Event
+from aggregator.model import (
+    ClusterFacts,
+    Discovery,
+    LogId,
+    Positions,
+    Route,
+    SourcePartition,
+    TopicFacts,
+)
+from aggregator.plan import Plan, make_plan
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+NOON_MS = to_millis(NOON)
+SP = SourcePartition("eu", "orders", 0)
+HELD = Laggard("us", "paused", "paused since noon", "orders", 3)
+
+
+def config_of(folder: Path | None = None, /, **parts: Any) -> Config:
+    sources = parts.pop("sources", {"eu": "orders", "us": "orders|payments"})
+    return Config.model_validate(
+        {
+            "hub": {"bootstrap_servers": "127.0.0.1:9"},
+            "sources": {
+                alias: {"bootstrap_servers": "127.0.0.1:10", "topics": {"include": include}}
+                for alias, include in sources.items()
+            },
+            "checkpoint": {"path": str(folder or "state")},
+            "api": {"listen": "off"},
+            **parts,
+        }
+    )
+
+
+def claim(up_to_ms: int | None = NOON_MS, source: str | None = None, **rest: Any) -> Claim:
+    topics = ("orders",) if source else ()
+    return Claim(source, "orders", up_to_ms, topics=topics, **rest)
+
+
+def table_of(folder: Path) -> CompletenessTable:
+    return CompletenessTable(str(folder), {})
+
+
+# Scope
+
+
+def plan_of(config: Config, **topics: Iterable[str]) -> Plan:
+    found = {
+        alias: ClusterFacts(
+            alias, alias.upper(), 1, {it: TopicFacts(it, f"{alias}-{it}", 1, 1) for it in names}
+        )
+        for alias, names in topics.items()
+    }
+    return make_plan(config, Discovery(found), ClusterFacts("hub", "HUB", 1, {}))
+
+
+def test_who_has_a_say_about_a_hub_topic_is_who_feeds_it_or_may() -> None:
+    config = config_of()
+    scope = scope_of(config, plan_of(config, eu=["orders"], us=["payments"]))
+    assert set(scope.feeds) == {("eu", "orders"), ("us", "payments")}
+    # A topic of that name is selected there, and is not there yet; nobody else may give payments.
+    assert scope.listed == {("us", "orders")}
+    assert scope.sources("payments") == ["us"]
+    assert scope.unseen == frozenset()
+
+
+def test_a_source_that_never_told_its_topics_has_a_say_where_it_may_feed() -> None:
+    config = config_of()
+    scope = scope_of(config, plan_of(config, us=["orders", "payments"]))
+    assert scope.unseen == {("eu", "orders")}
+    assert scope.sources("payments") == ["us"]
+
+
+def test_where_topics_are_brought_together_another_one_may_come() -> None:
+    config = config_of(topics={"rename": "all"})
+    scope = scope_of(config, plan_of(config, eu=["orders"], us=["orders"]))
+    assert scope.listed == {("eu", "all"), ("us", "all")}
+
+
+def test_a_topic_that_is_selected_and_does_not_flow_is_named() -> None:
+    config = config_of(topics={"configs": {"cleanup.policy": "compact"}})
+    plan = plan_of(config, eu=["orders"], us=["orders"])
+    scope = scope_of(config, plan)
+    if not plan.routes:
+        assert set(scope.untaken) == {("eu", "orders"), ("us", "orders")}
+        assert all(scope.untaken.values())
+
+
+# Claims
+
+
+def sight(scope: Feeding, now_ms: int = NOON_MS, **rest: Any) -> Sight:
+    parts: dict[str, Any] = {
+        "listed_ms": {},
+        "came": (),
+        "unsettled": (),
+        "lost": {},
+        "lateness_ms": 1_000,
+        "blame": lambda alias, sp: Laggard(alias, "behind" if sp else "not_listed"),
+        **rest,
+    }
+    return Sight(scope=scope, now_ms=now_ms, **parts)
+
+
+def ledger_at(ms: int, *partitions: SourcePartition) -> MarkLedger:
+    """All of these have reached what was told at that moment."""
+    ledger = MarkLedger()
+    ledger.follow(Positions(dict.fromkeys(partitions, 7)), 0.0)
+    for alias in {sp.cluster for sp in partitions}:
+        own = [sp for sp in partitions if sp.cluster == alias]
+        counts = {sp.topic: sum(it.topic == sp.topic for it in own) for sp in own}
+        mark = Mark(1.0, ms, "E", {}, counts, dict.fromkeys(own, 7))
+        ledger.take(mark, counts, own, {sp: LogId() for sp in own})
+    return ledger
+
+
+def feeding(*aliases: str, **rest: Any) -> Feeding:
+    feeds = {(it, "orders"): (Route(it, "orders", "orders", 1, 1),) for it in aliases}
+    return Feeding(feeds, cluster_ids={it: it.upper() for it in aliases}, hub_id="HUB", **rest)
+
+
+US = SourcePartition("us", "orders", 0)
+
+
+def test_all_sources_together_are_as_far_as_the_least_of_them_which_is_named() -> None:
+    ledger = ledger_at(NOON_MS, SP)
+    slow = ledger_at(NOON_MS - 60_000, US)
+    ledger._logs |= slow._logs
+    whole, eu, us = Claims().make(ledger, sight(feeding("eu", "us")))
+    assert (eu.up_to_ms, eu.laggard) == (NOON_MS - 1_000, None)
+    assert (us.up_to_ms, us.laggard) == (NOON_MS - 61_000, Laggard("us", "behind"))
+    assert (whole.source, whole.up_to_ms, whole.laggard) == (None, us.up_to_ms, us.laggard)
+
+
+def test_what_is_not_seen_or_not_taken_lets_nothing_be_claimed_of_all() -> None:
+    for more in ({"unseen": frozenset({("us", "orders")})}, {"untaken": {("us", "orders"): "no"}}):
+        whole, eu, us = Claims().make(ledger_at(NOON_MS, SP), sight(feeding("eu", **more)))
+        assert eu.up_to_ms == NOON_MS - 1_000
+        assert us.up_to_ms is None
+        assert whole.up_to_ms is None
+        assert whole.laggard is not None
+        assert whole.laggard.source == "us"
+
+
+def test_a_source_that_may_come_in_holds_it_at_the_listing_of_its_topics() -> None:
+    scope = feeding("eu", listed=frozenset({("us", "orders")}))
+    claims = Claims()
+    (whole, *_) = claims.make(ledger_at(NOON_MS, SP), sight(scope))
+    assert whole.up_to_ms is None
+    at = {"us": NOON_MS - 20_000}
+    (whole, *_) = claims.make(ledger_at(NOON_MS, SP), sight(scope, listed_ms=at))
+    assert whole.up_to_ms == NOON_MS - 21_000
+
+
+def test_what_is_undecided_of_a_topic_that_is_gone_holds_it() -> None:
+    claims = Claims()
+    claims.make(ledger_at(NOON_MS, SP, US), sight(feeding("eu", "us")))
+    scope = feeding("us", listed=frozenset({("eu", "orders")}))
+    later, listed = NOON_MS + 90_000, {"eu": NOON_MS + 90_000}
+    ledger = ledger_at(later, US)
+    whole, *_ = claims.make(
+        ledger, sight(scope, later, listed_ms=listed, unsettled={("eu", "orders")})
+    )
+    assert whole.up_to_ms == NOON_MS - 1_000
+    assert whole.laggard is not None
+    assert (whole.laggard.source, whole.laggard.why) == ("eu", "gap")
+    whole, *_ = claims.make(ledger, sight(scope, later, listed_ms=listed))
+    assert whole.up_to_ms == later - 1_000
+
+
+def test_another_cluster_behind_an_alias_begins_anew_and_a_longer_lateness_takes_nothing_back() -> (
+    None
+):
+    claims = Claims([claim(NOON_MS - 1_000, "eu", cluster_id="EU", hub_id="HUB")])
+    nothing = MarkLedger()
+    _, eu = claims.make(nothing, sight(feeding("eu"), lateness_ms=60_000))
+    assert eu.up_to_ms == NOON_MS - 1_000
+    other = Feeding(feeding("eu").feeds, cluster_ids={"eu": "OTHER"}, hub_id="HUB")
+    _, eu = claims.make(nothing, sight(other))
+    assert eu.up_to_ms is None
+
+
+def test_a_topic_that_is_selected_later_takes_a_claim_back_but_one_that_came_does_not() -> None:
+    two = {("eu", "orders"): tuple(Route("eu", it, "orders", 1, 1) for it in ("orders", "more"))}
+    scope = Feeding(two, cluster_ids={"eu": "EU"}, hub_id="HUB")
+    for came, expected in (((), None), ((("eu", "more"),), NOON_MS)):
+        claims = Claims([claim(NOON_MS, "eu", cluster_id="EU", hub_id="HUB")])
+        _, eu = claims.make(MarkLedger(), sight(scope, came=came))
+        assert eu.up_to_ms == expected
+
+
+def test_the_ends_that_are_still_to_be_reached_stay_few() -> None:
+    ledger = MarkLedger()
+    for at in range(1, 500):
+        ledger.follow(Positions({SP: 1}), float(at))
+        mark = Mark(float(at), at, "E", {}, {"orders": 1}, {SP: 2 + at})
+        ledger.take(mark, {"orders": 1}, [SP], {})
+    assert len(ledger._logs[SP].marks) <= MOST_MARKS
+    assert ledger.waits_for(SP) == (1, 3)
+    ledger.follow(Positions({SP: 400}), 501.0)
+    reached = ledger.reached(SP)
+    assert reached is not None
+    assert 370 < reached <= 398
+
+
+# Late records
+
+
+def test_a_record_is_late_when_all_of_its_bucket_is_below_a_claim_that_was_made_before() -> None:
+    late = LateCounts((1_000, 20_000))
+    claimed: dict[str, int | None] = {"eu": NOON_MS}
+    late.follow({"eu": (0, 0, 0)}, claimed, NOON_MS)
+    # It may be that these came before the claim, of which no report has told yet.
+    assert late.follow({"eu": (5, 5, 5)}, claimed, NOON_MS + 100) == {"eu": 0}
+    # By then the claim is 9 s ago. The second bucket begins above 1 s, the third above 20 s.
+    assert late.follow({"eu": (6, 7, 8)}, claimed, NOON_MS + 9_000) == {"eu": 3}
+
+
+def test_nothing_is_late_where_nothing_is_claimed() -> None:
+    late = LateCounts((1_000,))
+    late.follow({"eu": (0, 0)}, {"eu": None}, NOON_MS)
+    assert late.follow({"eu": (0, 9)}, {"eu": None}, NOON_MS + 60_000) == {"eu": 0}
+
+
+def test_what_is_certainly_late_is_counted_once() -> None:
+    late = LateCounts((1_000, 2_000))
+    for step in range(4):
+        at = NOON_MS + step * REPORTED_MS
+        found = late.follow({"eu": (9, 9, step)}, {"eu": NOON_MS + 20_000}, at)
+    assert found == {"eu": 3}
+
+
+# The table
+
+
+def test_the_newest_claims_are_read_and_none_goes_back_by_a_row_that_came_late(
+    tmp_path: Path,
+) -> None:
+    table = table_of(tmp_path)
+    assert table.newest() == ()
+    first = claim(NOON_MS, "eu", lost=Lost(3, 1), laggard=HELD, cluster_id="E", hub_id="H")
+    table.append([claim(), first], NOON_MS)
+    assert set(table.newest("orders")) == {claim(), first}
+    table.append([claim(NOON_MS - 5, "eu", cluster_id="E", hub_id="H")], NOON_MS + 1)
+    (eu,) = [it for it in table.newest() if it.source]
+    assert eu.up_to_ms == NOON_MS
+    # Another cluster is another matter.
+    table.append([claim(None, "eu", cluster_id="F", hub_id="H")], NOON_MS + 2)
+    (eu,) = [it for it in table.newest() if it.source]
+    assert eu.up_to_ms is None
+    assert table.newest("payments") == ()
+
+
+def test_old_rows_go(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    assert table.maintain(NOON) == 0
+    table.append([claim(NOON_MS - 9)], NOON_MS - 9)
+    table.append([claim()], NOON_MS)
+    assert table.maintain(NOON) == 1
+    assert table.newest() == (claim(),)
+
+
+def test_a_keeper_reads_what_was_and_writes_what_has_changed(tmp_path: Path) -> None:
+    config = config_of(tmp_path, completeness={"interval": 1})
+    table_of(tmp_path).append([claim(NOON_MS - 9)], NOON_MS - 9)
+    keeper = Keeper(InForce(config), lambda _: None)
+    assert keeper.earlier is None
+    keeper._turn(last=False)
+    assert keeper.earlier == (claim(NOON_MS - 9),)
+    keeper.take((claim(),))
+    keeper._turn(last=True)
+    keeper._turn(last=True)
+    files = list((tmp_path / "completeness").glob("*.parquet"))
+    assert len(files) == 2
+    assert table_of(tmp_path).newest() == (claim(),)
+
+
+def test_a_table_that_cannot_be_written_is_told_once_and_nothing_is_claimed(tmp_path: Path) -> None:
+    (log := tmp_path / "completeness" / "_delta_log").mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("")
+    events: list[Event] = []
+    failed = threading.Event()
+
+    def emit(event: Event) -> None:
+        events.append(event)
+        failed.set()
+
+    keeper = Keeper(InForce(config_of(tmp_path)), emit)
+    keeper.start()
+    assert failed.wait(30)
+    keeper.stop()
+    assert keeper.earlier is None
+    assert keeper.failing
+    assert [it.kind for it in events] == ["completeness_failed"]
+
+
+# Asked and waited for
+
+
+def test_how_far_it_is_is_read_without_an_instance(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    assert complete_up_to(config, "orders") is None
+    table_of(tmp_path).append([claim(), claim(NOON_MS + 60_000, "eu")], NOON_MS)
+    assert complete_up_to(config, "orders") == NOON
+    assert complete_up_to(config, "orders", "eu") == NOON + timedelta(minutes=1)
+    assert complete_up_to(config, "orders", "us") is None
+    assert wait_until_complete(config, "orders", NOON).up_to == NOON
+    with pytest.raises(NotCompleteError, match="complete up to 2026-11-24T12:00:00") as late:
+        wait_until_complete(config, "orders", NOON + timedelta(milliseconds=1), timeout=0)
+    assert late.value.found is not None
+    with pytest.raises(ValueError, match="UTC offset"):
+        wait_until_complete(config, "orders", datetime(2026, 11, 24))  # noqa: DTZ001
+
+
+def test_a_wait_ends_when_a_row_says_so(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    table.append([claim(NOON_MS - 1)], NOON_MS)
+    write = threading.Timer(0.5, lambda: table.append([claim()], NOON_MS + 1))
+    write.start()
+    assert wait_until_complete(config_of(tmp_path), "orders", NOON, timeout=60).up_to == NOON
+    write.join()
+
+
+class Shell:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *args: str, code: int = EXIT_DONE) -> str:
+        sets = (
+            "hub.bootstrap_servers=127.0.0.1:9",
+            "sources.eu.bootstrap_servers=127.0.0.1:10",
+            "sources.eu.topics.include=orders",
+            "api.listen=off",
+            f"checkpoint.path={self.folder}",
+        )
+        flags = [part for item in sets for part in ("--set", item)]
+        result = CliRunner().invoke(app, ["wait", *args, *flags], env={"COLUMNS": "200"})
+        assert result.exit_code == code, result.output
+        return result.stdout if code in (EXIT_DONE, EXIT_DATA) else result.stderr
+
+
+UNTIL = ("--topic", "orders", "--until", "2026-11-24T12:00Z")
+
+
+def test_the_command_ends_with_0_when_it_is_complete_and_tells_what_was_lost(
+    tmp_path: Path,
+) -> None:
+    shell = Shell(tmp_path)
+    table_of(tmp_path).append([claim(lost=Lost(7, 1))], NOON_MS)
+    assert json.loads(shell(*UNTIL, "-o", "json")) == {
+        "topic": "orders",
+        "source": None,
+        "up_to": "2026-11-24T12:00:00Z",
+        "laggard": None,
+        "lost": 7,
+        "gaps": 1,
+    }
+    assert "2026-11-24 12:00:00" in shell(*UNTIL)
+    shell(*UNTIL, "--strict", code=EXIT_DATA)
+
+
+def test_the_command_ends_with_5_when_the_time_is_over_and_names_who_holds_it_up(
+    tmp_path: Path,
+) -> None:
+    shell = Shell(tmp_path)
+    late = ("--timeout", "0s")
+    assert "nothing is claimed of hub topic orders" in shell(*UNTIL, *late, code=EXIT_NOT_YET)
+    table_of(tmp_path).append([claim(NOON_MS - 1, laggard=HELD)], NOON_MS)
+    said = shell(*UNTIL, *late, code=EXIT_NOT_YET)
+    assert "us/orders-3 is paused: paused since noon" in said
+    assert "nothing is claimed" in shell(*UNTIL, *late, "--source", "eu", code=EXIT_NOT_YET)
+
+
+@pytest.mark.parametrize(
+    "more", [("--timeout", "soon"), ("--source", "mars"), ("--until", "2026-11-24T12:00")]
+)
+def test_the_command_refuses_what_it_cannot_wait_for(tmp_path: Path, more: tuple[str, ...]) -> None:
+    assert more[1] in Shell(tmp_path)(*UNTIL, *more, code=EXIT_CONFIG)
+
+
+# Shown
+
+
+def test_the_status_tells_each_claim_with_its_laggard() -> None:
+    told = completeness_of([claim(laggard=HELD), claim(None, "us")], 120.0, {"us": 4})
+    assert told.topics[0].up_to == to_moment(NOON_MS)
+    assert told.topics[0].laggard is not None
+    assert told.topics[0].laggard.words == "us/orders-3 is paused: paused since noon"
+    assert (told.topics[1].source, told.topics[1].up_to, told.late) == ("us", None, {"us": 4})
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("allowed_lateness", -1), ("interval", 0), ("keep", "1s")]
+)
+def test_settings_that_make_no_sense_are_refused(setting: str, value: object) -> None:
+    with pytest.raises(ValueError, match=setting):
+        config_of(completeness={setting: value})
+
+
+def test_the_lateness_that_is_allowed_is_that_of_kafkas_producers() -> None:
+    assert config_of().completeness.allowed_lateness == 120
