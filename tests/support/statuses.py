@@ -8,6 +8,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.connector.reports import bucket_bounds
+from aggregator.documents.completeness import CompletenessStatus, CompleteTopic
 from aggregator.documents.document import (
     AuditStatus,
     CheckpointStatus,
@@ -115,6 +116,13 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
         group_sync=GroupSyncStatus(groups=(SyncedGroup(group="billing"),)),
+        completeness=CompletenessStatus(
+            allowed_lateness_seconds=120,
+            topics=tuple(
+                CompleteTopic(topic="hub.t0", source=it, up_to=NOW) for it in (None, *aliases)
+            ),
+            late=dict.fromkeys(aliases, 6),
+        ),
         gaps=GapsStatus(total=3, open=1, lost=9),
         audit=AuditStatus(at=NOW - timedelta(days=1), partitions=2, expected=99, present=99),
     )

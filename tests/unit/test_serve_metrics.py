@@ -57,6 +57,13 @@ def test_before_the_first_status_it_is_up_and_no_more() -> None:
         ("lane_restarts_total", {"lane": "union"}, 4),
         ("checkpoint_age_seconds", {}, 7),
         ("checkpoint_failing", {}, 0),
+        (
+            "complete_up_to_timestamp_seconds",
+            {"source": "s0", "hub_topic": "hub.t0"},
+            NOW.timestamp(),
+        ),
+        ("topic_complete_up_to_timestamp_seconds", {"hub_topic": "hub.t0"}, NOW.timestamp()),
+        ("records_late_total", {"source": "s0"}, 6),
         ("gaps", {"state": "open"}, 1),
         ("gaps", {"state": "decided"}, 2),
         ("lost_timestamp_seconds", {"source": "s0"}, NOW.timestamp() - 2 * DAY),
