@@ -150,6 +150,12 @@ class CompleteWorld:
             record.in_hub = not record.aborted
         self.positions[sp] = max(at, to)
 
+    def copy_all(self) -> None:
+        """Copy all that may be."""
+        for name, topic in self.topics.items():
+            for number in range(len(topic.logs)):
+                self.copy(name, number, 10_000)
+
     def commit(self) -> None:
         self.checkpoint = dict(self.positions)
 
@@ -221,6 +227,14 @@ class CompleteWorld:
         )
         self.probe = None
 
+    def go_round(self) -> None:
+        """What goes on all the time: a probe, and in between all is copied."""
+        self.ask()
+        self.copy_all()
+        self.answer()
+        self.arrive()
+        self.claim()
+
     def claim(self) -> tuple[Claim, ...]:
         """What is claimed now, checked against the truth."""
         self.ledger.follow(Positions(self.positions), float(self.now))
@@ -255,9 +269,7 @@ class CompleteWorld:
             self.end_transactions(name, abort=False)
         self.now += 1
         self.look()
-        for name, topic in self.topics.items():
-            for number in range(len(topic.logs)):
-                self.copy(name, number, 10_000)
+        self.copy_all()
         self.claim()
         self.ask()
         self.answer()
