@@ -130,9 +130,9 @@ class MarkLedger:
     def open_from(self, sp: SourcePartition) -> int | None:
         """Where a transaction is open that holds a partition up; None when none does."""
         log = self._logs.get(sp)
-        if log is None or log.stable is None or not log.marks or log.position < log.stable:
+        if log is None or log.stable is None or not log.marks:
             return None
-        return log.stable
+        return log.stable if log.position >= log.stable else None
 
     def _before(self, moment: float) -> Positions:
         """Positions that were known before a moment: no log that is whole ends below them then."""

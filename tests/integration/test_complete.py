@@ -144,6 +144,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
     assert kept >= before
     with run_in_background(config, control := Control(config)) as running:
         found = wait_for(lambda: least(running, unique), "it claims again")
+        assert found is not None
         assert before <= found < until
         control.resume("eu")
         shell.wait(until, EXIT_DONE)

@@ -77,9 +77,13 @@ class Asked:
 
 
 class CompleteWorld:
-    """One source with two topics that flow into one hub topic, of which the second may come."""
+    """One source with two topics that flow into one hub topic, of which the second may come.
 
-    def __init__(self) -> None:
+    With `alone` there is only the first, and no other one may flow into the hub topic.
+    """
+
+    def __init__(self, *, alone: bool) -> None:
+        self.alone = alone
         self.now = 1_000
         self.ids = 0
         self.topics: dict[str, Topic] = {"a": self._topic(2)}
@@ -118,7 +122,8 @@ class CompleteWorld:
             self.topics[topic].logs.append(Log())
 
     def create(self) -> None:
-        self.topics.setdefault("b", self._topic(1))
+        if not self.alone:
+            self.topics.setdefault("b", self._topic(1))
 
     def recreate(self, topic: str) -> None:
         """Delete it and create it again; what was not copied is lost."""
@@ -244,7 +249,12 @@ class CompleteWorld:
             self.mark = None
         routes = tuple(Route("eu", it, HUB_TOPIC, n, 1) for it, n in sorted(self.known.items()))
         sight = Sight(
-            Feeding({KEY: routes}, listed=frozenset({KEY}), cluster_ids={"eu": "E"}, hub_id="H"),
+            Feeding(
+                {KEY: routes},
+                listed=frozenset() if self.alone else frozenset({KEY}),
+                cluster_ids={"eu": "E"},
+                hub_id="H",
+            ),
             {"eu": self.listed},
             self.came,
             set(),

@@ -40,9 +40,11 @@ ACTIONS = st.one_of(
 
 
 @examples(1500)
-@given(st.lists(ACTIONS, max_size=60))
-def test_what_is_claimed_to_be_in_the_hub_is_there_whatever_happens(actions: list[Action]) -> None:
-    world = CompleteWorld()
+@given(st.lists(ACTIONS, max_size=60), st.booleans())
+def test_what_is_claimed_to_be_in_the_hub_is_there_whatever_happens(
+    actions: list[Action], alone: bool
+) -> None:
+    world = CompleteWorld(alone=alone)
     for act, args, named, passed in actions:
         world.now += passed
         getattr(world, act)(*args, **named)
