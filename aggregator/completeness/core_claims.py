@@ -127,7 +127,8 @@ class Claims:
             reached = None
         up_to = floor
         if reached is not None:
-            up_to = max(reached - sight.lateness_ms, floor if floor is not None else 0)
+            # What came in the same millisecond, but after that moment, may not be there.
+            up_to = max(reached - sight.lateness_ms - 1, floor if floor is not None else 0)
         lost = [sight.lost.get((alias, topic), Lost()) for topic in ever]
         claim = self._last[key] = Claim(
             alias,

@@ -52,6 +52,12 @@ class Keeper:
         """Take what is claimed now; never waits."""
         self._newest = claims
 
+    def _is_of_others(self, claims: tuple[Claim, ...]) -> bool:
+        """Whether other topics flow than what is written says: a restart has to know it."""
+        before = self._written
+        keys = (((it.source, it.topic), it) for it in claims)
+        return any(key in before and before[key].topics != it.topics for key, it in keys)
+
     def _loop(self) -> None:
         while True:
             over = self._over.is_set()
@@ -74,10 +80,10 @@ class Keeper:
         if self.earlier is None:
             self.earlier = self._table.newest()
         due, care = time.monotonic() >= self._next_rows, time.monotonic() >= self._next_care
-        if not (due or care or last):
+        claims = self._newest
+        if not (due or care or last or self._is_of_others(claims)):
             return
         config = self._in_force.config.completeness
-        claims = self._newest
         # At the hour those too that stand still: a row that expires must not be the last one.
         rows = [it for it in claims if care or self._written.get((it.source, it.topic)) != it]
         if rows:

@@ -166,7 +166,7 @@ class CompleteWorld:
 
     def look(self) -> None:
         """List the topics; take what is new, and decide about what is lost."""
-        self.listed = self.now
+        self.listed, known = self.now, len(self.known)
         for name, topic in self.topics.items():
             if self.known and name not in self.known:
                 self.came.add(("eu", name))
@@ -183,6 +183,9 @@ class CompleteWorld:
                     self._name_lost(name)
                     self.positions[sp] = self.checkpoint[sp] = log.earliest
                 self.checkpoint.setdefault(sp, self.positions[sp])
+        if len(self.known) > known > 0:
+            # What came is written at once: a restart cannot tell it from what was selected later.
+            self.write()
 
     def pause(self, topic: str, partition: int) -> None:
         self.paused ^= {SourcePartition("eu", topic, partition)}

@@ -154,15 +154,15 @@ def test_all_sources_together_are_as_far_as_the_least_of_them_which_is_named() -
     slow = ledger_at(NOON_MS - 60_000, US)
     ledger._logs |= slow._logs
     whole, eu, us = Claims().make(ledger, sight(feeding("eu", "us")))
-    assert (eu.up_to_ms, eu.laggard) == (NOON_MS - 1_000, None)
-    assert (us.up_to_ms, us.laggard) == (NOON_MS - 61_000, Laggard("us", "behind"))
+    assert (eu.up_to_ms, eu.laggard) == (NOON_MS - 1_001, None)
+    assert (us.up_to_ms, us.laggard) == (NOON_MS - 61_001, Laggard("us", "behind"))
     assert (whole.source, whole.up_to_ms, whole.laggard) == (None, us.up_to_ms, us.laggard)
 
 
 def test_what_is_not_seen_or_not_taken_lets_nothing_be_claimed_of_all() -> None:
     for more in ({"unseen": frozenset({("us", "orders")})}, {"untaken": {("us", "orders"): "no"}}):
         whole, eu, us = Claims().make(ledger_at(NOON_MS, SP), sight(feeding("eu", **more)))
-        assert eu.up_to_ms == NOON_MS - 1_000
+        assert eu.up_to_ms == NOON_MS - 1_001
         assert us.up_to_ms is None
         assert whole.up_to_ms is None
         assert whole.laggard is not None
@@ -176,7 +176,7 @@ def test_a_source_that_may_come_in_holds_it_at_the_listing_of_its_topics() -> No
     assert whole.up_to_ms is None
     at = {"us": NOON_MS - 20_000}
     (whole, *_) = claims.make(ledger_at(NOON_MS, SP), sight(scope, listed_ms=at))
-    assert whole.up_to_ms == NOON_MS - 21_000
+    assert whole.up_to_ms == NOON_MS - 21_001
 
 
 def test_what_is_undecided_of_a_topic_that_is_gone_holds_it() -> None:
@@ -188,11 +188,11 @@ def test_what_is_undecided_of_a_topic_that_is_gone_holds_it() -> None:
     whole, *_ = claims.make(
         ledger, sight(scope, later, listed_ms=listed, unsettled={("eu", "orders")})
     )
-    assert whole.up_to_ms == NOON_MS - 1_000
+    assert whole.up_to_ms == NOON_MS - 1_001
     assert whole.laggard is not None
     assert (whole.laggard.source, whole.laggard.why) == ("eu", "gap")
     whole, *_ = claims.make(ledger, sight(scope, later, listed_ms=listed))
-    assert whole.up_to_ms == later - 1_000
+    assert whole.up_to_ms == later - 1_001
 
 
 def test_another_cluster_behind_an_alias_begins_anew_and_a_longer_lateness_takes_nothing_back() -> (
