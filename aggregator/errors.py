@@ -17,6 +17,7 @@
     |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
     |-- NotCompleteError           exit 5   the hub was not complete in time (`completeness`)
     |-- CutoverError                        a group did not come over in time (`groups`)
+    |-- FailoverError                       a source was not copied in time (`failover`)
     |-- AbsentError                         a topic that was to be looked at is not there (`peek`)
     |-- StoppedError, StoppedEarlyError     it was told to stop before it was done
     `-- FailpointError                      a failpoint of the tests

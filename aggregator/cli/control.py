@@ -53,7 +53,7 @@ def pause(
     """
     config = load_config(ctx, config_file, sets)
     part = _part(alias, topic, partition)
-    show(report_of_source(_command(config, alias, part, paused=True)), output)
+    show(report_of_source(command_part(config, alias, part, paused=True)), output)
 
 
 def resume(
@@ -72,7 +72,7 @@ def resume(
     """
     config = load_config(ctx, config_file, sets)
     part = _part(alias, topic, partition)
-    show(report_of_source(_command(config, alias, part, paused=False)), output)
+    show(report_of_source(command_part(config, alias, part, paused=False)), output)
 
 
 def reload(
@@ -136,7 +136,7 @@ def _part(alias: str, topic: str | None, partition: int | None) -> Part | None:
     return Part(alias, topic, partition)
 
 
-def _command(config: Config, alias: str, part: Part | None, *, paused: bool) -> SourceControl:
+def command_part(config: Config, alias: str, part: Part | None, *, paused: bool) -> SourceControl:
     """Tell the running instance, else note it for the next one."""
     word = "pause" if paused else "resume"
     path = f"/api/sources/{alias}"

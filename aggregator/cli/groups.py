@@ -81,8 +81,8 @@ def translate(
     """
     rules = ApplyRules(dry_run=True, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _Teller(ctx)
-    _end(translate_group(config, group, source, rules, _seconds(timeout), tell), output)
+    tell = GroupTeller(ctx)
+    _end(translate_group(config, group, source, rules, seconds_of(timeout), tell), output)
 
 
 def apply(
@@ -103,8 +103,8 @@ def apply(
     """
     rules = ApplyRules(dry_run=dry_run, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _Teller(ctx)
-    _end(translate_group(config, group, source, rules, _seconds(timeout), tell), output)
+    tell = GroupTeller(ctx)
+    _end(translate_group(config, group, source, rules, seconds_of(timeout), tell), output)
 
 
 def cutover(
@@ -126,11 +126,11 @@ def cutover(
     """
     rules = ApplyRules(dry_run=dry_run, allow_backwards=allow_backwards)
     config = load_config(ctx, config_file, sets)
-    tell = _Teller(ctx)
-    _end(cut_over(config, group, source, rules, _seconds(timeout), tell), output)
+    tell = GroupTeller(ctx)
+    _end(cut_over(config, group, source, rules, seconds_of(timeout), tell), output)
 
 
-class _Teller:
+class GroupTeller:
     """Progress on stderr; the same words once."""
 
     def __init__(self, ctx: typer.Context) -> None:
@@ -138,12 +138,14 @@ class _Teller:
         self._last = ""
 
     def __call__(self, words: str) -> None:
+        """Tell these words."""
         if words != self._last:
             typer.echo(masked(self._ctx, words), err=True)
         self._last = words
 
 
-def _seconds(timeout: str) -> float:
+def seconds_of(timeout: str) -> float:
+    """The value of --timeout; a usage error when it is none."""
     try:
         return float(parse_duration(timeout))
     except ValueError as error:

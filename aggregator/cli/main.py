@@ -19,6 +19,7 @@ from aggregator.cli import (
     dashboard,
     demo,
     events,
+    failover,
     gaps,
     groups,
     history,
@@ -101,6 +102,8 @@ app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
 app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
 app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
 app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
+app.command(epilog=examples(*failover.FAILOVER_EXAMPLES))(failover.failover)
+app.command(epilog=examples(*failover.FAILBACK_EXAMPLES))(failover.failback)
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
 app.command(epilog=examples(*wait.EXAMPLES))(wait.wait)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)

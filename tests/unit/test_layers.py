@@ -66,6 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quarantine": BELOW_EDGES | {"credentials", "discover", "documents", "status"},
     # Where consumer groups go on at the hub: asked, read, written.
     "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
+    # A source goes over to the hub, and back: groups, positions and pauses in their order.
+    "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     # Up to when the hub is complete: claimed, kept, waited for.
@@ -88,7 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "completeness"},
     "cli": BELOW_DOCUMENTS
     | ROOMS
-    | {"documents", "connect", "imports", "timeline", "engine", "serve", "verify"},
+    | {"documents", "connect", "imports", "timeline", "engine", "failover", "serve", "verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

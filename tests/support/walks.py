@@ -1,0 +1,91 @@
+"""Walks a page of the docs: its commands are run in their order, as they stand there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.embedded.processes import GuardedProcess
+from support.reading import wait_for
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def commands_of(page: str) -> list[str]:
+    """Every `aggregator ...` line in the shell blocks of a page of docs/, comments left out."""
+    text = (DOCS / page).read_text("utf-8")
+    blocks = re.findall(r"^```(?:sh|bash)\n(.*?)^```", text, re.M | re.S)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [
+        shlex.join(shlex.split(line, comments=True)[1:])
+        for line in lines
+        if line.startswith("aggregator ")
+    ]
+
+
+class Walk:
+    """The commands of one page, each of which is to be run once, in their order.
+
+    `names` are words of the page and what stands for them here. To be used as a context manager: in
+    the end nothing may be left.
+    """
+
+    def __init__(self, page: str, names: Mapping[str, str]) -> None:
+        self.page = page
+        self._names = names
+        self._left = commands_of(page)
+
+    def __enter__(self) -> Walk:
+        return self
+
+    def __exit__(self, failed: object, *_: object) -> None:
+        if failed is None:
+            assert self._left == [], f"{self.page}: not run"
+
+    def next(self, begin: str) -> list[str]:
+        """The next command, which begins with these words, with the names of here."""
+        command = self._left.pop(0)
+        assert command.startswith(begin), f"{self.page}: {command} is next, not {begin}"
+        return [self._names.get(word, word) for word in shlex.split(command)]
+
+    def run(self, begin: str, *more: str, code: int = 0, fresh: bool = False) -> str:
+        """Run the next command, with `more` behind it; returns what it says on stdout.
+
+        A `fresh` process is for what starts a Java.
+        """
+        words = [*self.next(begin), *more]
+        return _fresh(words, code) if fresh else _invoked(words, code)
+
+    def until(self, begin: str, check: Callable[[str], bool]) -> None:
+        """Run the next command, in JSON, until what it says is right."""
+        words = [*self.next(begin), "-o", "json"]
+        wait_for(lambda: check(_invoked(words, 0)), f"{self.page}: {begin}")
+
+    def also(self, *words: str, code: int = 0) -> str:
+        """Run a command as the page has it, for something else; returns what it says."""
+        return _invoked([self._names.get(word, word) for word in words], code)
+
+    def start(self, begin: str, log: Path, *more: str) -> GuardedProcess:
+        """Start the next command as a process of its own, which goes on."""
+        words = [*self.next(begin), *more]
+        return GuardedProcess([sys.executable, "-m", "aggregator", *words], log)
+
+
+def _invoked(words: list[str], code: int) -> str:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, f"{words}: {done.output}"
+    return done.stdout
+
+
+def _fresh(words: list[str], code: int) -> str:
+    command = [sys.executable, "-m", "aggregator", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
+    return done.stdout
