@@ -84,11 +84,15 @@ def fail_back(
         raise RefusedError(refusals)
     steps.append(_write(text, written, rules))
     moves = None
-    starts = positions_back(noted.hub_ends, back.topics) if _fits(noted, found) else {}
+    fits = noted is not None and noted.hub_cluster_id == found.hub_id
+    ends = noted.hub_ends if noted is not None and fits else {}
+    starts = positions_back(ends, back.topics)
     if starts and not rules.dry_run and written.file is not None:
         request = MoveRequest(source=config.name, to_offsets=starts, taken_over=True)
         moves = set_positions(made, request, emit)
-    steps.append(_positions_step(starts, rules, written, changed=moves and moves.changes))
+    steps.append(
+        _positions_step(starts, rules, written, changed=moves is not None and bool(moves.changes))
+    )
     return FailbackReport(
         name=config.name,
         source=alias,
@@ -98,7 +102,7 @@ def fail_back(
         file="" if written.file is None else str(written.file),
         steps=tuple(steps),
         positions=moves,
-        notes=(*_notes(alias, noted, found, back, other=other), *warnings),
+        notes=(*_notes(alias, noted, back, fits=fits, other=other), *warnings),
     )
 
 
@@ -170,7 +174,7 @@ def _positions_step(
     rules: FailoverRules,
     written: BackFile,
     *,
-    changed: int | None,
+    changed: bool,
 ) -> StepRow:
     step = "set its positions"
     if not starts:
@@ -186,20 +190,15 @@ def _positions_step(
     return StepRow(step=step, state=state, detail=detail)
 
 
-def _fits(noted: Failover | None, found: Sighted) -> bool:
-    """Whether the ends that were noted are those of the hub that answers now."""
-    return noted is not None and noted.hub_cluster_id == found.hub_id
-
-
 def _notes(
-    alias: str, noted: Failover | None, found: Sighted, back: WayBack, *, other: bool
+    alias: str, noted: Failover | None, back: WayBack, *, fits: bool, other: bool
 ) -> list[str]:
     notes = list(back.notes)
     if noted is None:
         notes.append(
             f"no failover of {alias} is noted: all that was ever written at the hub goes back"
         )
-    elif not _fits(noted, found):
+    elif not fits:
         notes.append(
             "the hub is another cluster than at the failover: its ends of then say nothing"
         )

@@ -11,6 +11,7 @@ from support.reading import SECONDS, wait_for
 
 TURN_SECONDS = 0.02
 KEYS = 37
+AT_ONCE = 500
 
 
 class MovingProducer:
@@ -63,10 +64,10 @@ class MovingConsumer:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def start(self, servers: str) -> None:
-        """Join the group there, and read on."""
+    def start(self, servers: str, most: int | None = None) -> None:
+        """Join the group there, and read on, so many at most."""
         self._stop.clear()
-        self._thread = threading.Thread(target=self._read, args=(servers,), daemon=True)
+        self._thread = threading.Thread(target=self._read, args=(servers, most), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -98,7 +99,8 @@ class MovingConsumer:
             last[key] = number
         return True
 
-    def _read(self, servers: str) -> None:
+    def _read(self, servers: str, most: int | None) -> None:
+        end = None if most is None else len(self.seen) + most
         consumer = Consumer(
             {
                 "bootstrap.servers": servers,
@@ -109,8 +111,9 @@ class MovingConsumer:
         )
         consumer.subscribe([self.topic])
         try:
-            while not self._stop.is_set():
-                found = consumer.consume(500, timeout=0.1)
+            while not self._stop.is_set() and (end is None or len(self.seen) < end):
+                left = AT_ONCE if end is None else min(AT_ONCE, end - len(self.seen))
+                found = consumer.consume(left, timeout=0.1)
                 at: dict[int, int] = {}
                 for message in found:
                     if message.error() is None:
