@@ -22,6 +22,7 @@ LAYERS = (
     *("jars", "connector", "credentials", "discover", "stream", "checkpoint", "embedded"),
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     "groups",
+    "acls",
     "failover",
     "peek",
     "audits",

@@ -10,6 +10,7 @@ import typer
 
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, warn
 from aggregator.cli.render import Cell, Output, Report, Table, show
+from aggregator.config.schema import Config
 from aggregator.errors import EXIT_CONFIG, CheckpointError, ClusterError
 from aggregator.flow.commands import Move, RecordGaps, Recover, Start
 from aggregator.flow.preview import Preview
@@ -46,9 +47,36 @@ def plan(
             first = preview_of(config, prepared)
         except (CheckpointError, ClusterError) as error:
             unknown = f"what starts first is not known: {error}"
-    show(report_of_plan(found, first, unknown), output)
+    shown = report_of_plan(found, first, unknown)
+    show(_with_acls(shown, config, found), output)
     if found.refusals:
         raise typer.Exit(EXIT_CONFIG)
+
+
+def _with_acls(shown: Report, config: Config, plan: Plan) -> Report:
+    """The same with the ACLs that would be added at the hub, where a source has acls.sync."""
+    if not any(it.acls.sync for it in config.sources.values()):
+        return shown
+    from aggregator.acls.ask import look_at_acls
+
+    try:
+        found, failed = look_at_acls(config, plan)
+    except ClusterError as error:
+        told = {"error": str(error)}
+        return Report({**shown.data, "acls": told}, (*shown.parts, f"warning: ACLs: {error}"))
+    rows = [("add", str(it)) for it in found.add]
+    rows += [("not granted by any source; left alone", str(it)) for it in found.superfluous]
+    table = Table("ACLs at the hub", ("what", "ACL"), rows)
+    data = {
+        "add": [str(it) for it in found.add],
+        "superfluous": [str(it) for it in found.superfluous],
+        "notes": list(found.notes),
+        "failed": {alias.strip("()"): why for alias, why in failed.items()},
+    }
+    lines = [f"ACLs: {it}" for it in found.notes]
+    lines += [f"warning: ACLs: {it}" for it in failed.values()]
+    parts = (*shown.parts, table if rows else "No ACLs to add at the hub.", *lines)
+    return Report({**shown.data, "acls": data}, parts)
 
 
 def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") -> Report:

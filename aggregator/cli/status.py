@@ -9,6 +9,7 @@ from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, running_status
 from aggregator.cli.tables import positions_table, sources_table
 from aggregator.documents.document import (
+    AclSyncStatus,
     AuditStatus,
     GapsStatus,
     GroupSyncStatus,
@@ -107,6 +108,7 @@ def report_of_status(status: Status) -> Report:
                 for it in status.refused_topics
             ),
             *(_synced(status.group_sync) if status.group_sync is not None else ()),
+            *(_acls(status.acl_sync) if status.acl_sync is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
@@ -142,6 +144,13 @@ def _synced(told: GroupSyncStatus) -> list[str]:
     lines = [f"Consumer groups at the hub: {', '.join(good) or 'none yet'}"]
     lines += [f"group {it.group}: {it.error}" for it in told.groups if it.error]
     return [*lines, *((f"groups: {told.error}",) if told.error else ())]
+
+
+def _acls(told: AclSyncStatus) -> list[str]:
+    lines = [f"ACLs: {told.added:,} added at the hub since the start"]
+    lines += [f"ACLs: not granted by any source: {it}" for it in told.superfluous]
+    lines += [f"ACLs: {it}" for it in told.notes]
+    return [*lines, *((f"ACLs: {told.error}",) if told.error else ())]
 
 
 def _gaps(gaps: GapsStatus) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator
 
+from aggregator.config.acls import AclSelection
 from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
@@ -138,6 +139,9 @@ class SourceConfig(ClusterConfig):
     groups: GroupSelection = Field(
         default_factory=GroupSelection,
         description="consumer groups whose offsets are translated to the hub while it runs",
+    )
+    acls: AclSelection = Field(
+        default_factory=AclSelection, description="ACLs of its topics, added at the hub"
     )
     consumer: dict[str, str] = Field(
         default_factory=dict, description="Kafka settings for the consumers only"

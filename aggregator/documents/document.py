@@ -318,6 +318,18 @@ class GroupSyncStatus(Document):
     error: str = Field(default="", description="why they cannot be looked at")
 
 
+class AclSyncStatus(Document):
+    """ACLs that are added at the hub while it runs (acls.sync of the sources)."""
+
+    added: int = Field(default=0, description="since the start")
+    superfluous: tuple[str, ...] = Field(
+        default=(), description="grants of the hub that no source has; nothing removes them"
+    )
+    notes: tuple[str, ...] = Field(default=(), description="what is left out, and why")
+    at: datetime | None = Field(default=None, description="when all were last looked at")
+    error: str = Field(default="", description="why not all are there, with what is missing")
+
+
 class Status(Document):
     """The whole document."""
 
@@ -343,6 +355,9 @@ class Status(Document):
         default=None, description="null where no source has groups.sync"
     )
     completeness: CompletenessStatus | None = None
+    acl_sync: AclSyncStatus | None = Field(
+        default=None, description="null where no source has acls.sync"
+    )
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
     refused_topics: tuple[RefusedTopicStatus, ...] = Field(

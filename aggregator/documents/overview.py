@@ -183,6 +183,9 @@ def attention(status: Status) -> Iterator[Attention]:
     if status.group_sync is not None and status.group_sync.error:
         what = f"not all consumer groups are translated: {status.group_sync.error}"
         yield Attention(level="warning", what=what)
+    if status.acl_sync is not None and status.acl_sync.error:
+        what = f"not all ACLs are at the hub: {status.acl_sync.error}"
+        yield Attention(level="warning", what=what)
     if status.quarantine is not None and status.quarantine.records:
         yield Attention(
             level="warning",

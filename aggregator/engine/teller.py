@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from aggregator.acls.sync import AclSync
 from aggregator.audits.watch import AuditWatch
 from aggregator.clusters.core_heartbeats import beating
 from aggregator.clusters.groups import Groups
@@ -40,6 +41,7 @@ class Told:
     heartbeats: Heartbeats
     group_sync: GroupSync
     completeness: CompletenessWatch
+    acl_sync: AclSync
 
 
 class Teller:
@@ -93,6 +95,7 @@ class Teller:
                 told.completeness.late({it: own.age for it, own in figures.items()}),
                 told.completeness.keeper.failing,
             ),
+            acl_sync=told.acl_sync.status,
             replayed_before=replayed_before,
         )
         self._on_view(self.view)
@@ -103,11 +106,12 @@ class Teller:
         self.tell(state, measured)
 
     def tell_clusters(self, state: State) -> None:
-        """Have the clusters told what is committed, what is read, and where groups stand."""
+        """Have the clusters told what is committed, what is read, where groups stand, who reads."""
         self.publish()
         states = {alias: life.state for alias, life in state.sources.items()}
         self._told.heartbeats.follow(self._config, beating(states, state.of(Stage.READING)))
         self._told.group_sync.follow(self._config, state.plan, self._told.observer.state)
+        self._told.acl_sync.follow(self._config, state.plan)
 
     def publish(self) -> None:
         """Have the sources told what is committed of them."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from aggregator.acls.sync import AclSync
 from aggregator.audits.watch import AuditWatch
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.groups import Groups
@@ -115,8 +116,8 @@ def threads_of(
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
-    group_sync = GroupSync(emit)
     completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
+    group_sync, acl_sync = GroupSync(emit), AclSync(emit)
     audits = AuditWatch(config.checkpoint)
     try:
         audits.start()
@@ -131,7 +132,7 @@ def threads_of(
                 try:
                     told = Told(
                         *(observer, quarantine, audits, groups, heartbeats, group_sync),
-                        completeness,
+                        *(completeness, acl_sync),
                     )
                     yield Threads(spark, connector, lookout, sources, admin, stood, told)
                 finally:
@@ -142,6 +143,7 @@ def threads_of(
         control.door.close()
         heartbeats.end()
         group_sync.end()
+        acl_sync.end()
         audits.stop()
         completeness.keeper.stop()
         lookout.stop()
@@ -149,6 +151,7 @@ def threads_of(
         groups.stop()
         heartbeats.stop()
         group_sync.stop()
+        acl_sync.stop()
 
 
 def _observer(

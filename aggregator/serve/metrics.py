@@ -78,6 +78,7 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_the_whole(status)
     yield from _of_completeness(status)
     yield from _of_group_sync(status)
+    yield from _of_acl_sync(status)
     if partitions:
         yield from _of_partitions(status)
 
@@ -238,6 +239,14 @@ def _of_group_sync(status: Status) -> Iterator[Metric]:
     yield _gauge("group_sync_up", "1 while consumer groups are translated.", (), [((), well)])
     synced = float(sum(not group.error for group in told.groups))
     yield _gauge("group_sync_groups", "Groups that the hub has all of.", (), [((), synced)])
+
+
+def _of_acl_sync(status: Status) -> Iterator[Metric]:
+    told = status.acl_sync
+    if told is None:
+        return
+    well = 0.0 if told.error else 1.0
+    yield _gauge("acl_sync_up", "1 while ACLs of sources are at the hub.", (), [((), well)])
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:

@@ -72,6 +72,7 @@ def status(view: View) -> Status:
             view.completeness.late,
             view.completeness.error,
         ),
+        acl_sync=view.acl_sync,
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
         refused_topics=tuple(

@@ -13,6 +13,7 @@ from aggregator.completeness.core_claims import Claim
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
 from aggregator.documents.document import (
+    AclSyncStatus,
     AuditStatus,
     GroupSyncStatus,
     HeartbeatsStatus,
@@ -96,6 +97,7 @@ class View:
     heartbeats: HeartbeatsStatus | None = None
     group_sync: GroupSyncStatus | None = None
     completeness: Complete = field(default_factory=Complete)
+    acl_sync: AclSyncStatus | None = None
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from typer.testing import CliRunner
 
+from aggregator.acls.ask import add_acls, look_at_acls, who_is
+from aggregator.acls.core import Acl
 from aggregator.cli.check import check_all
+from aggregator.cli.main import app
+from aggregator.clusters.prepare import prepare
 from aggregator.config.load import load
 from aggregator.config.render import to_yaml
-from aggregator.config.schema import Config
-from aggregator.discover import HUB, CheckResult, check_cluster, discover
+from aggregator.config.schema import ClusterConfig, Config
+from aggregator.credentials import client_settings
+from aggregator.discover import HUB, CheckResult, check_cluster, discover, open_admin
+from aggregator.documents.document import AclSyncStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
 from aggregator.engine.control import Control
+from aggregator.errors import ClusterError
 from aggregator.model import SourceState
+from aggregator.plan.plan import Plan
 from support.certificates import STORE_PASSWORD, Authority
 from support.load import load as under_load
 from support.load import records
@@ -255,6 +267,113 @@ def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
             told = wait_for(partial(failing, config, alias), f"without {right}", 30)
             world.allow("least", right)
             assert names(told, right), (right, told)
+
+
+@pytest.mark.timeout(300)
+def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
+    world: Secured, tmp_path: Path, unique: str
+) -> None:
+    servers, first, second = world.cluster.admin_servers, f"{unique}.a", f"{unique}.b"
+    for topic in (first, second):
+        create_topic(servers, topic)
+        produce(servers, topic, records(COUNT))
+    for user in ("reader", "writer", "later"):
+        world.set_password(user, SECRET)
+        world.allow(user, Right("GROUP", unique, "READ"))
+    world.allow("reader", *(Right("TOPIC", it, "READ") for it in (first, second)))
+    world.allow("writer", Right("TOPIC", first, "WRITE"))
+    world.allow("later", Right("TOPIC", first, "READ"))
+    super_login = world.scram("copier", SECRET)
+    synced = {"acls": {"sync": True}}
+    sources = {
+        "eu": {**at(world, "SCRAM", first, super_login), **synced},
+        "us": {**at(world, "SCRAM", second, super_login), **synced},
+    }
+    config = make_config(
+        world.cluster,
+        tmp_path / "state",
+        sources,
+        hub={"bootstrap_servers": world.cluster.address_of("SCRAM"), "kafka": super_login},
+        topics={"rename": f"{unique}.hub"},
+        api={"listen": "off"},
+    )
+    file = tmp_path / "aggregator.yaml"
+    file.write_text(to_yaml(config))
+    planned = CliRunner().invoke(app, ["plan", "-c", str(file), "-o", "json"])
+    assert planned.exit_code == 0, planned.output
+    hub_topic = f"{unique}.hub"
+    assert json.loads(planned.stdout)["acls"]["add"] == [
+        f"ALLOW READ on {hub_topic} to User:reader"
+    ]
+    run = Run(config)
+    with run_of(run):
+        run.wait_for(lambda: acls(run).added == 1, "the reader may read")
+        assert read_as(world, "reader", hub_topic, unique) > 0
+        for user in ("writer", "later"):
+            assert read_as(world, user, hub_topic, unique) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+        # One more, who may then read at both.
+        world.allow("later", Right("TOPIC", second, "READ"))
+        run.wait_for(lambda: acls(run).added == 2, "who came later may read as well")
+        assert read_as(world, "later", hub_topic, unique) > 0
+        # What a source takes back stays here, and is named.
+        world.forbid("later", Right("TOPIC", second, "READ"))
+        run.wait_for(lambda: "User:later" in "".join(acls(run).superfluous), "it is named")
+        assert acls(run).error == ""
+    # The rights that it needs are named, one after the other.
+    login = world.scram("least", SECRET)
+    least = config.model_copy(update={"hub": config.hub.model_copy(update={"kafka": login})})
+    plan = prepare(config).plan
+    with pytest.raises(ClusterError, match="allow DESCRIBE on the cluster to User:least"):
+        look_at_acls(least, plan)
+    right = Right("BROKER", "kafka-cluster", "DESCRIBE")
+    world.allow("least", right)
+    wait_for(lambda: looked_at(least, plan), "the right is there", 30)
+    more = Acl("LITERAL", hub_topic, "User:more", "*", "READ", "ALLOW")
+    with (
+        open_admin(least, HUB) as admin,
+        pytest.raises(ClusterError, match="allow ALTER on the cluster to User:least"),
+    ):
+        add_acls(admin, [more], 10, who_is(least, HUB))
+    world.forbid("least", right)
+
+
+@contextmanager
+def run_of(run: Run) -> Iterator[None]:
+    run.start()
+    try:
+        yield
+    finally:
+        result = run.stop()
+    assert (result.exit_code, result.problems) == (0, ())
+
+
+def acls(run: Run) -> AclSyncStatus:
+    found = run.status.acl_sync
+    return found if found is not None else AclSyncStatus()
+
+
+def looked_at(config: Config, plan: Plan) -> bool:
+    try:
+        look_at_acls(config, plan)
+    except ClusterError:
+        return False
+    return True
+
+
+def read_as(world: Secured, user: str, topic: str, group: str) -> int:
+    """How many records a user reads of a topic, at least; or the code of the error."""
+    cluster = ClusterConfig(
+        bootstrap_servers=world.cluster.address_of("SCRAM"), kafka=world.scram(user, SECRET)
+    )
+    settings = {**client_settings(cluster), "group.id": group, "auto.offset.reset": "earliest"}
+    reader = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
+    try:
+        reader.assign([TopicPartition(topic, 0, 0)])
+        (message, *_) = wait_for(lambda: reader.consume(1, timeout=1.0), f"{user} is answered")
+        error = message.error()
+        return 1 if error is None else int(error.code())
+    finally:
+        reader.close()
 
 
 def failing(config: Config, alias: str) -> list[CheckResult]:

@@ -10,6 +10,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.completeness import CompletenessStatus, CompleteTopic
 from aggregator.documents.document import (
+    AclSyncStatus,
     AuditStatus,
     CheckpointStatus,
     Copied,
@@ -115,6 +116,7 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
         recovery=RecoveryStatus(
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
+        acl_sync=AclSyncStatus(added=2),
         group_sync=GroupSyncStatus(groups=(SyncedGroup(group="billing"),)),
         completeness=CompletenessStatus(
             allowed_lateness_seconds=120,

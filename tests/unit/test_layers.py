@@ -22,7 +22,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness"),
+    *("audits", "groups", "completeness", "acls"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -66,6 +66,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "quarantine": BELOW_EDGES | {"credentials", "discover", "documents", "status"},
     # Where consumer groups go on at the hub: asked, read, written.
     "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
+    # Who may read at the hub, as at the sources.
+    "acls": BELOW_EDGES | {"documents"},
     # A source goes over to the hub, and back: groups, positions and pauses in their order.
     "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
     # What was found when the hub was verified, and who looks for the newest of it.
