@@ -64,7 +64,8 @@ class AclSync:
                 try:
                     self._pass(config, plan)
                 except Exception as error:  # a thread has no caller to raise to: it is the state
-                    self._tell(self._status.model_copy(update={"error": str(error)}))
+                    failed = {"error": str(error), "at": datetime.now(UTC)}
+                    self._tell(self._status.model_copy(update=failed))
             self._over.wait(config.topics.refresh_interval)
 
     def _pass(self, config: Config, plan: Plan) -> None:

@@ -80,7 +80,7 @@ NO_EFFECT: Mapping[str, str] = {
     "topic.poll.interval.ms": "see topics.refresh_interval",
     "topic.timestamp.type": "timestamps are kept as they are",
     "sync.topic.": "see topics.sync_configs",
-    "sync.topic.acls.": "ACLs are not copied",
+    "sync.topic.acls.": "acls.sync of the source adds them",
     "sync.group.": GROUPS,
     "groups": GROUPS,
     "checkpoints.": GROUPS,

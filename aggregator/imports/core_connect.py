@@ -20,6 +20,7 @@ HUB_PRODUCERS = ("target.producer.", "dest.producer.", "producer.override.")
 FIRST = "bootstrap.servers"
 GROUPS_COMMITTED = "src.consumer.group.id"
 GROUPS_SYNCED = "sync.group.offsets.enabled"
+ACLS_SYNCED = "sync.topic.acls.enabled"
 GROUPS_EVERY = "sync.group.offsets.interval.seconds"
 GROUPS_LEFT_OUT = "console-consumer-.*,connect-.*,__.*"
 """MirrorMaker 2's default."""
@@ -140,7 +141,10 @@ def _take_topics(draft: Sketch, left: dict[str, str], where: Callable[[str], Whe
 def _take_groups(
     draft: Sketch, alias: str, left: dict[str, str], where: Callable[[str], Where]
 ) -> None:
-    """Take what a connector says of consumer groups, when it keeps them up at the hub."""
+    """Take what a connector says of consumer groups and ACLs, when it keeps them up at the hub."""
+    if is_true(left.get(ACLS_SYNCED, "")):
+        left.pop(ACLS_SYNCED)
+        draft.put(("sources", alias, "acls", "sync"), True, where(ACLS_SYNCED))
     if not is_true(left.get(GROUPS_SYNCED, "")):
         return
     at = ("sources", alias, "groups")

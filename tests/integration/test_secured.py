@@ -32,15 +32,20 @@ from aggregator.errors import ClusterError
 from aggregator.model import SourceState
 from aggregator.plan.plan import Plan
 from support.certificates import STORE_PASSWORD, Authority
+from support.clusters import ClusterFactory
 from support.load import load as under_load
 from support.load import records
 from support.reading import read_topic, wait_for
 from support.running import Run, catch_up, make_config, source
 from support.secured import (
+    PLAIN,
     SECRET,
     Right,
     Secured,
+    allow,
+    forbid,
     hub_rights,
+    sasl,
     secured,
     source_rights,
 )
@@ -271,24 +276,27 @@ def test_the_least_rights_are_enough_and_each_that_is_missing_is_named(
 
 @pytest.mark.timeout(300)
 def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
-    world: Secured, tmp_path: Path, unique: str
+    world: Secured, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:
-    servers, first, second = world.cluster.admin_servers, f"{unique}.a", f"{unique}.b"
+    site = cluster_factory(
+        "site", sasl_users={"copier": SECRET}, super_users=("copier",), acls=True
+    )
+    first, second = f"{unique}.a", f"{unique}.b"
     for topic in (first, second):
-        create_topic(servers, topic)
-        produce(servers, topic, records(COUNT))
+        create_topic(site.admin_servers, topic)
+        produce(site.admin_servers, topic, records(COUNT))
     for user in ("reader", "writer", "later"):
         world.set_password(user, SECRET)
         world.allow(user, Right("GROUP", unique, "READ"))
-    world.allow("reader", *(Right("TOPIC", it, "READ") for it in (first, second)))
-    world.allow("writer", Right("TOPIC", first, "WRITE"))
-    world.allow("later", Right("TOPIC", first, "READ"))
+    allow(site, "reader", *(Right("TOPIC", it, "READ") for it in (first, second)))
+    allow(site, "writer", *(Right("TOPIC", it, "WRITE") for it in (first, second)))
+    allow(site, "later", Right("TOPIC", first, "READ"))
     super_login = world.scram("copier", SECRET)
-    synced = {"acls": {"sync": True}}
-    sources = {
-        "eu": {**at(world, "SCRAM", first, super_login), **synced},
-        "us": {**at(world, "SCRAM", second, super_login), **synced},
+    own = {
+        "kafka": sasl("SASL_PLAINTEXT", "PLAIN", f'{PLAIN} username="copier" password="{SECRET}";'),
+        "acls": {"sync": True},
     }
+    sources = {"eu": source(site, first, **own), "us": source(site, second, **own)}
     config = make_config(
         world.cluster,
         tmp_path / "state",
@@ -303,20 +311,21 @@ def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
     assert planned.exit_code == 0, planned.output
     hub_topic = f"{unique}.hub"
     assert json.loads(planned.stdout)["acls"]["add"] == [
-        f"ALLOW READ on {hub_topic} to User:reader"
+        f"ALLOW DESCRIBE on {hub_topic} to User:writer",
+        f"ALLOW READ on {hub_topic} to User:reader",
     ]
     run = Run(config)
     with run_of(run):
-        run.wait_for(lambda: acls(run).added == 1, "the reader may read")
+        run.wait_for(lambda: acls(run).added == 2, "the reader may read")
         assert read_as(world, "reader", hub_topic, unique) > 0
         for user in ("writer", "later"):
             assert read_as(world, user, hub_topic, unique) == KafkaError.TOPIC_AUTHORIZATION_FAILED
         # One more, who may then read at both.
-        world.allow("later", Right("TOPIC", second, "READ"))
-        run.wait_for(lambda: acls(run).added == 2, "who came later may read as well")
+        allow(site, "later", Right("TOPIC", second, "READ"))
+        run.wait_for(lambda: acls(run).added == 3, "who came later may read as well")
         assert read_as(world, "later", hub_topic, unique) > 0
         # What a source takes back stays here, and is named.
-        world.forbid("later", Right("TOPIC", second, "READ"))
+        forbid(site, "later", Right("TOPIC", second, "READ"))
         run.wait_for(lambda: "User:later" in "".join(acls(run).superfluous), "it is named")
         assert acls(run).error == ""
     # The rights that it needs are named, one after the other.

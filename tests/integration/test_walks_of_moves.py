@@ -300,16 +300,17 @@ def test_a_cloud_account_is_onboarded_site_by_site(
         wait_for(lambda: count("plant-c", alarms) == 5, "the new one flows")
         walk.run("lag")
         walk.run("reload")
+        assert json.loads(walk.run("verify", "-o", "json", fresh=True))["exit_code"] == 0
         walk.run("pause")
         walk.run("positions set")
         walk.run("resume")
         wait_for(lambda: count("plant-a") == 50, "the past comes, and nothing twice")
-        assert json.loads(walk.run("verify", "-o", "json", fresh=True))["exit_code"] == 0
 
 
 @pytest.mark.timeout(300)
 def test_the_pages_for_other_tools_are_walked(
     source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -343,7 +344,8 @@ def test_the_pages_for_other_tools_are_walked(
         },
     )
     for file in ("a-consumer", "b-consumer", "consumer", "c"):
-        own = {"bootstrap.servers": eu, "group.id": group}
+        of = source_b.bootstrap_servers if file == "b-consumer" else eu
+        own = {"bootstrap.servers": of, "group.id": group}
         write_properties(tmp_path / f"{file}.properties", own)
     for file in ("producer", "p"):
         write_properties(tmp_path / f"{file}.properties", {"bootstrap.servers": central})

@@ -150,18 +150,28 @@ class Secured:
 
     def allow(self, user: str, *rights: Right) -> None:
         """Allow a user these."""
-        kafka = admin(self.cluster.admin_servers)
-        for future in kafka.create_acls([right.binding(user) for right in rights]).values():
-            future.result(SECONDS)
+        allow(self.cluster, user, *rights)
 
     def forbid(self, user: str, right: Right) -> None:
         """Take one of them back."""
-        binding = right.binding(user)
-        names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
-        asked = [getattr(binding, name) for name in (*names, "permission_type")]
-        kafka = admin(self.cluster.admin_servers)
-        for future in kafka.delete_acls([AclBindingFilter(*asked)]).values():
-            assert len(future.result(SECONDS)) == 1
+        forbid(self.cluster, user, right)
+
+
+def allow(cluster: EmbeddedCluster, user: str, *rights: Right) -> None:
+    """Allow a user these, at a cluster with ACLs."""
+    kafka = admin(cluster.admin_servers)
+    for future in kafka.create_acls([right.binding(user) for right in rights]).values():
+        future.result(SECONDS)
+
+
+def forbid(cluster: EmbeddedCluster, user: str, right: Right) -> None:
+    """Take one of them back."""
+    binding = right.binding(user)
+    names = ("restype", "name", "resource_pattern_type", "principal", "host", "operation")
+    asked = [getattr(binding, name) for name in (*names, "permission_type")]
+    kafka = admin(cluster.admin_servers)
+    for future in kafka.delete_acls([AclBindingFilter(*asked)]).values():
+        assert len(future.result(SECONDS)) == 1
 
 
 def sasl(protocol: str, mechanism: str, login: str) -> dict[str, str]:
