@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from aggregator.config.acls import AclSelection
 from aggregator.config.groups import GroupSelection
 from aggregator.config.jaas import parse_jaas
 from aggregator.config.keys import nearest
@@ -244,9 +245,10 @@ OWN_KEYS = (
     *(
         it
         for it in SourceConfig.model_fields
-        if it not in ("topics", "groups", "kafka", "consumer")
+        if it not in ("topics", "groups", "acls", "kafka", "consumer")
     ),
     *(f"groups.{it}" for it in GroupSelection.model_fields),
+    *(f"acls.{it}" for it in AclSelection.model_fields),
 )
 """Keys of a source that can be given as one value."""
 WITHOUT: Mapping[str, str] = {

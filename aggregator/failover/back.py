@@ -64,6 +64,9 @@ def fail_back(
     answer, RefusedError when the way back cannot be planned, FailoverError when it takes too long.
     """
     config.chosen(alias)
+    if alias not in (raw.get("sources") or {}):
+        hint = "write it into the config file first, as `aggregator config` shows it"
+        raise RefusedError([f"source {alias} was added while it ran: {hint}"])
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
     plan = plan_of_all(config, [alias], "the way back needs both clusters")

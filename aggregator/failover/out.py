@@ -106,6 +106,9 @@ def fail_over(
     else:
         steps.append(StepRow(step="groups", state=StepState.LEFT_OUT, detail="no answer of it"))
     steps.append(_pause(alias, before, rules, set_paused))
+    if found.alive and not rules.dry_run:
+        # What came meanwhile is told as well.
+        found = sighted(config, alias)
     if over:
         steps.append(StepRow(step="note the hub's ends", state=StepState.WAS_DONE))
     else:

@@ -311,8 +311,8 @@ def test_who_reads_at_a_source_reads_at_the_hub_and_nobody_else(
     assert planned.exit_code == 0, planned.output
     hub_topic = f"{unique}.hub"
     assert json.loads(planned.stdout)["acls"]["add"] == [
-        f"ALLOW DESCRIBE on {hub_topic} to User:writer",
         f"ALLOW READ on {hub_topic} to User:reader",
+        f"ALLOW DESCRIBE on {hub_topic} to User:writer",
     ]
     run = Run(config)
     with run_of(run):

@@ -194,6 +194,7 @@ sources:
     tasks: 5
     publish_group: true
     groups: {sync: [a, "b.*"], exclude: c, every: 20s}
+    acls: {sync: true}
     max_records_per_second: 10
     max_bytes_per_second: 2kB
     catch_up_records_per_second: 5

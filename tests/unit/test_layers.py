@@ -67,7 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Where consumer groups go on at the hub: asked, read, written.
     "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
     # Who may read at the hub, as at the sources.
-    "acls": BELOW_EDGES | {"documents"},
+    "acls": BELOW_DOCUMENTS | {"documents"},
     # A source goes over to the hub, and back: groups, positions and pauses in their order.
     "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
     # What was found when the hub was verified, and who looks for the newest of it.
