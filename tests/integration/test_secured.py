@@ -377,6 +377,9 @@ def read_as(world: Secured, user: str, topic: str, group: str) -> int:
     settings = {**client_settings(cluster), "group.id": group, "auto.offset.reset": "earliest"}
     reader = Consumer({**settings, "enable.auto.commit": False, "log_level": 0})
     try:
+        # Who may not even describe a topic is told so here, and nothing by a fetch.
+        if (refused := reader.list_topics(topic, timeout=30).topics[topic].error) is not None:
+            return int(refused.code())
         reader.assign([TopicPartition(topic, 0, 0)])
         (message, *_) = wait_for(lambda: reader.consume(1, timeout=1.0), f"{user} is answered")
         error = message.error()
