@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 LONGEST = (
+    "test_walks_of_moves.py",
     "test_gaps.py",
     "test_control.py",
     "test_random_faults.py",

@@ -389,6 +389,15 @@ def test_policies_of_mirror_maker_2_name_the_topics(files: Files) -> None:
         files.of("mm2.properties", f"{base}\nreplication.policy.class = x.Mine\n")
 
 
+def test_acls_that_mirror_maker_2_is_told_to_keep_up_are_kept_up(files: Files) -> None:
+    text = MM2.replace("sync.topic.acls.enabled = false", "sync.topic.acls.enabled = true")
+    (found, _) = files.of("mm2.properties", text)
+    assert all(it.acls.sync for it in loaded(found).sources.values())
+    assert not any(it.where.key == "sync.topic.acls.enabled" for it in found.notes)
+    (off, _) = files.of("mm2.properties", MM2)
+    assert not any(it.acls.sync for it in loaded(off).sources.values())
+
+
 def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files) -> None:
     more = "transforms = a\ntransforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
     found = files.of("mm2.properties", f"{MM2}\n{more}")[0]
