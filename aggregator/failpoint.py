@@ -53,6 +53,8 @@ POINTS: dict[str, str] = {
     "task-flush": "A batch ends: what its task has sent is not all acknowledged yet.",
     "task-commit": "A batch ends: all of it is acknowledged; Spark does not know it yet.",
     "task-abort": "A task is stopped: its producer is about to be closed.",
+    "backfill-scanned": "A backfill knows what the hub holds of its range; its lane does not run.",
+    "backfill-point": "A backfill's progress is due; it is not committed yet.",
     "before-compaction": "Maintenance: the small files of the checkpoint table are still there.",
     "after-compaction": "Maintenance: small files are merged; what they were is not deleted yet.",
     "after-vacuum": "Maintenance: unused files are deleted; the log is not cut yet.",

@@ -13,6 +13,7 @@ import typer
 
 from aggregator import __version__
 from aggregator.cli import (
+    backfill,
     check,
     config,
     control,
@@ -100,6 +101,7 @@ app.command(epilog=examples(*control.PAUSE_EXAMPLES))(control.pause)
 app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)
 app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
 app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
+app.add_typer(backfill.app, name="backfill", epilog=examples(*backfill.EXAMPLES))
 app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
 app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
 app.command(epilog=examples(*failover.FAILOVER_EXAMPLES))(failover.failover)

@@ -97,6 +97,7 @@ def run_config(
     take_over: bool = False,
     standby: bool = False,
     fresh: bool = False,
+    only_backfills: bool = False,
     output: Output = Output.TABLE,
 ) -> None:
     """Run what `load` gives, which is asked again when it is to be read anew; ends the command."""
@@ -108,7 +109,7 @@ def run_config(
         other = "--take-over" if take_over else "--until-caught-up"
         raise typer.BadParameter(f"it excludes {other}", param_hint="--standby")
     config = read({})
-    control = Control(config, read)
+    control = Control(config, read, only_backfills=only_backfills)
     log = event_log(lambda text: masked(ctx, text), level=control.log_level)
     for warning in warnings(config):
         log("warning", warning)
@@ -130,7 +131,7 @@ def run_config(
                 *(stop, show_view, record.take),
             )
         )
-    if until_caught_up:
+    if until_caught_up and not only_backfills:
         show(report_of_result(result.status, result.exit_code, result.problems), output)
     for problem in result.problems:
         typer.echo(f"problem: {masked(ctx, problem)}", err=True)

@@ -13,6 +13,7 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
+from aggregator.backfills.document import BackfillsReport
 from aggregator.config.schema import ApiConfig, Config
 from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
@@ -50,6 +51,11 @@ def running_lag(config: Config) -> LagReport | Absent:
 def running_events(config: Config, query: Mapping[str, str]) -> EventsReport | Absent:
     """The events that the running instance of this config tells, those not yet kept as well."""
     return _ask(config, f"/api/events?{urlencode(query)}", EventsReport)
+
+
+def running_backfills(config: Config) -> BackfillsReport | Absent:
+    """The backfills as the running instance of this config knows them."""
+    return _ask(config, "/api/backfills", BackfillsReport)
 
 
 class CommandError(AggregatorError):

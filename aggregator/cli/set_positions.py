@@ -184,8 +184,12 @@ def _stopped(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool
         from aggregator.moves.propose import propose
 
         return propose(config, request).report(config, dry_run=True, running=False)
+    from aggregator.backfills.stopped import are_busy, refuse_moves
+    from aggregator.moves.propose import propose
     from aggregator.moves.stopped import set_positions as set_by_hand
 
+    if are_busy(config):
+        refuse_moves(config, propose(config, request).plan)
     log = event_log(lambda text: masked(ctx, text))
     return set_by_hand(
         config, request, lambda event: log(event.kind, event.message, **event.fields)

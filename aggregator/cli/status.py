@@ -7,7 +7,7 @@ import typer
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, running_status
-from aggregator.cli.tables import positions_table, sources_table
+from aggregator.cli.tables import backfills_table, positions_table, sources_table
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
@@ -103,6 +103,7 @@ def report_of_status(status: Status) -> Report:
             *((_audit(status.audit),) if status.audit is not None else ()),
             *((_heartbeats(status.heartbeats),) if status.heartbeats is not None else ()),
             *map(_part, status.paused),
+            *((backfills_table(status.backfills),) if status.backfills else ()),
             *(
                 f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
                 for it in status.refused_topics

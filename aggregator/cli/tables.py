@@ -78,3 +78,25 @@ def positions_table(positions: Sequence[PositionRow]) -> Table:
         ],
         frozenset({"partition", "position", "log end then", "commit"}),
     )
+
+
+def backfills_table(backfills: tuple[BackfillStatus, ...]) -> Table:
+    """A line for each backfill."""
+    rows = [
+        (
+            it.id,
+            it.source,
+            it.topic,
+            it.state,
+            len(it.parts),
+            it.records,
+            it.left,
+            it.lost,
+            it.ordered_at,
+            "; ".join(part for part in (it.doing, it.reason) if part) or None,
+        )
+        for it in backfills
+    ]
+    columns = ("id", "source", "topic", "state", "partitions", "records", "left", "lost")
+    right = frozenset(columns[4:])
+    return Table("Backfills", (*columns, "ordered (UTC)", "what it does"), rows, right)

@@ -330,6 +330,36 @@ class AclSyncStatus(Document):
     error: str = Field(default="", description="why not all are there, with what is missing")
 
 
+class BackfillPartStatus(Document):
+    """One partition of a backfill. `until` and `position` are NEXT offsets."""
+
+    partition: int
+    begin: int
+    until: int
+    position: int
+    lost: int = Field(default=0, description="offsets that the source had deleted by then")
+
+
+class BackfillStatus(Document):
+    """An older range of a topic that comes into the hub beside the live flow."""
+
+    id: str
+    source: str
+    topic: str
+    state: str = Field(description="ACTIVE, DONE, FAILED or CANCELLED")
+    doing: str = Field(default="", description="what an active one does now, or waits for")
+    reason: str = Field(default="", description="why it failed, or why its last try did")
+    by: str = ""
+    ordered_at: datetime
+    at: datetime = Field(description="when it last changed")
+    records: int = Field(default=0, description="written by it")
+    left: int = Field(default=0, description="offsets that are still to be read")
+    lost: int = Field(default=0, description="offsets that the source had deleted by then")
+    records_per_second: float | None = None
+    bytes_per_second: float | None = None
+    parts: tuple[BackfillPartStatus, ...] = ()
+
+
 class Status(Document):
     """The whole document."""
 
@@ -365,6 +395,9 @@ class Status(Document):
     )
     paused: tuple[PausedPart, ...] = Field(
         default=(), description="topics and partitions that are paused by themselves"
+    )
+    backfills: tuple[BackfillStatus, ...] = Field(
+        default=(), description="those that are active, and the last ones that were"
     )
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

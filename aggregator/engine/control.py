@@ -6,10 +6,14 @@ Each command goes through the door, to be carried out by the engine's own thread
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from aggregator.backfills.core import BackfillRequest
+from aggregator.backfills.document import BackfillReport, BackfillsReport, backfill_status
+from aggregator.backfills.propose import propose_backfill
+from aggregator.backfills.stopped import refuse_moves, table_of
 from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
 from aggregator.config.in_force import InForce
@@ -17,6 +21,7 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.documents.document import BackfillStatus
 from aggregator.engine.door import Actor, Answer, Door
 from aggregator.engine.pauses import Pauses, out_of, out_of_parts
 from aggregator.errors import (
@@ -25,7 +30,7 @@ from aggregator.errors import (
     RefusedError,
 )
 from aggregator.events import LogLevel
-from aggregator.model import Part, Pause
+from aggregator.model import Part, Pause, SourcePartition
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
@@ -41,13 +46,20 @@ class Control:
 
     `in_force` holds the config, and `door` is the way to the engine's thread. What is paused
     survives restarts. `reread` reads the config again, with sources that are added to it or taken
-    out; it raises ConfigError.
+    out; it raises ConfigError. With `only_backfills` nothing else runs.
     """
 
-    def __init__(self, config: Config, reread: Callable[[Added], Config] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        reread: Callable[[Added], Config] | None = None,
+        *,
+        only_backfills: bool = False,
+    ) -> None:
         self.in_force = InForce(config)
         self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
+        self._only_backfills = only_backfills
         self._reread = reread
         self.door = Door()
         self._reloading = threading.Lock()
@@ -79,13 +91,21 @@ class Control:
 
     @property
     def out(self) -> dict[str, str]:
-        """Paused sources of which nothing is to run: alias -> why, in words."""
+        """Sources of which the live flow is not to run: alias -> why, in words."""
+        if self._only_backfills:
+            return dict.fromkeys(self.config.sources, "this run does backfills alone")
         return out_of(self.paused)
 
     @property
     def out_parts(self) -> dict[Part, str]:
         """Parts of sources of which nothing is to run: part -> why, in words."""
         return out_of_parts(self.parts)
+
+    def why_rests(self, sp: SourcePartition) -> str:
+        """Why a partition is paused, in words; "" when it is not."""
+        if sp.cluster in self.paused:
+            return out_of(self.paused)[sp.cluster]
+        return next((why for part, why in self.out_parts.items() if part.covers(sp)), "")
 
     def pause(self, alias: str, *, stopped: bool = False, by: str = "") -> SourceControl:
         """Let the lanes of a source end cleanly and start none; returns when they have ended.
@@ -177,10 +197,41 @@ class Control:
                 raise RefusedError(
                     [f"source {it} is not paused: aggregator pause {it}" for it in running]
                 )
+            refuse_moves(self.config, proposal.plan)
             return engine.put(proposal) if proposal.checkpoints else None
 
         commit = self._ask(act)
         return proposal.report(self.config, dry_run=False, running=True, commit=commit)
+
+    def order_backfill(self, request: BackfillRequest, *, by: str, dry_run: bool) -> BackfillReport:
+        """Have a range of a topic read beside the live flow; a dry run only tells what it is.
+
+        Returns when it is noted. Raises as `propose_backfill` does, and RefusedError when another
+        one reads the range.
+        """
+        order = propose_backfill(self.config, request, by)
+        if dry_run:
+            return order.report(self.config, None, running=True)
+        ordered = self._ask(lambda engine: engine.order_backfill(order.backfill))
+        return order.report(self.config, ordered, running=True)
+
+    def cancel_backfill(self, name: str) -> BackfillReport:
+        """Read no more of a backfill. Raises RefusedError when there is none that is active."""
+        cancelled = self._ask(lambda engine: engine.cancel_backfill(name))
+        shown = backfill_status(cancelled)
+        return BackfillReport(name=self.config.name, running=True, backfill=shown)
+
+    def backfills(self, shown: Collection[BackfillStatus]) -> BackfillsReport:
+        """All that were ordered; `shown` is how the running instance tells those that it knows."""
+        live = {it.id: it for it in shown}
+        known = table_of(self.config).load()
+        return BackfillsReport(
+            name=self.config.name,
+            running=True,
+            backfills=tuple(
+                live.get(name) or backfill_status(backfill) for name, backfill in known.items()
+            ),
+        )
 
     def reload(self) -> ReloadReport:
         """Read the config again and go by it; the old one stays in force when anything is wrong.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
+from aggregator.backfills.core import Backfill
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -46,6 +47,12 @@ class Actor(Protocol):
 
     def put(self, proposal: Proposal) -> int:
         """Commit positions that were set by hand; returns the commit's number."""
+
+    def order_backfill(self, backfill: Backfill) -> Backfill:
+        """Note a backfill, and begin it when its turn has come."""
+
+    def cancel_backfill(self, name: str) -> Backfill:
+        """Read no more of a backfill."""
 
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""

@@ -13,6 +13,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from aggregator.backfills.lane import Sight, Tools
+from aggregator.backfills.run import Backfills
+from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.seen import SeenTable
 from aggregator.config.schema import Config
 from aggregator.documents.document import Phase
@@ -86,7 +89,14 @@ class Engine:
             *(threads.hub, self._gaps, self._seen, emit, stop),
         )
         first = replace(view, config=config, state=self.state)
-        self._teller = Teller(first, threads.told, control, emit, on_view)
+        self.backfills = Backfills(
+            Tools(threads.spark, threads.connector, threads.hub),
+            BackfillTable(config.checkpoint.path, config.checkpoint.storage_options),
+            *(emit, self.look_again),
+        )
+        self._teller = Teller(
+            *(first, threads.told, control, emit, on_view, self.backfills.statuses)
+        )
         self._steering = Steering(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
         self._leaving = frozenset[str]()
@@ -125,6 +135,7 @@ class Engine:
         Raises ConfigError for a transform that does not fit, ClusterError when the hub refuses a
         change that the plan needs, CheckpointError when a start cannot be committed.
         """
+        self.backfills.load()
         first: Look | None = look
         while not self.state.begun and not self._stop.is_set():
             self._raise_what_ends_all()
@@ -141,7 +152,7 @@ class Engine:
         while not self._stop.wait(LOOP_SECONDS):
             self.turn()
             self._control.door.handle(self._steering)
-            if self.state.until_done and self.state.is_over:
+            if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
                 return
 
     def turn(self) -> None:
@@ -156,6 +167,7 @@ class Engine:
             self._next_measure = time.monotonic() + STATUS_SECONDS
             self._measure()
         self._take_turn(newest if isinstance(newest, Look) else None)
+        self.backfills.turn(self._sight())
         if due:
             self.tell()
 
@@ -166,6 +178,8 @@ class Engine:
         self.tell(Phase.STOPPING)
         self._recovery.cancel()
         timeout = self._in_force.config.supervision.stop_timeout
+        # First, so that the last commit of the live flow lies behind all that they have written.
+        self.backfills.end(timeout)
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
         self._teller.publish()
@@ -189,7 +203,7 @@ class Engine:
 
     def _until_out(self, named: Callable[[SourcePartition], bool]) -> None:
         self.turn()
-        while any(named(sp) for sp in self.state.in_lanes):
+        while any(named(sp) for sp in self.state.in_lanes | self.backfills.reading):
             if self._stop.wait(LOOP_SECONDS):
                 raise RefusedError(["it is stopping: what was asked for holds when it starts"])
             self.turn()
@@ -226,6 +240,7 @@ class Engine:
     def _raise_what_ends_all(self) -> None:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
             self._lanes.kill()
+            self.backfills.kill()
             self._teller.end()
             raise conflict
         if (failure := self._observer.failure) is not None:
@@ -270,6 +285,16 @@ class Engine:
             failed,
             turn,
             self._control.out_parts,
+        )
+
+    def _sight(self) -> Sight | None:
+        """What backfills go by; None while there is no look of the config in force."""
+        look = self.state.look
+        if look is None:
+            return None
+        return Sight(
+            *(self._in_force.config, look, self._observer.positions, self._sources.seen()),
+            *(self.state.refused, self._control.why_rests),
         )
 
     def _is_open(self, config: Config, key: str) -> bool:

@@ -141,7 +141,7 @@ def _run(
             )
             problems = _live(engine, threads, writer, look, emit)
             if until_caught_up:
-                problems |= engine.failed
+                problems |= engine.failed | engine.backfills.problems
         if not problems:
             writer.release()
     view = replace(

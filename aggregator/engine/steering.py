@@ -6,6 +6,8 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Protocol
 
+from aggregator.backfills.core import Backfill
+from aggregator.backfills.run import Backfills
 from aggregator.commits.observer import Observer
 from aggregator.engine.control import Control
 from aggregator.errors import RefusedError
@@ -22,6 +24,7 @@ class Steered(Protocol):
     """What an engine lets be done to it."""
 
     state: State
+    backfills: Backfills
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without."""
@@ -89,6 +92,21 @@ class Steering:
         words = f"the positions of {count} partitions were set by hand: commit {commit}"
         self._emit(Event("positions_set", words, {"partitions": count, "commit": commit}))
         return commit
+
+    def order_backfill(self, backfill: Backfill) -> Backfill:
+        """Note a backfill, and begin it when its turn has come; raises as `Backfills.order`.
+
+        Also RefusedError when the live flow was set back behind its end meanwhile.
+        """
+        live = self._observer.positions
+        back = [it for it in backfill.parts if live.get(it.partition, 0) < it.end]
+        if back:
+            raise RefusedError([f"{it.partition} was set back meanwhile" for it in back])
+        return self._engine.backfills.order(backfill)
+
+    def cancel_backfill(self, name: str) -> Backfill:
+        """Read no more of a backfill; raises as `Backfills.cancel`."""
+        return self._engine.backfills.cancel(name)
 
     def tell(self) -> None:
         """Hand out what is known now."""

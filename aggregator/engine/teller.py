@@ -18,7 +18,7 @@ from aggregator.clusters.heartbeats import Heartbeats
 from aggregator.commits.observer import Observer
 from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.schema import Config
-from aggregator.documents.document import HeartbeatsStatus, Phase
+from aggregator.documents.document import BackfillStatus, HeartbeatsStatus, Phase
 from aggregator.engine.control import Control
 from aggregator.events import Event, EventSink
 from aggregator.flow.news import Measured
@@ -54,12 +54,14 @@ class Teller:
         control: Control,
         emit: EventSink,
         on_view: Callable[[View], None],
+        backfills: Callable[[], tuple[BackfillStatus, ...]],
     ) -> None:
         self.view = view
         self._told = told
         self._control = control
         self._emit = emit
         self._on_view = on_view
+        self._backfills = backfills
         self._untold: Mapping[str, str] = {}
         """Why a source cannot be told what is committed of it."""
 
@@ -96,6 +98,7 @@ class Teller:
                 told.completeness.keeper.failing,
             ),
             acl_sync=told.acl_sync.status,
+            backfills=self._backfills(),
             replayed_before=replayed_before,
         )
         self._on_view(self.view)

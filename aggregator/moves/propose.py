@@ -105,13 +105,13 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else CheckpointState()
-    ids = _ids(plan, named)
+    ids = ids_of(plan, named)
     past = Past(place.path, place.storage_options, ids)
     logs = observe(config, plan, routes).offsets
     aimed = _aimed(config, request, ids, state)
     places = [
         replace(it, log=logs.get(it.partition), aimed=aimed.get(it.partition))
-        for it in places_of(ids, state, past.furthest(), _cuts(config, ids))
+        for it in places_of(ids, state, past.furthest(), cuts_of(config, ids))
     ]
     moves = plan_moves(request, places)
     if moves.problems:
@@ -126,7 +126,7 @@ def propose(config: Config, request: MoveRequest) -> Proposal:
         return Proposal(moves, before)
     unclean = {move.partition: move.new for move in moves.changes if not move.clean}
     now_ms = time.time_ns() // 1_000_000
-    hub = _hub_logs(config, plan)
+    hub = hub_logs_of(config, plan)
     bounds = [fitting(bound, plan.hub.cluster_id, hub) for bound in past.bounds(unclean).values()]
     ends = ProvenBound({tp: log.latest for tp, log in hub.items()}, now_ms)
     checkpoints = tuple(_checkpoints(plan, moves.changes, logs, least(bounds), ends))
@@ -175,7 +175,8 @@ def _plan(config: Config, request: MoveRequest) -> Plan:
     return plan_of_all(config, config.chosen(request.source), why)
 
 
-def _ids(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, LogId]:
+def ids_of(plan: Plan, partitions: Iterable[SourcePartition]) -> dict[SourcePartition, LogId]:
+    """The log that each partition is now."""
     now = identity_of(plan)
     return {
         sp: LogId(
@@ -223,7 +224,7 @@ def _aimed(
     return aimed
 
 
-def _cuts(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePartition, int]:
+def cuts_of(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePartition, int]:
     """Up to where offsets of a log were given out twice, because it was cut off in between."""
     place = config.checkpoint
     cuts: dict[SourcePartition, int] = {}
@@ -235,7 +236,8 @@ def _cuts(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[SourcePa
     return cuts
 
 
-def _hub_logs(config: Config, plan: Plan) -> dict[TopicPartition, OffsetRange]:
+def hub_logs_of(config: Config, plan: Plan) -> dict[TopicPartition, OffsetRange]:
+    """What the hub topics of a plan hold now; ClusterError when one does not tell."""
     timeout = config.supervision.connect_timeout
     partitions = [
         TopicPartition(name, number)

@@ -20,6 +20,7 @@ from aggregator.documents.lag import LagReport, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.actions import actions_router
 from aggregator.serve.answers import ERRORS, FAILED, HEALTH, Health, text
+from aggregator.serve.backfills import backfills_router
 from aggregator.serve.connect import connect_router
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import add_control
@@ -110,6 +111,7 @@ def make_app(
         desk, runner = Desk(control), audits or AuditRunner()
         app.include_router(lookups_router(control, holder, desk, runner, _starting))
         app.include_router(actions_router(control, desk, runner))
+        app.include_router(backfills_router(control, holder, _starting))
         if recorder is not None:
             app.include_router(timeline_router(control, recorder))
     return app

@@ -84,6 +84,7 @@ def status(view: View) -> Status:
             for it in (plan.refused if plan is not None else ())
         ),
         paused=paused_parts(view.parts),
+        backfills=view.backfills,
         warnings=plan.warnings if plan is not None else (),
         reason=view.reason,
     )

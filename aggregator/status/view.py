@@ -15,6 +15,7 @@ from aggregator.connector.reports import LaneReport
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
+    BackfillStatus,
     GroupSyncStatus,
     HeartbeatsStatus,
     Phase,
@@ -98,6 +99,7 @@ class View:
     group_sync: GroupSyncStatus | None = None
     completeness: Complete = field(default_factory=Complete)
     acl_sync: AclSyncStatus | None = None
+    backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
 

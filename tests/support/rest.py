@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from aggregator.backfills.core import Backfill
 from aggregator.engine.control import Control
-from aggregator.errors import AggregatorError
+from aggregator.errors import AggregatorError, RefusedError
 from aggregator.model import Part
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
@@ -106,6 +107,13 @@ class PlayedEngine:
     def put(self, proposal: Proposal) -> int:
         self.calls.append("put")
         return 7
+
+    def order_backfill(self, backfill: Backfill) -> Backfill:
+        self.calls.append("order backfill")
+        return backfill
+
+    def cancel_backfill(self, name: str) -> Backfill:
+        raise RefusedError([f"there is no backfill {name}"])
 
     def check(self, plan: Plan) -> None:
         self.calls.append("check")

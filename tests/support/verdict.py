@@ -32,12 +32,18 @@ class Verdict:
         return {kind: (len(items), items[:EXAMPLES]) for kind, items in found.items() if items}
 
 
-def judge(sources: Mapping[str, Sequence[Record]], hub: Sequence[Record]) -> Verdict:
+def judge(
+    sources: Mapping[str, Sequence[Record]],
+    hub: Sequence[Record],
+    backfilled: Mapping[tuple[str, int], int] | None = None,
+) -> Verdict:
     """Compare the records of one topic of each source (alias -> records) with the hub's.
 
     `hub` is in the order of each hub partition. A record is altered when its key, value, own
     headers or timestamp differ, or when its origin says a wrong time; a record without a timestamp
-    (-1) has to say so in its origin only. One header says no time.
+    (-1) has to say so in its origin only. One header says no time. `backfilled` says of a source
+    partition (alias, number) before which offset its records came beside the live flow: the order
+    of those and the order of the others are judged apart.
     """
     wanted = {
         (alias, record.partition, record.offset): record
@@ -47,7 +53,7 @@ def judge(sources: Mapping[str, Sequence[Record]], hub: Sequence[Record]) -> Ver
     topics = {alias: {record.topic for record in records} for alias, records in sources.items()}
     verdict = Verdict()
     seen: set[Place] = set()
-    newest: dict[tuple[str, int, int], int] = {}
+    newest: dict[tuple[str, int, int, bool], int] = {}
     for record in hub:
         origin = record.origin
         place = (origin.cluster, origin.partition, origin.offset)
@@ -59,7 +65,8 @@ def judge(sources: Mapping[str, Sequence[Record]], hub: Sequence[Record]) -> Ver
             verdict.duplicated.append(place)
             continue
         seen.add(place)
-        flow = (origin.cluster, origin.partition, record.partition)
+        live = origin.offset >= (backfilled or {}).get((origin.cluster, origin.partition), 0)
+        flow = (origin.cluster, origin.partition, record.partition, live)
         if origin.offset < newest.get(flow, -1):
             verdict.out_of_order.append(place)
         newest[flow] = max(origin.offset, newest.get(flow, -1))
@@ -71,15 +78,18 @@ def judge(sources: Mapping[str, Sequence[Record]], hub: Sequence[Record]) -> Ver
 
 
 def assert_copied(
-    sources: Mapping[str, tuple[str, str]], hub: tuple[str, str], at_least: int = 1
+    sources: Mapping[str, tuple[str, str]],
+    hub: tuple[str, str],
+    at_least: int = 1,
+    backfilled: Mapping[tuple[str, int], int] | None = None,
 ) -> list[Record]:
     """Read source topics (alias -> bootstrap, topic) and a hub topic; both must hold the same.
 
-    Returns the hub's records, in the order of its partitions.
+    `backfilled` as in `judge`. Returns the hub's records, in the order of its partitions.
     """
     expected = {alias: read_topic(*where) for alias, where in sources.items()}
     found = read_topic(*hub)
-    verdict = judge(expected, found)
+    verdict = judge(expected, found, backfilled)
     assert not verdict.problems, verdict.problems
     assert verdict.copied >= at_least
     return found

@@ -22,7 +22,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness", "acls"),
+    *("audits", "groups", "completeness", "acls", "backfills"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -74,6 +74,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     # Up to when the hub is complete: claimed, kept, waited for.
     "completeness": BELOW_EDGES | {"checkpoint", "documents", "flow"},
+    # Older ranges that come into the hub beside the live flow.
+    "backfills": BELOW_DOCUMENTS | {"documents", "flow", "clusters", "commits", "moves", "writing"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
@@ -82,11 +84,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits"},
+    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"credentials", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
-    | {"documents", "gaps", "quarantine", "peek", "verify", "audits"}
+    | {"documents", "gaps", "quarantine", "peek", "verify", "audits", "backfills"}
     | {"engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "completeness"},

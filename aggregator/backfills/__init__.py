@@ -1,0 +1,1 @@
+"""Backfills: older ranges of a topic that come into the hub beside the live flow."""

@@ -1,0 +1,204 @@
+"""One try of a backfill: the hub is asked what it holds of the range, then a lane reads the rest.
+
+The lane is a query of its own, with one task, by the same connector as the lanes of the live flow.
+Used by the engine's thread, but for the scan, which has one of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+
+from aggregator.backfills.core import Backfill, BackfillState
+from aggregator.backfills.core_progress import Scanned, after_report, after_scan
+from aggregator.clusters.hub import read_logs
+from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.schema import Config
+from aggregator.connector.driver import Connector
+from aggregator.connector.reports import LaneReport
+from aggregator.discover import ClusterAdmin
+from aggregator.model import Lane, LogId, Positions, Route, SourcePartition
+from aggregator.moves.past import ProvenBound, fitting
+from aggregator.plan.look import Look
+from aggregator.plan.pace import Limit, Pace, plan_pace
+from aggregator.plan.plan import Plan
+from aggregator.plan.poison import after_refusal
+from aggregator.plan.recovery import hub_topics_of, plan_tail
+from aggregator.plan.suspects import Seen
+from aggregator.stream.frames import plan_readings
+from aggregator.stream.lane import LaneQuery
+from aggregator.stream.settings import lane_settings
+
+UNCOMMITTED = {"isolation.level": "read_uncommitted"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a backfill goes by: the newest look, the live flow, and why something is to rest.
+
+    `refused` are the topics of which the hub has refused a record that the size did not tell.
+    """
+
+    config: Config
+    look: Look
+    live: Positions
+    seen: Mapping[str, Seen]
+    refused: frozenset[tuple[str, str]]
+    rests: Callable[[SourcePartition], str]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the look."""
+        return self.look.plan
+
+    def routes(self, backfill: Backfill) -> tuple[Route, ...]:
+        """The route of its topic, as a lane is built from it now; none when it is not selected."""
+        key = (backfill.cluster, backfill.topic)
+        own = [it for it in self.plan.routes if (it.cluster, it.topic) == key]
+        return after_refusal(own, self.refused)
+
+    def log(self, backfill: Backfill) -> LogId:
+        """What is there by the name of its topic now: as probed last, else as the look found it."""
+        alias, topic = backfill.cluster, backfill.topic
+        observed, probe = self.look.observed, self.seen.get(alias, Seen())
+        return LogId(
+            probe.cluster_id or observed.cluster_ids.get(alias, ""),
+            probe.topic_ids.get(topic) or observed.topic_ids.get((alias, topic), ""),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a try works with; the caller starts and ends them."""
+
+    spark: SparkSession
+    connector: Connector
+    hub: ClusterAdmin
+
+
+class BackfillTry:
+    """From the scan to the end of the lane. `backfill` is what it has come to so far.
+
+    `after` says what the backfill is to be when its lane has ended; None while nobody wants that.
+    """
+
+    def __init__(self, tools: Tools, backfill: Backfill, sight: Sight, generation: int) -> None:
+        self.backfill = backfill
+        self.query: LaneQuery | None = None
+        self.after: BackfillState | None = None
+        self.reason = ""
+        self.ends_by = 0.0
+        self.key = ""
+        self.routes = sight.routes(backfill)
+        self.started = 0.0
+        self.committed = 0.0
+        self._tools = tools
+        self._generation = generation
+        self._records = backfill.records
+        self._scanned: Scanned | None = None
+        self._error: Exception | None = None
+        self._thread = threading.Thread(
+            target=self._scan, args=(sight,), name=f"backfill-{backfill.id}", daemon=True
+        )
+        self._thread.start()
+
+    def scanned(self) -> Scanned | None:
+        """What the scan found, None while it goes on; raises what ended it."""
+        if self._thread.is_alive():
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._scanned
+
+    def cancel_scan(self, seconds: float) -> None:
+        """End a scan that goes on."""
+        if self._thread.is_alive():
+            self._tools.connector.cancel_tail()
+            self._thread.join(seconds)
+
+    def start(self, scanned: Scanned, sight: Sight) -> None:
+        """Start the lane where the scan left off; raises what Spark says against it."""
+        backfill = self.backfill
+        lane = Lane(f"backfill-{backfill.id}", tuple(backfill.positions))
+        pace = Pace({backfill.cluster: limit_of(sight.config, backfill)})
+        settings = replace(
+            lane_settings(sight.config, sight.plan, pace, backfill.ends),
+            tasks=1,
+            own_tasks={},
+            partitions={backfill.cluster: len(lane.partitions)},
+        )
+        readings = plan_readings(self.routes, backfill.positions)
+        self.query = LaneQuery.start(
+            *(self._tools.spark, self._tools.connector, lane, self._generation),
+            *(readings, settings, scanned.skips, 0),
+        )
+        self.key = self.query.key
+        self.started = self.committed = time.monotonic()
+
+    def take(self, report: LaneReport) -> None:
+        """Note how far its task has told that it is."""
+        if not report.whole or self._scanned is None:
+            return
+        (task,) = report.tasks
+        moved = after_report(
+            self.backfill,
+            task.positions,
+            task.ends,
+            self._scanned.behind,
+            skipping=report.skipping,
+        )
+        self.backfill = replace(moved, records=self._records + report.records)
+
+    def let_go(self, after: BackfillState, reason: str, ends_by: float) -> None:
+        """Let the lane end; what becomes of the backfill then is said the first time."""
+        if self.after is None:
+            self.after, self.reason, self.ends_by = after, reason, ends_by
+            if self.query is not None:
+                self.query.end()
+
+    def close(self) -> None:
+        """Stop the query; AggregatorError when it goes on."""
+        if self.query is not None:
+            self.query.stop()
+            self.query.close()
+            self.query = None
+
+    def is_open(self, lost_seconds: float) -> bool:
+        """Whether its task may still send."""
+        return bool(self.key) and self._tools.connector.is_open(self.key, lost_seconds)
+
+    def _scan(self, sight: Sight) -> None:
+        try:
+            self._scanned = self._read(sight)
+            self.backfill = self._scanned.backfill
+        except Exception as error:  # a thread has no caller to raise to
+            self._error = error
+
+    def _read(self, sight: Sight) -> Scanned:
+        backfill, config = self.backfill, sight.config
+        topics = hub_topics_of(self.routes, backfill.positions)
+        hub_logs = read_logs(self._tools.hub, topics, config.supervision.connect_timeout)
+        bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
+        tail = plan_tail(backfill.positions, bound, hub_logs)
+        found = {}
+        if tail.ranges:
+            hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+            told = self._tools.connector.read_tail(tail, hub, ())
+            found = {sp: skip.ranges for sp, skip in told.parts.items()}
+        logs = sight.look.observed.offsets
+        return after_scan(replace(backfill, bound=bound), found, logs, hub_logs)
+
+
+def limit_of(config: Config, backfill: Backfill) -> Limit:
+    """The rate of a backfill: its own, and never more than its source may be read at."""
+    own = Limit(backfill.records_per_second, backfill.bytes_per_second)
+    source = plan_pace(config).limits.get(backfill.cluster, Limit())
+
+    def least(one: float | None, other: float | None) -> float | None:
+        return min((it for it in (one, other) if it is not None), default=None)
+
+    return Limit(least(own.records, source.records), least(own.bytes_, source.bytes_))

@@ -1,0 +1,69 @@
+"""Backfills while no instance runs: noted for the next start, or taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from aggregator.backfills.core import (
+    Backfill,
+    BackfillRequest,
+    BackfillState,
+    busy_with,
+    find_active,
+    held_back,
+    next_id,
+)
+from aggregator.backfills.propose import BackfillOrder, propose_backfill
+from aggregator.backfills.table import BackfillTable
+from aggregator.config.schema import Config
+from aggregator.errors import RefusedError
+from aggregator.moves.core import MovePlan
+from aggregator.writing.lock import refuse_if_held
+
+
+def table_of(config: Config) -> BackfillTable:
+    """The table beside the checkpoints of this config."""
+    return BackfillTable(config.checkpoint.path, config.checkpoint.storage_options)
+
+
+def order_stopped(
+    config: Config, request: BackfillRequest, by: str, *, dry_run: bool
+) -> tuple[BackfillOrder, Backfill | None]:
+    """What an order comes to, and unless it is a dry run the backfill that the next start begins.
+
+    Raises as `propose_backfill` does, and CheckpointConflictError when an instance runs: it would
+    not see the order.
+    """
+    refuse_if_held(config.checkpoint.path)
+    order = propose_backfill(config, request, by)
+    if dry_run:
+        return order, None
+    table = table_of(config)
+    refuse_if_held(config.checkpoint.path)
+    ordered = replace(order.backfill, id=next_id(table.load()))
+    table.put(ordered)
+    return order, ordered
+
+
+def cancel_stopped(config: Config, name: str) -> Backfill:
+    """Take an order back. Raises RefusedError when there is none, and as `order_stopped` does."""
+    refuse_if_held(config.checkpoint.path)
+    table = table_of(config)
+    backfill = find_active(table.load(), name)
+    now = datetime.now(UTC)
+    cancelled = replace(backfill, state=BackfillState.CANCELLED, reason="", at=now)
+    table.put(cancelled)
+    return cancelled
+
+
+def are_busy(config: Config) -> bool:
+    """Whether any backfill still has to read something."""
+    return bool(busy_with(table_of(config).load().values()))
+
+
+def refuse_moves(config: Config, moves: MovePlan) -> None:
+    """RefusedError for positions that would have the live flow read what a backfill reads."""
+    wanted = {move.partition: move.new for move in moves.changes}
+    if wanted and (problems := held_back(wanted, table_of(config).load().values())):
+        raise RefusedError(problems)
