@@ -67,6 +67,15 @@ class BackfillTable:
         found = sorted(map(_backfill, newest.values()), key=lambda it: it.ordered_at)
         return {it.id: it for it in found}
 
+    def partitions(self) -> frozenset[SourcePartition]:
+        """Those of which a backfill has read anything: old records may stand behind newer ones."""
+        return frozenset(
+            part.partition
+            for backfill in self.load().values()
+            for part in backfill.parts
+            if part.position > part.start
+        )
+
     def put(self, backfill: Backfill) -> None:
         """Note how a backfill is now."""
         row = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aggregator.cli.render import Table
-from aggregator.documents.document import SourceStatus, Status
+from aggregator.documents.document import BackfillStatus, SourceStatus, Status
 from aggregator.documents.stopped import PositionRow
 from aggregator.documents.units import short_duration, size_text
 from aggregator.model import SourceState

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TypeVar
 
+from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
@@ -195,7 +196,9 @@ def translated(
     lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
     lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
     uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
-    disordered = past.set_back() | reading.disordered
+    place = sight.config.checkpoint
+    backfilled = BackfillTable(place.path, place.storage_options).partitions()
+    disordered = past.set_back() | backfilled | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:
         for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from aggregator.backfills.core import Backfill
 from aggregator.gaps.core import OF_IDENTITY, GapRecord
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.positions import GapKind, Observed
-from aggregator.verify.core import NO_END, Window
+from aggregator.verify.core import NO_END, CopyBegin, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,15 @@ class Accounted:
     """Source records that need not be in the hub, and why, such as a gap that is recorded.
 
     `reused`: the offsets were given to other records before, of which the hub holds some. Origins
-    are no proof of anything there, so nothing in the range is held against the hub.
+    are no proof of anything there, so nothing in the range is held against the hub. `backfilled`:
+    they came beside the live flow, so that they may stand behind newer ones; they have to be there.
     """
 
     partition: SourcePartition
     offsets: OffsetRange
     why: str
     reused: bool = False
+    backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +118,21 @@ def expired_below(
 
 
 def disjoint(accounted: Iterable[Accounted]) -> list[Accounted]:
-    """The same without overlaps, so that a record is in one range at most; `reused` ones win."""
+    """The same without overlaps, so that a record is in one range at most.
+
+    `reused` ones win, then those that were backfilled: what was skipped is there by now.
+    """
     by_partition: dict[SourcePartition, list[Accounted]] = defaultdict(list)
     for item in accounted:
         by_partition[item.partition].append(item)
     found = []
-    for sp, items in sorted(by_partition.items()):
+    for _, items in sorted(by_partition.items()):
         ends = sorted({at for it in items for at in (it.offsets.earliest, it.offsets.latest)})
         for start, end in pairwise(ends):
             over = [it for it in items if it.offsets.earliest <= start and end <= it.offsets.latest]
             if over:
-                first = max(over, key=lambda it: it.reused)
-                found.append(Accounted(sp, OffsetRange(start, end), first.why, first.reused))
+                first = max(over, key=lambda it: (it.reused, it.backfilled))
+                found.append(replace(first, offsets=OffsetRange(start, end)))
     return found
 
 
@@ -144,4 +150,31 @@ def accounted_gaps(records: Iterable[GapRecord], observed: Observed) -> list[Acc
         end = max(gap.position, gap.end or 0)
         reused = gap.kind not in (GapKind.BELOW_EARLIEST, GapKind.SKIPPED_BY_OPERATOR)
         found.append(Accounted(gap.partition, OffsetRange(start, end), gap.reason, reused))
+    return found
+
+
+def accounted_backfills(backfills: Iterable[Backfill], observed: Observed) -> list[Accounted]:
+    """What backfills have brought into the hub so far, of the logs that are there now."""
+    return [
+        Accounted(
+            part.partition,
+            OffsetRange(part.start, part.position),
+            f"it came by backfill {backfill.id}",
+            backfilled=True,
+        )
+        for backfill in backfills
+        for part in backfill.parts
+        if part.position > part.start and not backfill.log.is_other(observed.log(part.partition))
+    ]
+
+
+def with_backfilled(
+    begun: Mapping[SourcePartition, CopyBegin], filled: Iterable[Accounted]
+) -> dict[SourcePartition, CopyBegin]:
+    """Where copies begin, when what was backfilled right before the beginning belongs to them."""
+    found = dict(begun)
+    for it in sorted(filled, key=lambda it: it.offsets.earliest, reverse=True):
+        begin = found.get(it.partition)
+        if begin is not None and it.offsets.earliest < begin.position <= it.offsets.latest:
+            found[it.partition] = replace(begin, position=it.offsets.earliest)
     return found

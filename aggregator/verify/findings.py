@@ -151,8 +151,11 @@ def settle(
     )
     ranges = small_frame(
         spark,
-        [(sid, it.offsets.earliest, it.offsets.latest, it.reused) for sid, it in accounted],
-        "sid int, start bigint, end bigint, reused boolean",
+        [
+            (sid, it.offsets.earliest, it.offsets.latest, it.reused, it.backfilled)
+            for sid, it in accounted
+        ],
+        "sid int, start bigint, end bigint, reused boolean, backfilled boolean",
     )
     inside = [
         findings["sid"] == ranges["sid"],
@@ -161,7 +164,8 @@ def settle(
     ]
     joined = findings.join(ranges, inside, "left").drop(ranges["sid"])
     joined = joined.join(bounds, "sid", "left")
-    known = F.col("reused").isNotNull()
+    backfilled = F.coalesce(F.col("backfilled"), F.lit(False))
+    known = F.col("reused").isNotNull() & ~backfilled
     if aside is not None:
         marked = aside.distinct().withColumn("aside", F.lit(True))
         joined = joined.join(marked, ["sid", "at"], "left")
@@ -179,6 +183,7 @@ def settle(
         .when(excused & (F.col("kind") == NO_SUCH_RECORD), "alone")
         .otherwise(F.col("kind"))
     )
-    # A record that was set aside and brought in later is out of order for a known reason.
+    # What was set aside and brought in later is out of order for a known reason; or backfilled.
     flags = {flag: F.col(flag) & ~excused for flag in FLAGS}
-    return joined.withColumns({**flags, "late": F.col("late") & ~known, "kind": kind})
+    late = F.col("late") & ~known & ~backfilled
+    return joined.withColumns({**flags, "late": late, "kind": kind})

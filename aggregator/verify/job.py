@@ -157,11 +157,17 @@ def _limits(
         firsts[row["sid"]][numbers.hub[row["hid"]][0]] = row["opening"]
         lowest[row["sid"]] = min(row["lowest"], lowest.get(row["sid"], NO_END))
     limits = {}
+    backfilled = {it.partition for it in settings.accounted if it.backfilled}
     for sid, window in enumerate(numbers.windows):
         lost = [tp for tp in settings.lost if tp.topic == window.hub_topic]
         limits[sid] = (
             min(window.sure_from, lowest.get(sid, NO_END)),
-            expired_below(lost, firsts[sid], settings.proven.get(window.partition)),
+            expired_below(
+                lost,
+                # Older records stand behind newer ones: what was deleted may be of any age.
+                {} if window.partition in backfilled else firsts[sid],
+                settings.proven.get(window.partition),
+            ),
         )
     return limits
 

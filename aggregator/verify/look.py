@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import told_logs
 from aggregator.clusters.prepare import observe, plan_with
@@ -24,7 +25,14 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.quarantine import quarantine_topic
 from aggregator.verify.bounds import Bounds
 from aggregator.verify.core import AuditSight, Scope, Standing, Window, plan_windows
-from aggregator.verify.core_hub import Accounted, accounted_gaps, hub_ranges, trimmed
+from aggregator.verify.core_hub import (
+    Accounted,
+    accounted_backfills,
+    accounted_gaps,
+    hub_ranges,
+    trimmed,
+    with_backfilled,
+)
 
 APPEND_TIME = "LogAppendTime"
 
@@ -59,6 +67,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else None
     gaps = GapTable(place.path, place.storage_options).load()
+    backfills = BackfillTable(place.path, place.storage_options).load()
     found = discover(config)
     plan = plan_with(config, found, hub_facts(found), ())
     unreachable = {
@@ -78,11 +87,12 @@ def look(config: Config, scope: Scope) -> AuditLook:
         observed.topic_ids,
         {name: topic.topic_id for name, topic in plan.hub.topics.items()},
     )
+    filled = accounted_backfills(backfills.values(), observed)
     sight = AuditSight(
         routes=asked,
         observed=observed,
         known=state.remembered() if state is not None else None,
-        begun=bounds.begun(),
+        begun=with_backfilled(bounds.begun(), filled),
         starts={alias: source.start for alias, source in config.sources.items()},
         since=_offsets_at(config, scope.since_ms, asked, plan.failed),
         until=_offsets_at(config, scope.until_ms, asked, plan.failed),
@@ -115,7 +125,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
             for name in topics & plan.hub.topics.keys()
             if plan.hub.topics[name].timestamp_type == APPEND_TIME
         ),
-        accounted=tuple(accounted_gaps(gaps.values(), observed)),
+        accounted=(*accounted_gaps(gaps.values(), observed), *filled),
         unreachable=unreachable,
         commit=state.seq if state is not None else None,
     )

@@ -12,10 +12,13 @@ from pathlib import Path
 
 import yaml
 
+from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.stream.session import LOG4J_FILE
-from support.reading import wait_for, wait_until_topic_has
+from support.load import records
+from support.reading import read_topic, wait_for, wait_until_topic_has
+from support.running import catch_up, make_config, source
 from support.verdict import assert_copied
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +26,7 @@ BIN = Path(sys.executable).parent
 SECONDS = 300
 
 
-def command(*arguments: str) -> list[str]:
+def command(job: str, *arguments: str) -> list[str]:
     jars = subprocess.run(
         [BIN / "aggregator", "jars"], capture_output=True, text=True, check=True, timeout=SECONDS
     )
@@ -32,13 +35,15 @@ def command(*arguments: str) -> list[str]:
         *("--master", "local-cluster[2,8,1024]"),
         *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
         *("--jars", jars.stdout.strip()),
-        str(ROOT / "jobs" / "aggregate.py"),
+        str(ROOT / "jobs" / job),
         *arguments,
     ]
 
 
 @contextmanager
-def submitted(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+def submitted(
+    arguments: list[str], folder: Path, job: str = "aggregate.py"
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """The process and its log; whatever is left of it is killed at the end."""
     folder.mkdir()
     log = folder / "log"
@@ -50,7 +55,11 @@ def submitted(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.P
     }
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command(*arguments), stdout=file, stderr=file, env=environment, start_new_session=True
+            command(job, *arguments),
+            stdout=file,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
         )
     try:
         yield process, log
@@ -123,4 +132,28 @@ def test_executors_copy_everything_once_in_both_modes(
         {alias: (cluster.bootstrap_servers, unique) for alias, (cluster, _) in clusters.items()},
         (hub.bootstrap_servers, unique),
         at_least=20_000,
+    )
+
+
+def test_a_job_backfills_what_was_left_out_and_nothing_else(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=2)
+    produce(source_a.bootstrap_servers, unique, records(500))
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique, start="latest")},
+        api={"listen": "off"},
+    )
+    assert catch_up(config).exit_code == 0
+    file = tmp_path / "aggregator.yaml"
+    file.write_text(to_yaml(config))
+    # What comes now is the live flow's, which does not run.
+    produce(source_a.bootstrap_servers, unique, records(100))
+    arguments = ["-c", str(file), "--source", "eu", "--topic", unique, "-o", "json"]
+    with submitted(arguments, tmp_path / "job", "backfill.py") as (submit, log):
+        assert submit.wait(SECONDS) == 0, log.read_text()
+    assert sorted(it.value for it in read_topic(hub.bootstrap_servers, unique) if it.value) == (
+        sorted(b"%d" % at for at in range(500))
     )

@@ -375,6 +375,18 @@ def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
     }
 
 
+def test_what_came_beside_the_live_flow_may_be_late_but_not_absent(spark: SparkSession) -> None:
+    ours = [source(at) for at in range(6)]
+    hub = [copy(100 + at, offset) for at, offset in enumerate([4, 5, 0, 1, 3])]
+    found = Case(spark).findings(ours, hub)
+    ranges = [(0, Accounted(EU0, OffsetRange(0, 3), "it came by backfill b1", backfilled=True))]
+    assert told(settle(found, {}, ranges).collect()) == {
+        **{(0, at): "present" for at in (0, 1)},
+        (0, 2): "missing",
+        (0, 3): ["late"],
+    }
+
+
 def test_where_offsets_were_given_twice_an_origin_proves_nothing(spark: SparkSession) -> None:
     ours = [source(at) for at in range(6)]
     order = [1, 2, 3, 0, 1, 2, 4, 4, 8]

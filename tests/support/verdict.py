@@ -35,15 +35,15 @@ class Verdict:
 def judge(
     sources: Mapping[str, Sequence[Record]],
     hub: Sequence[Record],
-    backfilled: Mapping[tuple[str, int], int] | None = None,
+    backfilled: Mapping[tuple[str, int], range] | None = None,
 ) -> Verdict:
     """Compare the records of one topic of each source (alias -> records) with the hub's.
 
     `hub` is in the order of each hub partition. A record is altered when its key, value, own
     headers or timestamp differ, or when its origin says a wrong time; a record without a timestamp
     (-1) has to say so in its origin only. One header says no time. `backfilled` says of a source
-    partition (alias, number) before which offset its records came beside the live flow: the order
-    of those and the order of the others are judged apart.
+    partition (alias, number) which offsets came beside the live flow: the order of those and the
+    order of the others are judged apart.
     """
     wanted = {
         (alias, record.partition, record.offset): record
@@ -65,8 +65,8 @@ def judge(
             verdict.duplicated.append(place)
             continue
         seen.add(place)
-        live = origin.offset >= (backfilled or {}).get((origin.cluster, origin.partition), 0)
-        flow = (origin.cluster, origin.partition, record.partition, live)
+        beside = (backfilled or {}).get((origin.cluster, origin.partition), range(0))
+        flow = (origin.cluster, origin.partition, record.partition, origin.offset in beside)
         if origin.offset < newest.get(flow, -1):
             verdict.out_of_order.append(place)
         newest[flow] = max(origin.offset, newest.get(flow, -1))
@@ -81,7 +81,7 @@ def assert_copied(
     sources: Mapping[str, tuple[str, str]],
     hub: tuple[str, str],
     at_least: int = 1,
-    backfilled: Mapping[tuple[str, int], int] | None = None,
+    backfilled: Mapping[tuple[str, int], range] | None = None,
 ) -> list[Record]:
     """Read source topics (alias -> bootstrap, topic) and a hub topic; both must hold the same.
 

@@ -65,7 +65,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Plain clients that read and write the quarantine topic, and who watches it.
     "quarantine": BELOW_EDGES | {"credentials", "discover", "documents", "status"},
     # Where consumer groups go on at the hub: asked, read, written.
-    "groups": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "gaps", "moves", "quarantine"},
+    "groups": BELOW_DOCUMENTS
+    | {"documents", "clusters", "commits", "gaps", "moves", "quarantine", "backfills"},
     # Who may read at the hub, as at the sources.
     "acls": BELOW_DOCUMENTS | {"documents"},
     # A source goes over to the hub, and back: groups, positions and pauses in their order.

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.backfills.core import BackfillPart
 from aggregator.gaps.core import GapRecord
 from aggregator.model import (
     LogId,
@@ -30,13 +31,16 @@ from aggregator.verify.core import (
 )
 from aggregator.verify.core_hub import (
     Accounted,
+    accounted_backfills,
     accounted_gaps,
     disjoint,
     expired_below,
     hub_ranges,
     plan_jobs,
     trimmed,
+    with_backfilled,
 )
+from support.backfills import backfill
 
 SP = SourcePartition("eu", "orders", 0)
 ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
@@ -221,6 +225,35 @@ def test_accounted_ranges_do_not_overlap() -> None:
         (SP, 8, 9, "anew"),
         (other, 2, 3, "gap"),
     ]
+
+
+def test_what_was_skipped_and_backfilled_later_is_expected() -> None:
+    came = Accounted(SP, OffsetRange(3, 8), "it came", backfilled=True)
+    skipped = Accounted(SP, OffsetRange(0, 10), "skipped")
+    found = disjoint([skipped, came, Accounted(SP, OffsetRange(7, 9), "anew", reused=True)])
+    assert [(*astuple(it.offsets), it.reused, it.backfilled) for it in found] == [
+        (0, 3, False, False),
+        (3, 7, False, True),
+        (7, 8, True, False),
+        (8, 9, True, False),
+        (9, 10, False, False),
+    ]
+
+
+def test_a_copy_begins_where_what_was_backfilled_right_before_it_does() -> None:
+    begun = {SP: CopyBegin(300, exact=True)}
+    parts = [(250, 300), (0, 10), (200, 260)]
+    filled = [Accounted(SP, OffsetRange(*it), "", backfilled=True) for it in parts]
+    assert with_backfilled(begun, filled) == {SP: CopyBegin(200, exact=True)}
+    assert window(begun=with_backfilled(begun, filled)).read == OffsetRange(200, 400)
+
+
+def test_only_what_came_of_the_log_that_is_there_now_counts() -> None:
+    moved = backfill(parts=(BackfillPart(SP, 0, 100, 40),), log=LogId("eu-id", "now"))
+    (found,) = accounted_backfills([moved], OBSERVED)
+    assert (found.offsets, found.backfilled) == (OffsetRange(0, 40), True)
+    other = backfill(parts=(BackfillPart(SP, 0, 100, 40),), log=LogId("eu-id", "then"))
+    assert accounted_backfills([other, backfill(log=LogId("eu-id", "now"))], OBSERVED) == []
 
 
 OBSERVED = Observed({"eu": "eu-id"}, {("eu", "orders"): "now"}, {SP: LOG})
