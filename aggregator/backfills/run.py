@@ -343,5 +343,9 @@ def _why_not(backfill: Backfill, sight: Sight) -> str:
     """Why a backfill is not to be read now, in words; "" when it is."""
     if not sight.routes(backfill):
         return "waits: its topic is not selected now, or its source does not answer"
-    reasons = (sight.rests(part.partition) for part in backfill.parts if part.left)
+    left = [part.partition for part in backfill.parts if part.left]
+    if unknown := [sp for sp in left if sp not in sight.live]:
+        # Where the live flow reads from is not known: perhaps from within the range.
+        return f"waits: {unknown[0]} has no position in the checkpoint"
+    reasons = (sight.rests(sp) for sp in left)
     return next((f"waits: {it}" for it in reasons if it), "")

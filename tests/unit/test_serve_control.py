@@ -72,6 +72,16 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert control.out == kept.paused() == {}
 
 
+def test_a_backfill_that_is_not_there_cannot_be_cancelled(url: str, engine: PlayedEngine) -> None:
+    code, body = ask("PUT", f"{url}/api/backfills/b1/cancel")
+    assert (code, body["exit_code"]) == (409, 2)
+    assert "there is no backfill b1" in body["message"]
+    assert ask("GET", f"{url}/api/backfills")[0] == 503
+    wanted = {"source": "nix", "topic": "orders", "dry_run": False}
+    assert ask("POST", f"{url}/api/backfills", wanted)[0] == 404
+    assert engine.calls == []
+
+
 def test_a_topic_and_a_partition_are_paused_and_resumed_by_the_engine(
     url: str, engine: PlayedEngine, control: Control, config: Config
 ) -> None:

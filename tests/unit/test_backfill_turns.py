@@ -1,0 +1,160 @@
+"""Which backfill an instance begins, which wait, and which can never go on; none is read here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from aggregator.backfills import run as backfills_run
+from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
+from aggregator.backfills.lane import BackfillTry, Sight, Tools, limit_of
+from aggregator.backfills.run import Backfills
+from aggregator.backfills.table import BackfillTable
+from aggregator.config.load import load_text
+from aggregator.errors import RefusedError
+from aggregator.events import Event
+from aggregator.model import OffsetRange, Positions, Route
+from aggregator.plan.look import Look
+from aggregator.plan.pace import Limit
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions import Observed
+from support.backfills import LOG, SP, backfill
+
+SETS = (
+    "hub.bootstrap_servers=127.0.0.1:1",
+    "sources.eu.bootstrap_servers=127.0.0.1:2",
+    "sources.eu.topics.include=orders",
+)
+ROUTE = Route("eu", "orders", "orders", partitions=1, hub_partitions=4)
+
+
+class World:
+    """Backfills whose tries are noted, and never go on."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.table = BackfillTable(str(folder), {})
+        self.told: list[Event] = []
+        self.begun: list[str] = []
+        self.backfills = self.restarted()
+        monkeypatch.setattr(backfills_run, "SETTLE_SECONDS", 0.0)
+        monkeypatch.setattr(backfills_run, "BackfillTry", self._begin)
+
+    def restarted(self) -> Backfills:
+        """As the next start finds them."""
+        found = Backfills(cast("Tools", None), self.table, self.told.append, lambda: None)
+        found._not_before = 0.0
+        found.load()
+        self.backfills = found
+        return found
+
+    def sight(self, **parts: Any) -> Sight:
+        """A live flow at 100, and the log that the backfills were ordered of."""
+        plan = cast("Plan", SimpleNamespace(routes=(ROUTE,)))
+        ids = {("eu", "orders"): parts.pop("topic_id", LOG.topic)}
+        observed = Observed({"eu": LOG.cluster}, ids, {SP: OffsetRange(0, 500)})
+        plain = Sight(
+            load_text("", SETS),
+            Look(plan, observed, {}, 1e12),
+            Positions({SP: 100}),
+            {},
+            frozenset(),
+            lambda _: "",
+        )
+        return replace(plain, **parts)
+
+    def doing(self) -> list[tuple[str, str]]:
+        return [(it.state, it.doing) for it in self.backfills.statuses()]
+
+    def _begin(self, _: Tools, it: Backfill, *__: object) -> BackfillTry:
+        self.begun.append(it.id)
+        return cast("BackfillTry", SimpleNamespace(backfill=it, query=None, after=None, key="open"))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(tmp_path, monkeypatch)
+
+
+def test_one_goes_on_at_a_time_in_the_order_of_the_orders(world: World) -> None:
+    world.backfills.order(backfill())
+    other = backfill(parts=(BackfillPart(SP._replace(partition=1), 0, 9, 0),))
+    world.backfills.order(other)
+    assert world.backfills.is_busy
+    world.backfills.turn(world.sight(live=Positions({SP: 100, SP._replace(partition=1): 9})))
+    assert world.begun == ["b1"]
+    assert [doing for _, doing in world.doing()] == [
+        "asks the hub what it holds",
+        "waits for its turn",
+    ]
+    assert [it.kind for it in world.told] == ["backfill_ordered"] * 2
+
+
+def test_what_was_ordered_is_there_after_a_restart_and_no_range_is_ordered_twice(
+    world: World,
+) -> None:
+    world.backfills.order(backfill())
+    with pytest.raises(RefusedError, match="another backfill reads eu/orders-0"):
+        world.restarted().order(backfill())
+    world.backfills.turn(world.sight())
+    assert world.begun == ["b1"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda it: replace(it, rests=lambda _: "paused since noon"), "waits: paused since noon"),
+        (lambda it: replace(it, live=Positions()), "waits: eu/orders-0 has no position"),
+        (
+            lambda it: replace(
+                it, look=replace(it.look, plan=cast("Plan", SimpleNamespace(routes=())))
+            ),
+            "waits: its topic is not selected",
+        ),
+    ],
+)
+def test_what_is_to_rest_waits_and_holds_no_other_one_up(
+    change: Callable[[Sight], Sight], words: str, world: World
+) -> None:
+    world.backfills.order(backfill())
+    world.backfills.turn(change(world.sight()))
+    ((state, doing),) = world.doing()
+    assert (state, doing.startswith(words)) == ("ACTIVE", True), doing
+    assert world.begun == []
+    # A run that is to end does not wait for it.
+    assert not world.backfills.is_busy
+    world.backfills.turn(world.sight())
+    assert world.begun == ["b1"]
+
+
+def test_another_log_or_a_live_flow_that_was_set_back_fails_it_for_good(world: World) -> None:
+    world.backfills.order(backfill())
+    world.backfills.turn(world.sight(topic_id="new"))
+    world.backfills.order(backfill())
+    world.backfills.turn(world.sight(live=Positions({SP: 50})))
+    assert world.begun == []
+    assert [it.kind for it in world.told].count("backfill_failed") == 2
+    found = world.table.load()
+    assert [it.state for it in found.values()] == [BackfillState.FAILED] * 2
+    assert "created again" in found["b1"].reason
+    assert "set back to 50" in found["b2"].reason
+
+
+def test_what_is_cancelled_before_its_turn_is_never_read(world: World) -> None:
+    world.backfills.order(backfill())
+    world.backfills.cancel("b1")
+    with pytest.raises(RefusedError, match="b1 is CANCELLED already"):
+        world.restarted().cancel("b1")
+    world.backfills.turn(world.sight())
+    assert (world.begun, world.backfills.is_busy) == ([], False)
+
+
+def test_a_backfill_is_never_faster_than_its_source_may_be_read() -> None:
+    config = load_text("", [*SETS, "sources.eu.max_records_per_second=100"])
+    assert limit_of(config, backfill(records_per_second=500.0)) == Limit(100.0, None)
+    assert limit_of(config, backfill(bytes_per_second=9.0)) == Limit(100.0, 9.0)
+    assert limit_of(load_text("", SETS), backfill()) == Limit()
