@@ -167,10 +167,14 @@ class Backfills:
             return
         work.cancel_scan(CANCEL_SECONDS)
         work.let_go(BackfillState.ACTIVE, "", time.monotonic() + timeout_seconds)
-        while work.query is not None:
-            self._tools.connector.poll()
-            self._follow(work, work.query, None)
-            time.sleep(TICK_SECONDS)
+        try:
+            while work.query is not None:
+                self._tools.connector.poll()
+                self._follow(work, work.query, None)
+                time.sleep(TICK_SECONDS)
+        except AggregatorError as error:
+            # The lanes of the live flow are to end all the same.
+            self._tell("backfill_failed", f"{work.backfill}: {error}", work.backfill)
         self._try = None
 
     def kill(self) -> None:
@@ -214,7 +218,8 @@ class Backfills:
             scanned = work.scanned()
             if scanned is None or (sight is None and work.after is None):
                 return
-            if work.after is not None:
+            if work.after is not None or (sight is not None and self._is_stale(work, sight)):
+                # What speaks against it by now is said when it is begun again.
                 self._try = None
                 return
             failpoint("backfill-scanned")
@@ -287,6 +292,11 @@ class Backfills:
                 self._put_or_tell(work.backfill)
                 if work.reason:
                     self._try_again(work.backfill, work.reason)
+
+    def _is_stale(self, work: BackfillTry, sight: Sight) -> bool:
+        """Whether its lane may not start as it was meant to when the scan began."""
+        wrong = why_wrong(work.backfill, sight.log(work.backfill), sight.live)
+        return bool(wrong or _why_not(work.backfill, sight) or self._changed(work, sight))
 
     def _changed(self, work: BackfillTry, sight: Sight) -> str:
         """Why its lane has to start anew, as its topic goes another way by now."""

@@ -294,8 +294,13 @@ class Engine:
             return None
         return Sight(
             *(self._in_force.config, look, self._observer.positions, self._sources.seen()),
-            *(self.state.refused, self._control.why_rests),
+            *(self.state.refused, self._why_rests),
         )
+
+    def _why_rests(self, sp: SourcePartition) -> str:
+        """Why nothing of a partition is to be read now, in words; "" when it is."""
+        leaves = sp.cluster in self._leaving
+        return "its source starts anew" if leaves else self._control.why_rests(sp)
 
     def _is_open(self, config: Config, key: str) -> bool:
         return self._connector.is_open(key, lost_seconds(config))

@@ -133,6 +133,8 @@ def test_killed_in_the_midst_beside_the_live_flow_each_record_is_there_once(
                 with application(world.config, tmp_path / "app") as later:
                     later.until_logged("running")
                     later.until_logged(event)
+                    # Returns when nothing of the source is read any more, a backfill neither.
+                    world.cli("sources", "restart", "eu")
                     later.terminate()
                     later.until(lambda life=later: not life.alive, "it has ended")
                     assert later.exit_code == 0, later.text
