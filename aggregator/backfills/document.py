@@ -43,7 +43,6 @@ def backfill_status(backfill: Backfill, doing: str = "", reason: str = "") -> Ba
         reason=reason or backfill.reason,
         by=backfill.by,
         ordered_at=backfill.ordered_at,
-        at=backfill.at,
         records=backfill.records,
         left=backfill.left,
         lost=sum(part.lost for part in backfill.parts),

@@ -351,7 +351,6 @@ class BackfillStatus(Document):
     reason: str = Field(default="", description="why it failed, or why its last try did")
     by: str = ""
     ordered_at: datetime
-    at: datetime = Field(description="when it last changed")
     records: int = Field(default=0, description="written by it")
     left: int = Field(default=0, description="offsets that are still to be read")
     lost: int = Field(default=0, description="offsets that the source had deleted by then")
@@ -396,8 +395,6 @@ class Status(Document):
     paused: tuple[PausedPart, ...] = Field(
         default=(), description="topics and partitions that are paused by themselves"
     )
-    backfills: tuple[BackfillStatus, ...] = Field(
-        default=(), description="those that are active, and the last ones that were"
-    )
+    backfills: tuple[BackfillStatus, ...] = ()
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")
