@@ -160,6 +160,7 @@ class _Log:
     told_stable: int | None = None
     doubt: str = ""
     step: int = 0
+    was_lower: bool = False
     marks: list[tuple[int, int]] = field(default_factory=list)
 
     def is_of(self, told: LogId) -> None:
@@ -187,10 +188,13 @@ class _Log:
         end = mark.ends[sp]
         before, self.told_stable = self.told_stable, mark.stable.get(sp)
         self.stable = self.told_stable if self.told_stable == before else None
-        if end < self.end or end < read:
-            self.doubt = CUT
+        if end < read or (end < self.end and not self.was_lower):
+            # A leader that is new, or none any more, may tell an end of before: once.
+            self.was_lower, self.doubt = end < self.end, CUT
             return
-        self.doubt, self.end = "", end
+        if end < self.end:
+            self.marks = []
+        self.was_lower, self.doubt, self.end = False, "", end
         if end <= self.position:
             self._claim(mark.asked_ms)
         elif self.marks and self.marks[-1][1] == end:

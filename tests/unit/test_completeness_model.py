@@ -39,8 +39,8 @@ ACTIONS = st.one_of(
 )
 
 
-@examples(1500)
-@given(st.lists(ACTIONS, min_size=25, max_size=80), st.booleans())
+@examples(500)
+@given(st.lists(ACTIONS, min_size=15, max_size=50), st.booleans())
 def test_what_is_claimed_to_be_in_the_hub_is_there_whatever_happens(
     actions: list[Action], alone: bool
 ) -> None:
