@@ -24,7 +24,7 @@ from support.clusters import ClusterFactory
 from support.reading import read_topic, wait_for
 from support.running import Run, make_config, run_in_background, source
 
-LONG, SHORT = "90s", "7s"
+LONG, SHORT = "90s", "6s"
 
 
 class Shell:

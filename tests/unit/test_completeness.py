@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from aggregator.checkpoint.rows import to_millis, to_moment
 from aggregator.cli.main import app
-from aggregator.completeness.core import MOST_MARKS, Mark, MarkLedger
+from aggregator.completeness.core import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
 from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
 from aggregator.completeness.core_late import REPORTED_MS, LateCounts
 from aggregator.completeness.core_scope import Feeding, scope_of
@@ -228,6 +228,34 @@ def test_the_ends_that_are_still_to_be_reached_stay_few() -> None:
     reached = ledger.reached(SP)
     assert reached is not None
     assert 370 < reached <= 398
+
+
+def test_another_cluster_has_reached_nothing_of_what_the_one_before_did() -> None:
+    ledger, counts = MarkLedger(), {"orders": 1}
+    for at, cluster_id, end in ((1, "E", 5), (2, "F", 9)):
+        ledger.follow(Positions({SP: 5}), float(at))
+        mark = Mark(float(at), at, cluster_id, {}, counts, {SP: end})
+        ledger.take(mark, counts, [SP], {SP: LogId(cluster_id)})
+    assert ledger.reached(SP) is None
+    # Nor does one count that is still to be told what it is read by.
+    ledger.take(Mark(3.0, 3, "G", {}, counts, {SP: 1}), counts, [SP], {SP: LogId("F")})
+    assert (ledger.reached(SP), ledger.doubt(SP)) == (None, OTHER_LOG)
+
+
+def test_an_end_that_is_lower_than_before_counts_when_it_is_told_again() -> None:
+    ledger, counts = MarkLedger(), {"orders": 1}
+    told = []
+    for at, end in enumerate((9, 4, 4), 1):
+        ledger.follow(Positions({SP: 4}), float(at))
+        ledger.take(Mark(float(at), at, "E", {}, counts, {SP: end}), counts, [SP], {})
+        told.append((ledger.reached(SP), ledger.doubt(SP)))
+    assert told == [(None, ""), (None, CUT), (3, "")]
+    # But never one below what had been read before it was asked for.
+    ledger.follow(Positions({SP: 6}), 4.0)
+    for at in (5, 6, 7):
+        ledger.follow(Positions({SP: 6}), float(at))
+        ledger.take(Mark(float(at), at, "E", {}, counts, {SP: 4}), counts, [SP], {})
+    assert (ledger.reached(SP), ledger.doubt(SP)) == (3, CUT)
 
 
 # Late records
