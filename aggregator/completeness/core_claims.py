@@ -58,7 +58,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class ClaimSight:
     """What claims are made by: who flows where, when topics were last listed, what was lost.
 
     `listed_ms` is when each source was last asked for its topics and told them. `came` are the
@@ -91,7 +91,7 @@ class Claims:
                 self._last[claim.source, claim.topic] = claim
                 self._topics[claim.source, claim.topic] = set(claim.topics)
 
-    def make(self, ledger: MarkLedger, sight: Sight) -> tuple[Claim, ...]:
+    def make(self, ledger: MarkLedger, sight: ClaimSight) -> tuple[Claim, ...]:
         """The claims of now: of each hub topic all sources together, then each of them."""
         found: list[Claim] = []
         for hub_topic in sight.scope.hub_topics:
@@ -103,7 +103,7 @@ class Claims:
             found += [_together(hub_topic, own, shown), *shown]
         return tuple(found)
 
-    def _of_source(self, ledger: MarkLedger, sight: Sight, key: Key) -> Claim:
+    def _of_source(self, ledger: MarkLedger, sight: ClaimSight, key: Key) -> Claim:
         scope, (alias, hub_topic) = sight.scope, key
         topics = scope.topics(key)
         cluster_id = scope.cluster_ids.get(alias, "")
@@ -149,7 +149,7 @@ class Claims:
 
 
 def _laggard(
-    sight: Sight, key: Key, slowest: SourcePartition | None, reached: int | None
+    sight: ClaimSight, key: Key, slowest: SourcePartition | None, reached: int | None
 ) -> Laggard:
     alias, _ = key
     if (why := sight.scope.untaken.get(key)) is not None:

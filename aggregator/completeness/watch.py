@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 
 from aggregator.completeness.core import Mark, MarkLedger
-from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
+from aggregator.completeness.core_claims import Claim, Claims, ClaimSight, Laggard, Lost
 from aggregator.completeness.core_late import LateCounts
 from aggregator.completeness.core_scope import Feeding, scope_of
 from aggregator.completeness.keeper import Keeper
@@ -73,7 +73,7 @@ class CompletenessWatch:
             self._taken[alias] = mark.asked_at
             own = reading.get(alias, ())
             self._ledger.take(mark, self._counts.get(alias, {}), own, logs)
-        sight = Sight(
+        sight = ClaimSight(
             self._scope,
             self._listed,
             state.topics.came,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aggregator.completeness.core import Mark, MarkLedger
-from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
+from aggregator.completeness.core_claims import Claim, Claims, ClaimSight, Laggard, Lost
 from aggregator.completeness.core_scope import Feeding
 from aggregator.model import LogId, Positions, Route, SourcePartition
 
@@ -251,7 +251,7 @@ class CompleteWorld:
             self.ledger.take(self.mark, self.known, reading, self.logs)
             self.mark = None
         routes = tuple(Route("eu", it, HUB_TOPIC, n, 1) for it, n in sorted(self.known.items()))
-        sight = Sight(
+        sight = ClaimSight(
             Feeding(
                 {KEY: routes},
                 listed=frozenset() if self.alone else frozenset({KEY}),

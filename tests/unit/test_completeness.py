@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from aggregator.checkpoint.rows import to_millis, to_moment
 from aggregator.cli.main import app
 from aggregator.completeness.core import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
-from aggregator.completeness.core_claims import Claim, Claims, Laggard, Lost, Sight
+from aggregator.completeness.core_claims import Claim, Claims, ClaimSight, Laggard, Lost
 from aggregator.completeness.core_late import REPORTED_MS, LateCounts
 from aggregator.completeness.core_scope import Feeding, scope_of
 from aggregator.completeness.keeper import Keeper
@@ -116,7 +116,7 @@ def test_a_topic_that_is_selected_and_does_not_flow_is_named() -> None:
 # Claims
 
 
-def sight(scope: Feeding, now_ms: int = NOON_MS, **rest: Any) -> Sight:
+def sight(scope: Feeding, now_ms: int = NOON_MS, **rest: Any) -> ClaimSight:
     parts: dict[str, Any] = {
         "listed_ms": {},
         "came": (),
@@ -126,7 +126,7 @@ def sight(scope: Feeding, now_ms: int = NOON_MS, **rest: Any) -> Sight:
         "blame": lambda alias, sp: Laggard(alias, "behind" if sp else "not_listed"),
         **rest,
     }
-    return Sight(scope=scope, now_ms=now_ms, **parts)
+    return ClaimSight(scope=scope, now_ms=now_ms, **parts)
 
 
 def ledger_at(ms: int, *partitions: SourcePartition) -> MarkLedger:
