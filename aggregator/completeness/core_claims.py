@@ -94,11 +94,8 @@ class Claims:
     def make(self, ledger: MarkLedger, sight: ClaimSight) -> tuple[Claim, ...]:
         """The claims of now: of each hub topic all sources together, then each of them."""
         found: list[Claim] = []
-        for hub_topic in sight.scope.hub_topics:
-            own = [
-                self._of_source(ledger, sight, (alias, hub_topic))
-                for alias in sight.scope.sources(hub_topic)
-            ]
+        for hub_topic, aliases in sight.scope.by_topic().items():
+            own = [self._of_source(ledger, sight, (alias, hub_topic)) for alias in aliases]
             shown = [it for it in own if it.topics or it.laggard is not None]
             found += [_together(hub_topic, own, shown), *shown]
         return tuple(found)
@@ -116,8 +113,7 @@ class Claims:
         slowest: SourcePartition | None = None
         reached = listed
         if topics:
-            partitions = [sp for it in scope.feeds[key] for sp in it.source_partitions()]
-            at_ms, slowest = ledger.least(partitions)
+            at_ms, slowest = ledger.least(scope.partitions[key])
             if at_ms is None or (listed is not None and at_ms <= listed):
                 reached = at_ms
         ever = self._topics.setdefault(key, set())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
-from aggregator.model import Route
+from aggregator.model import Route, SourcePartition
 from aggregator.plan.naming import naming_of
 from aggregator.plan.plan import Plan
 from aggregator.plan.selection import selection_of
@@ -31,15 +31,34 @@ class Feeding:
     listed: frozenset[Key] = frozenset()
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
     hub_id: str = ""
+    partitions: Mapping[Key, tuple[SourcePartition, ...]] = field(init=False, compare=False)
+    _topics: Mapping[Key, frozenset[str]] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Asked for every two seconds, for thousands of partitions, while a plan stays the same.
+        partitions = {
+            key: tuple(sp for it in routes for sp in it.source_partitions())
+            for key, routes in self.feeds.items()
+        }
+        topics = {key: frozenset(it.topic for it in routes) for key, routes in self.feeds.items()}
+        object.__setattr__(self, "partitions", partitions)
+        object.__setattr__(self, "_topics", topics)
 
     def topics(self, key: Key) -> frozenset[str]:
         """The topics of the source that flow into the hub topic."""
-        return frozenset(route.topic for route in self.feeds.get(key, ()))
+        return self._topics.get(key, frozenset())
 
     def sources(self, hub_topic: str) -> list[str]:
         """The sources that have a say about a hub topic."""
-        every = {*self.feeds, *self.untaken, *self.unseen, *self.listed}
-        return sorted(alias for alias, topic in every if topic == hub_topic)
+        return self.by_topic().get(hub_topic, [])
+
+    def by_topic(self) -> dict[str, list[str]]:
+        """Each hub topic of which anything is said, and the sources that have a say about it."""
+        found: dict[str, list[str]] = {topic: [] for topic in self.hub_topics}
+        for alias, topic in sorted({*self.feeds, *self.untaken, *self.unseen, *self.listed}):
+            if topic in found:
+                found[topic].append(alias)
+        return found
 
     @property
     def hub_topics(self) -> list[str]:

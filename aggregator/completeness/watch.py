@@ -22,6 +22,8 @@ from aggregator.model import LogId, Positions, SourcePartition, SourceState
 from aggregator.plan.plan import Plan
 
 SETTLED = (Stage.OUT, Stage.DONE)
+CLAIM_SECONDS = 1.9
+"""Marks come about every two seconds: between them there is little to claim."""
 
 
 class CompletenessWatch:
@@ -40,6 +42,7 @@ class CompletenessWatch:
         self._taken: dict[str, float] = {}
         self._listed: dict[str, int] = {}
         self._scope = Feeding()
+        self._claimed_at = 0.0
         self._made_of: tuple[Config, Plan] | None = None
         self._counts: dict[str, dict[str, int]] = {}
 
@@ -73,6 +76,9 @@ class CompletenessWatch:
             self._taken[alias] = mark.asked_at
             own = reading.get(alias, ())
             self._ledger.take(mark, self._counts.get(alias, {}), own, logs)
+        if now - self._claimed_at < CLAIM_SECONDS:
+            return
+        self._claimed_at = now
         sight = ClaimSight(
             self._scope,
             self._listed,
