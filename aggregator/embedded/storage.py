@@ -1,4 +1,4 @@
-"""Data folders of new brokers: Kafka's tool makes the first of a process, others are its copies.
+"""Data folders of new brokers: Kafka's tool makes the first of each version, others are its copies.
 
 The tool is a Java of its own, which takes a third as much CPU as a broker's whole start. All that
 it writes is which features the version has, and the ids of the cluster, the node and the folder.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from aggregator.embedded.settings import new_kafka_id, render_properties
@@ -26,9 +26,16 @@ class NewHome:
     home: Path
 
 
-_first = threading.Lock()
-_features: dict[str, bytes] = {}
-"""The files beside the ids, by their names, as the tool wrote them; empty until it has."""
+@dataclass(slots=True)
+class _Made:
+    """What the tool of one version has made: the files beside the ids; None until it has."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    features: dict[str, bytes] | None = None
+
+
+_made: dict[tuple[str, ...], _Made] = {}
+"""By what runs the tool: the jars in there are those of one version."""
 
 
 def format_homes(java: Sequence[str], cluster_id: str, homes: Sequence[NewHome]) -> None:
@@ -37,14 +44,15 @@ def format_homes(java: Sequence[str], cluster_id: str, homes: Sequence[NewHome])
     `java` runs a class of the brokers' jars. ClusterError with what the tool said when it fails.
     """
     left = list(homes)
-    with _first:
-        if left and not _features:
+    made = _made.setdefault(tuple(java), _Made())
+    with made.lock:
+        if left and made.features is None:
             data = _run_tool(java, cluster_id, left.pop(0).home)
-            _features.update(
-                {file.name: file.read_bytes() for file in data.iterdir() if file.name != META}
-            )
+            made.features = {
+                file.name: file.read_bytes() for file in data.iterdir() if file.name != META
+            }
     for new in left:
-        _copy(cluster_id, new)
+        _copy(cluster_id, new, made.features or {})
 
 
 def stored_cluster_id(home: Path) -> str:
@@ -72,10 +80,10 @@ def _run_tool(java: Sequence[str], cluster_id: str, home: Path) -> Path:
     return home / "data"
 
 
-def _copy(cluster_id: str, new: NewHome) -> None:
+def _copy(cluster_id: str, new: NewHome, features: Mapping[str, bytes]) -> None:
     data = new.home / "data"
     data.mkdir()
-    for name, content in _features.items():
+    for name, content in features.items():
         (data / name).write_bytes(content)
     ids = {
         "version": "1",
