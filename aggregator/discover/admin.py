@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for_all
 from typing import Any, TypeVar
 
 from confluent_kafka import (
@@ -313,7 +314,9 @@ class ClusterAdmin:
         end = start + timeout if until is None else until
         self._told.clear()
         while not all(future.done() for future in futures.values()):
-            self.client.poll(POLL_SECONDS)
+            # Not a poll of so long: it ends with what the client says, not with an answer.
+            wait_for_all(futures.values(), POLL_SECONDS)
+            self.client.poll(0)
             now = time.monotonic()
             if now >= end:
                 raise self._failed(None, timeout)
