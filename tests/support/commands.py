@@ -13,4 +13,4 @@ def keep_commands() -> None:
 
     A command keeps nothing of a call.
     """
-    typer.testing._get_command = cache(typer.main.get_command)
+    typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
