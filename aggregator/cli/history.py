@@ -29,7 +29,7 @@ EXAMPLES = (
     "aggregator history --since 2026-11-17T08:00:00Z --until 2026-11-17T12:00:00Z --topic orders",
 )
 COLUMNS = ("until (UTC)", "source", "topic", "state", "records", "records/s", "bytes/s", "lag")
-LATER = ("behind", "age p50 ms", "p95", "p99", "in flight p99")
+LATER = ("lag bytes", "behind", "age p50 ms", "p95", "p99", "in flight p99")
 
 
 def history(
@@ -76,6 +76,7 @@ def report_of_history(found: HistoryReport, path: str) -> Report:
             row.records / row.seconds if row.seconds else None,
             size_text(round(row.bytes / row.seconds)) if row.seconds else None,
             row.lag,
+            size_text(row.lag_bytes) if row.lag_bytes is not None else None,
             short_duration(row.seconds_behind) if row.seconds_behind is not None else None,
             row.age_p50_ms,
             row.age_p95_ms,

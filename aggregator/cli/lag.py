@@ -24,7 +24,7 @@ from aggregator.documents.lag import LagReport, delay_of, only
 from aggregator.documents.rates import UNKNOWN
 from aggregator.documents.sample import measure
 from aggregator.documents.stopped import stopped_lag
-from aggregator.documents.units import short_duration
+from aggregator.documents.units import short_duration, size_text
 from aggregator.plan.behind import Delay
 
 EXAMPLES = (
@@ -108,7 +108,7 @@ def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
                 _known(row.position),
                 _known(row.log_end),
                 _known(row.lag),
-                _known(row.lag_bytes),
+                _size(row.lag_bytes),
                 behind_text(delay_of(row)),
                 row.lane,
                 row.state,
@@ -127,7 +127,7 @@ def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
                 total.partitions,
                 total.unknown,
                 _known(total.lag),
-                _known(total.lag_bytes),
+                _size(total.lag_bytes),
                 behind_text(delay_of(total)),
                 total.consumed_per_second,
                 total.produced_per_second,
@@ -149,3 +149,7 @@ def behind_text(delay: Delay | None) -> str:
 
 def _known(value: int | None) -> int | str:
     return UNKNOWN if value is None else value
+
+
+def _size(value: int | None) -> str:
+    return UNKNOWN if value is None else size_text(value)

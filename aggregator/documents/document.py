@@ -163,7 +163,7 @@ class SourceStatus(Document):
     skipped: int = Field(default=0, description="records left out because the hub held them")
     looped: int = Field(default=0, description="records left out because they came from the hub")
     retried: int = Field(
-        default=0, description="records that the hub answered with an error, and were sent again"
+        default=0, description="records sent again: a broker answered with an error, or not at all"
     )
     quarantined: int = Field(default=0, description="records that the hub refused, since start")
     gaps: int = Field(default=0, description="gaps of its partitions, ever")

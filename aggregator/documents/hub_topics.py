@@ -10,6 +10,7 @@ from pydantic import Field
 
 from aggregator.documents.document import Document, PartitionStatus, Phase, Status
 from aggregator.documents.lag import longest_behind, states_of, sum_known
+from aggregator.documents.sizes import sizes_of, sum_sized
 
 
 class HubTopicSide(Document):
@@ -21,6 +22,7 @@ class HubTopicSide(Document):
     partitions: int
     states: dict[str, int]
     lag: int | None
+    lag_bytes: int | None
     seconds_behind: float | None
     records: int
     bytes: int
@@ -34,6 +36,7 @@ class HubTopicOverview(Document):
     sources: tuple[HubTopicSide, ...]
     partitions: int = Field(description="source partitions")
     lag: int | None
+    lag_bytes: int | None
     records: int
     bytes: int
     records_per_second: float | None
@@ -58,13 +61,15 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
     for part in status.partitions:
         of = parts.setdefault(part.hub_topic, {})
         of.setdefault((part.cluster, part.topic), []).append(part)
+    size = sizes_of(status)
     now, before = _copied(status), {} if earlier is None else _copied(earlier)
     seconds = (status.at - earlier.at).total_seconds() if earlier is not None else 0.0
     found = []
     for name in sorted(parts):
         sides = []
         for (alias, topic), own in sorted(parts[name].items()):
-            records, size = now.get((alias, topic), (0, 0))
+            records, bytes_ = now.get((alias, topic), (0, 0))
+            lag = sum_known(it.lag for it in own)
             old, _ = before.get((alias, topic), (0, 0))
             known = seconds > 0 and old <= records
             sides.append(
@@ -74,10 +79,11 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                     topic=topic,
                     partitions=len(own),
                     states=states_of(own),
-                    lag=sum_known(it.lag for it in own),
+                    lag=lag,
+                    lag_bytes=size(alias, topic, lag),
                     seconds_behind=longest_behind(own),
                     records=records,
-                    bytes=size,
+                    bytes=bytes_,
                     records_per_second=(records - old) / seconds if known else None,
                 )
             )
@@ -88,6 +94,7 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
                 sources=tuple(sides),
                 partitions=sum(it.partitions for it in sides),
                 lag=sum_known(it.lag for it in sides),
+                lag_bytes=sum_sized((it.lag, it.lag_bytes) for it in sides),
                 records=sum(it.records for it in sides),
                 bytes=sum(it.bytes for it in sides),
                 records_per_second=sum(rates) if rates else None,

@@ -17,6 +17,7 @@ from pydantic import Field
 
 from aggregator.documents.document import Document, PartitionStatus, Status
 from aggregator.documents.rates import NOT_RUNNING, Eta, LagSample, Rates, eta, rates
+from aggregator.documents.sizes import sizes_of, sum_sized
 from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.behind import Delay, longest
 
@@ -37,7 +38,9 @@ class LagRow(Document):
     position: int | None = None
     log_end: int | None = None
     lag: int | None = None
-    lag_bytes: int | None = None
+    lag_bytes: int | None = Field(
+        default=None, description="an estimate: by the mean size of records"
+    )
     seconds_behind: float | None = None
     seconds_behind_at_least: bool = False
     consumed_per_second: float | None = None
@@ -93,6 +96,7 @@ class Sample:
 def report_of(status: Status, earlier: Status | None = None) -> LagReport:
     """The lag of a running instance as it knows it; rates since an `earlier` status of it."""
     before = {_sp(part): part for part in earlier.partitions} if earlier is not None else {}
+    size = sizes_of(status)
     shortest = SHORTEST_SECONDS
     rows = []
     for part in status.partitions:
@@ -108,6 +112,7 @@ def report_of(status: Status, earlier: Status | None = None) -> LagReport:
                 position=part.position,
                 log_end=part.log_end,
                 lag=part.lag,
+                lag_bytes=size(part.cluster, part.topic, part.lag),
                 seconds_behind=part.seconds_behind,
                 seconds_behind_at_least=part.seconds_behind_at_least,
                 consumed_per_second=rate.consumed,
@@ -197,13 +202,12 @@ def total(cluster: str, rows: Sequence[LagRow], *, running: bool) -> LagTotal:
     if not running and lag and not unknown:
         when = Eta(NOT_RUNNING)
     behind = longest(delay_of(row) for row in rows)
-    sized = all(row.lag_bytes is not None for row in rows if row.lag)
     return LagTotal(
         cluster=cluster,
         partitions=len(rows),
         unknown=unknown,
         lag=lag,
-        lag_bytes=sum_known(row.lag_bytes for row in rows) if sized else None,
+        lag_bytes=sum_sized((row.lag, row.lag_bytes) for row in rows),
         seconds_behind=behind.seconds if behind is not None else None,
         seconds_behind_at_least=behind is not None and behind.at_least,
         consumed_per_second=consumed,

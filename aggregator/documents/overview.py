@@ -25,6 +25,7 @@ from aggregator.documents.document import (
     Status,
 )
 from aggregator.documents.lag import longest_behind, states_of, sum_known
+from aggregator.documents.sizes import lag_bytes_of, sizes_of
 from aggregator.model import SourceState
 
 SICK = (SourceState.UNREACHABLE, SourceState.FAILED)
@@ -54,6 +55,9 @@ class SourceOverview(Document):
     partitions: int
     states: dict[str, int] = Field(description="partitions by their state")
     lag: int | None = None
+    lag_bytes: int | None = Field(
+        default=None, description="an estimate: by the mean size of what was copied"
+    )
     seconds_behind: float | None = None
     seconds_behind_at_least: bool = False
     records: int
@@ -95,6 +99,7 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
     states: dict[str, Counter[str]] = {}
     for part in status.partitions:
         states.setdefault(part.cluster, Counter())[part.state] += 1
+    sizes = lag_bytes_of(status)
     return Overview(
         name=status.name,
         phase=status.phase,
@@ -108,6 +113,7 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
                 it,
                 titles.get(it.alias, ""),
                 states.get(it.alias, Counter()),
+                sizes.get(it.alias),
                 before.get(it.alias),
                 seconds,
             )
@@ -206,6 +212,7 @@ def _source(
     source: SourceStatus,
     title: str,
     states: Counter[str],
+    lag_bytes: int | None,
     old: SourceStatus | None,
     seconds: float,
 ) -> SourceOverview:
@@ -220,6 +227,7 @@ def _source(
         partitions=source.partitions,
         states=dict(states),
         lag=source.lag,
+        lag_bytes=lag_bytes,
         seconds_behind=source.seconds_behind,
         seconds_behind_at_least=source.seconds_behind_at_least,
         records=source.records,
@@ -241,6 +249,7 @@ class TopicOverview(Document):
     partitions: int
     states: dict[str, int]
     lag: int | None
+    lag_bytes: int | None
     seconds_behind: float | None
     records: int
     bytes: int
@@ -270,15 +279,17 @@ def source_page(
     for part in status.partitions:
         if part.cluster == alias:
             by_topic.setdefault(part.topic, []).append(part)
-    topics = []
+    size, topics = sizes_of(status), []
     for topic, parts in by_topic.items():
+        lag = sum_known(it.lag for it in parts)
         topics.append(
             TopicOverview(
                 topic=topic,
                 hub_topic=parts[0].hub_topic,
                 partitions=len(parts),
                 states=states_of(parts),
-                lag=sum_known(it.lag for it in parts),
+                lag=lag,
+                lag_bytes=size(alias, topic, lag),
                 seconds_behind=longest_behind(parts),
                 records=copied[topic].records if topic in copied else 0,
                 bytes=copied[topic].bytes if topic in copied else 0,

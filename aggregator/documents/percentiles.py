@@ -23,6 +23,20 @@ def percentile(counts: Sequence[int], bounds: Sequence[int], percent: int) -> in
     return bounds[-1]
 
 
+def smallest(counts: Sequence[int], bounds: Sequence[int]) -> int | None:
+    """What the smallest value did not exceed; None when nothing was counted."""
+    return _bound(next((at for at, it in enumerate(counts) if it), None), bounds)
+
+
+def largest(counts: Sequence[int], bounds: Sequence[int]) -> int | None:
+    """What the largest did not exceed, beyond all bounds the last one; None as above."""
+    return _bound(next((at for at in reversed(range(len(counts))) if counts[at]), None), bounds)
+
+
+def _bound(bucket: int | None, bounds: Sequence[int]) -> int | None:
+    return None if bucket is None else bounds[min(bucket, len(bounds) - 1)]
+
+
 def most(counts: Sequence[int], bounds: Sequence[int]) -> int:
     """What all values together do not exceed, by the same bounds."""
     return sum(it * bounds[min(number, len(bounds) - 1)] for number, it in enumerate(counts))

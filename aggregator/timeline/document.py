@@ -23,6 +23,9 @@ class HistoryRow(Document):
     records: int = Field(description="records sent to the hub")
     bytes: int = Field(description="bytes of their keys and values")
     lag: int | None = None
+    lag_bytes: int | None = Field(
+        default=None, description="an estimate: by the mean size of what was copied"
+    )
     seconds_behind: float | None = None
     age_p50_ms: int | None = Field(
         default=None, description="from a record's timestamp to its acknowledgement by the hub"

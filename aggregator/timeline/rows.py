@@ -12,6 +12,7 @@ from aggregator.config.values import parse_duration
 from aggregator.documents.document import Copied, SourceStatus, Status
 from aggregator.documents.lag import sum_known
 from aggregator.documents.percentiles import percentile
+from aggregator.documents.sizes import lag_bytes_of, sizes_of
 from aggregator.events import Event, level_of
 from aggregator.timeline.document import EventRow, HistoryRow
 
@@ -34,13 +35,15 @@ def history_rows(
     lags: dict[str, dict[str, list[int | None]]] = defaultdict(lambda: defaultdict(list))
     for part in now.partitions:
         lags[part.cluster][part.topic].append(part.lag)
+    size, sizes = sizes_of(now), lag_bytes_of(now)
     rows: list[HistoryRow] = []
     for source in now.sources:
         # Nothing that is counted goes back: these counts have begun anew.
         old = earlier.get(source.alias)
         if old is not None and old.records > source.records:
             old = None
-        rows.append(_of_source(source, old, now.at, seconds, bounds))
+        of_source = _of_source(source, old, now.at, seconds, bounds)
+        rows.append(of_source.model_copy(update={"lag_bytes": sizes.get(source.alias)}))
         copied = {it.topic: it for it in source.copied}
         was = {it.topic: it for it in old.copied} if old is not None else {}
         own = lags[source.alias]
@@ -60,6 +63,7 @@ def history_rows(
                     records=new.records - past.records,
                     bytes=new.bytes - past.bytes,
                     lag=lag,
+                    lag_bytes=size(source.alias, topic, lag),
                 )
             )
     return tuple(rows)

@@ -29,6 +29,7 @@ SCHEMAS = {
             ("records", pa.int64()),
             ("bytes", pa.int64()),
             ("lag", pa.int64()),
+            ("lag_bytes", pa.int64()),
             ("seconds_behind", pa.float64()),
             *(
                 (f"{what}_p{percent}_ms", pa.int64())

@@ -257,7 +257,7 @@ def test_lag_shows_for_how_long_a_partition_has_been_behind(
     report = report_of_lag(typer.Context(typer.main.get_command(app)), lag)
     shown = to_text(report, tty=False)
     rows, totals = (line for line in shown.splitlines() if line.startswith("eu "))
-    assert re.search(rf"^eu +orders +0 +3 +5 +2 +unknown +{text} +RUNNING +-$", rows)
-    assert re.search(rf"^eu +1 +0 +2 +unknown +{text} +- +- +unknown$", totals)
+    assert re.search(rf"^eu +orders +0 +3 +5 +2 +4[.]0 kB +{text} +RUNNING +-$", rows)
+    assert re.search(rf"^eu +1 +0 +2 +4[.]0 kB +{text} +- +- +unknown$", totals)
     assert report.data["rows"][0]["seconds_behind"] == seconds
     assert report.data["totals"][0]["seconds_behind_at_least"] is at_least
