@@ -16,7 +16,7 @@ from aggregator import __version__
 from aggregator.config.mask import masked
 from aggregator.config.schema import MetricsConfig
 from aggregator.documents.document import Phase, Status
-from aggregator.documents.lag import LagReport, report_of
+from aggregator.documents.lag import LagReport, only, report_of
 from aggregator.engine.control import Control
 from aggregator.serve.actions import actions_router
 from aggregator.serve.answers import ERRORS, FAILED, HEALTH, Health, text
@@ -27,7 +27,7 @@ from aggregator.serve.control import add_control
 from aggregator.serve.desk import Desk
 from aggregator.serve.gate import Gate
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.lookups import lookups_router
+from aggregator.serve.lookups import Source, Topic, lookups_router
 from aggregator.serve.metrics import metrics_text
 from aggregator.serve.pages import add_pages, page_for
 from aggregator.serve.sources import sources_router
@@ -83,7 +83,10 @@ def make_app(
     def metrics() -> Response:
         """The status in Prometheus' words."""
         config = control.config.metrics if control is not None else MetricsConfig()
-        return Response(metrics_text(holder.latest(), config), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+        # The earlier one is made for whoever asks, so only for the names that need it.
+        earlier = holder.earlier() if "mm2" in config.names else None
+        told = metrics_text(holder.latest(), config, earlier)
+        return Response(told, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     @app.get("/api/status", response_model=Status)
     async def status() -> Any:
@@ -91,10 +94,12 @@ def make_app(
         return holder.latest() or _starting()
 
     @app.get("/api/lag", response_model=LagReport)
-    async def lag() -> Any:
-        """Lag per source partition, with rates and ETA."""
+    async def lag(source: Source = None, topic: Topic = None) -> Any:
+        """Lag per source partition, with rates and ETA; of one source, one topic, or all."""
         latest = holder.latest()
-        return report_of(latest, holder.earlier()) if latest is not None else _starting()
+        if latest is None:
+            return _starting()
+        return only(report_of(latest, holder.earlier()), source, topic)
 
     @app.get("/api/config", responses=FAILED)
     async def config() -> dict[str, Any]:

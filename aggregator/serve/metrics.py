@@ -32,6 +32,7 @@ from aggregator.documents.document import (
     Status,
 )
 from aggregator.documents.percentiles import most
+from aggregator.documents.sizes import sizes_of
 from aggregator.model import SourceState
 from aggregator.serve.metrics_mm2 import mirror_maker
 
@@ -44,17 +45,25 @@ FINDINGS = ("expected", "present", "missing", "twice", "altered", "out_of_order"
 Rows = Iterable[tuple[Sequence[str], float | None]]
 
 
-def metrics_text(status: Status | None, config: MetricsConfig) -> bytes:
-    """The text of `/metrics`; before the first status only that it is up, and its process."""
+def metrics_text(
+    status: Status | None, config: MetricsConfig, earlier: Status | None = None
+) -> bytes:
+    """The text of `/metrics`; before the first status only that it is up, and its process.
+
+    MirrorMaker 2's rates are those since an `earlier` status.
+    """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Told(status, config))
+    registry.register(_Told(status, config, earlier))
     return generate_latest(registry)
 
 
 class _Told(Collector):
-    def __init__(self, status: Status | None, config: MetricsConfig) -> None:
+    def __init__(
+        self, status: Status | None, config: MetricsConfig, earlier: Status | None
+    ) -> None:
         self._status = status
+        self._earlier = earlier
         self._config = config
 
     def collect(self) -> Iterator[Metric]:
@@ -64,7 +73,7 @@ class _Told(Collector):
         if "native" in self._config.names:
             yield from native(self._status, partitions=self._config.partitions)
         if "mm2" in self._config.names:
-            yield from mirror_maker(self._status)
+            yield from mirror_maker(self._status, self._earlier)
 
 
 def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
@@ -110,6 +119,12 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         ("source",),
         [((it.alias,), _seconds(it.lost_at)) for it in sources],
     )
+    yield _counter(
+        "records_read",
+        "Records read: written, or left out for the hub held them or they came from it.",
+        ("source",),
+        [((it.alias,), float(it.records + it.skipped + it.looped)) for it in sources],
+    )
     for name, words, field in (
         ("records_skipped", "Records left out because the hub held them.", "skipped"),
         ("records_looped", "Records left out because they came from the hub.", "looped"),
@@ -140,6 +155,7 @@ def _of_topics(status: Status) -> Iterator[Metric]:
         ((alias, it.topic), float(it.bytes)) for alias, it in copied
     ])  # fmt: skip
     lags: Counter[tuple[str, str]] = Counter()
+    size = sizes_of(status)
     unknown: Counter[tuple[str, str]] = Counter()
     for it in status.partitions:
         key = (it.cluster, it.topic)
@@ -148,6 +164,9 @@ def _of_topics(status: Status) -> Iterator[Metric]:
             lags[key] += it.lag
     yield _gauge("lag_offsets", "Offsets behind, of the partitions that tell.", labels, [
         (key, float(lag)) for key, lag in lags.items()
+    ])  # fmt: skip
+    yield _gauge("lag_bytes", "The same, by the mean size of what was copied.", labels, [
+        (key, size(*key, lag)) for key, lag in lags.items()
     ])  # fmt: skip
     yield _gauge("lag_unknown_partitions", "Partitions whose lag is not known.", labels, [
         (key, float(count)) for key, count in unknown.items()

@@ -40,7 +40,7 @@ def test_each_rule_is_tested_and_documented() -> None:
     (tests,) = load("rules.test.yml")["tests"]
     fires = {it["alertname"] for it in tests["alert_rule_test"] if it["exp_alerts"]}
     assert fires == RULES.keys()
-    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "alerts.md").read_text("utf-8")
     assert re.findall(r"^\| (Aggregator\w+) \|", page, re.M) == list(RULES)
 
 

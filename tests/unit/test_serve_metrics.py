@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.config.schema import MetricsConfig
-from aggregator.documents.document import AuditStatus, Status
+from aggregator.documents.document import AuditStatus, Copied, Status
 from aggregator.serve.metrics import metrics_text
 from support.statuses import BOUNDS, NOW, SECOND, status_with, whole_status
 
@@ -16,8 +17,8 @@ DAY = 86_400
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def samples(status: Status | None, **config: Any) -> Samples:
-    text = metrics_text(status, MetricsConfig(**config)).decode()
+def samples(status: Status | None, earlier: Status | None = None, /, **config: Any) -> Samples:
+    text = metrics_text(status, MetricsConfig(**config), earlier).decode()
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -50,6 +51,7 @@ def test_before_the_first_status_it_is_up_and_no_more() -> None:
         ("seconds_behind", {"source": "s0"}, 1.5),
         ("records_written_total", {"source": "s0", "topic": "t0"}, 10),
         ("written_bytes_total", {"source": "s0", "topic": "t0"}, 1000),
+        ("records_read_total", {"source": "s0"}, 3),
         ("records_skipped_total", {"source": "s0"}, 3),
         ("lag_offsets", {"source": "s0", "topic": "t0"}, 10),
         ("lag_unknown_partitions", {"source": "s0", "topic": "t0"}, 1),
@@ -143,8 +145,43 @@ def test_the_names_of_mirrormaker_2() -> None:
     assert one(found, f"{mirror}byte_count", topic="hub.t0", **labels) == 1000
     assert one(found, f"{mirror}replication_latency_ms", topic="all", **labels) == 2
     assert one(found, f"{mirror}replication_latency_ms_avg", topic="all", **labels) == BOUNDS[1]
+    assert one(found, f"{mirror}record_age_ms_avg", topic="all", **labels) is not None
+    assert one(found, f"{mirror}record_age_ms_min", topic="all", **labels) == BOUNDS[0]
+    assert one(found, f"{mirror}record_age_ms_max", topic="all", **labels) == BOUNDS[-1]
+    # Without an earlier moment nothing is known of rates.
+    assert one(found, f"{mirror}record_rate", topic="hub.t0", **labels) is None
     assert one(found, "kafka_connect_worker_connector_count") == 1
     assert not [name for name, _ in found if name.startswith("aggregator_source")]
+
+
+def test_rates_under_mirrormakers_names_are_those_since_an_earlier_moment() -> None:
+    now = whole_status()
+    before = now.model_copy(
+        update={
+            "at": NOW - timedelta(seconds=5),
+            "sources": (
+                now.sources[0].model_copy(
+                    update={"copied": (Copied(topic="t0", records=4, bytes=500),)}
+                ),
+            ),
+        }
+    )
+    where = {"source": "s0", "target": "central", "topic": "hub.t0", "partition": "all"}
+    mirror = "kafka_connect_mirror_mirrorsourceconnector_"
+    found = samples(now, before, names=["mm2"])
+    assert one(found, f"{mirror}record_rate", **where) == 6 / 5
+    assert one(found, f"{mirror}byte_rate", **where) == 100
+    # What counts from the beginning again has no rate, rather than one below 0.
+    assert one(samples(before, now, names=["mm2"]), f"{mirror}record_rate", **where) is None
+
+
+def test_a_lag_in_bytes_is_by_the_mean_size_of_what_was_copied() -> None:
+    status = whole_status()
+    where = {"source": "s0", "topic": "t0"}
+    assert one(samples(status), "aggregator_lag_bytes", **where) == 10 * 1000 / 10
+    fresh = status.sources[0].model_copy(update={"copied": ()})
+    status = status.model_copy(update={"sources": (fresh,)})
+    assert one(samples(status), "aggregator_lag_bytes", **where) is None
 
 
 def test_fifty_sources_and_five_thousand_partitions_are_little_text() -> None:
