@@ -24,6 +24,7 @@ from aggregator.serve.settings import Changes, Settings
 
 ROOT = "root"
 ADDED: dict[int | str, dict[str, Any]] = {201: {"description": "there was none of this name"}}
+SET: dict[int | str, dict[str, Any]] = {204: {"description": "it is set, with scope=cluster"}}
 STATES_TOLD: dict[int | str, dict[str, Any]] = {
     202: {"description": "with includeTasks or onlyFailed: the status, as GET tells it"}
 }
@@ -127,10 +128,16 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         """The hub topics that a connector writes."""
         return document.topics_of(connectors.get(name))
 
-    @router.put("/connectors/{name}/topics/reset", status_code=200, dependencies=guard)
-    def reset_topics(name: str) -> None:
+    @router.put(
+        "/connectors/{name}/topics/reset",
+        status_code=202,
+        dependencies=guard,
+        response_class=Response,
+    )
+    def reset_topics(name: str) -> Response:
         """Nothing to do: the topics are those that are written now."""
         connectors.get(name)
+        return Response(status_code=202)
 
     @router.get("/connectors/{name}/offsets")
     def offsets(name: str) -> Any:
@@ -231,15 +238,19 @@ def connect_router(control: Control, connectors: Connectors) -> APIRouter:
         _check_logger(logger)
         return _level(control)
 
-    @router.put("/admin/loggers/{logger}", dependencies=guard)
-    def set_level(logger: str, wanted: Annotated[dict[str, str], Body()]) -> Any:
+    @router.put("/admin/loggers/{logger}", dependencies=guard, responses=SET)
+    def set_level(
+        logger: str,
+        wanted: Annotated[dict[str, str], Body()],
+        scope: Annotated[str, Query(description="worker or cluster: here the same")] = "worker",
+    ) -> Any:
         """Set the level of the log."""
         _check_logger(logger)
         level = wanted.get("level", "").upper()
         if level not in LEVELS:
             raise CallerError(404, f"Unknown level '{level}', not one of {', '.join(LEVELS)}")
         control.log_level.set(level)
-        return [ROOT]
+        return Response(status_code=204) if scope.lower() == "cluster" else [ROOT]
 
     return router
 

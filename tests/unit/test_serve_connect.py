@@ -131,6 +131,12 @@ def test_offsets_are_set_of_a_stopped_connector_alone(url: str, engine: PlayedEn
     assert (code, told["message"]) == (400, "offsets is empty")
 
 
+def test_topics_that_are_forgotten_are_told_as_before(url: str) -> None:
+    before = ask("GET", f"{url}/connectors/eu/topics")
+    assert ask("PUT", f"{url}/connectors/eu/topics/reset") == (202, None)
+    assert ask("GET", f"{url}/connectors/eu/topics") == before
+
+
 def test_restart_lets_the_lanes_end_and_start_anew(url: str, engine: PlayedEngine) -> None:
     assert ask("POST", f"{url}/connectors/eu/restart") == (204, None)
     assert engine.calls == ["leave ['eu']", "look again", "tell"]
@@ -251,5 +257,7 @@ def test_the_level_of_the_log(url: str, control: Control) -> None:
     assert (code, told["level"], told["last_modified"] > 0) == (200, "WARN", True)
     assert control.log_level.hides("lane_started")
     assert not control.log_level.hides("warning")
+    assert ask("PUT", f"{url}/admin/loggers/root?scope=cluster", {"level": "ERROR"}) == (204, None)
+    assert control.log_level.hides("warning")
     assert ask("PUT", f"{url}/admin/loggers/root", {"level": "LOUD"})[0] == 404
     assert ask("PUT", f"{url}/admin/loggers/other", {"level": "INFO"})[0] == 404
