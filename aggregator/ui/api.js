@@ -9,6 +9,9 @@ export class Refused extends Error {
   }
 }
 
+/** When the API last answered, and how far its clock is ahead of ours, in ms. */
+export const heard = { at: 0, ahead: 0 };
+
 export function keepToken(token) {
   sessionStorage.setItem(KEY, token);
 }
@@ -27,6 +30,9 @@ export async function ask(path, method = "GET", body = undefined) {
     redirect: "error",
     signal: AbortSignal.timeout(method === "GET" ? 10_000 : 180_000),
   });
+  const date = Date.parse(answer.headers.get("date") ?? "");
+  heard.at = Date.now();
+  if (date) heard.ahead = date - heard.at;
   const text = await answer.text();
   let told = null;
   try {

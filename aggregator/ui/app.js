@@ -1,8 +1,8 @@
 // Which page is shown, and that it stays fresh; says so when the data is old or nobody answers.
 
-import { Refused, keepToken } from "./api.js";
+import { Refused, heard, keepToken } from "./api.js";
 import { askToken } from "./dialog.js";
-import { el, seconds, state } from "./dom.js";
+import { el, focusNamed, named, seconds, state } from "./dom.js";
 import { incidents } from "./incidents.js";
 import { config, events } from "./lists.js";
 import { overview } from "./overview.js";
@@ -79,22 +79,32 @@ function place() {
 }
 
 function put(parts) {
-  const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;
-  const focused = named(document.activeElement);
+  const focused = main.contains(document.activeElement) ? named(document.activeElement) : null;
   const { scrollX, scrollY } = window;
   forgetPlots();
   main.replaceChildren(...parts.filter((it) => it));
-  const again = [...main.querySelectorAll("a, button")].find((it) => named(it) === focused);
-  again?.focus({ preventScroll: true });
+  if (focused) focusNamed(focused);
   window.scrollTo(scrollX, scrollY);
 }
 
 setInterval(() => {
   if (!newest) return;
-  const old = (Date.now() - Date.parse(newest.at)) / 1000;
-  const text = old < OLD ? "up to date" : `data is ${seconds(old)} old: nobody answers`;
+  const old = (Date.now() + heard.ahead - Date.parse(newest.at)) / 1000;
+  // One that answers and has nothing new to tell hangs, which is another matter.
+  const why = Date.now() - heard.at < OLD * 1000 ? "nothing new is told" : "nobody answers";
+  const text = old < OLD ? "up to date" : `data is ${seconds(old)} old: ${why}`;
   if (age.textContent !== text) age.textContent = text;
   age.classList.toggle("old", old >= OLD);
 }, 500);
+// Its address would be another page: what stands behind # is ours.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
+// Plots are drawn in the colors of their time.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  drawn = "";
+  draw();
+});
 window.addEventListener("hashchange", () => draw(true));
 draw(true);

@@ -1,16 +1,23 @@
 // Asks before anything is done, says what will happen, and tells what came of it.
 
-import { el } from "./dom.js";
+import { el, focusNamed, named } from "./dom.js";
 
 const dialog = document.getElementById("dialog");
 
 let shown = 0;
+let cameFrom = null;
+
+// The button that it was opened by may have been drawn anew since.
+dialog.addEventListener("close", () => focusNamed(cameFrom));
 
 /** Shows a dialog; the answer says whether it is still what is shown, or was left meanwhile. */
 function show(title, ...children) {
   const mine = (shown += 1);
   dialog.replaceChildren(el("h2", { id: "dialog-title" }, title), ...children.flat().filter((it) => it));
-  if (!dialog.open) dialog.showModal();
+  if (!dialog.open) {
+    cameFrom = named(document.activeElement);
+    dialog.showModal();
+  }
   return () => dialog.open && mine === shown;
 }
 

@@ -11,6 +11,17 @@ export function el(name, attributes = {}, ...children) {
   return made;
 }
 
+const CONTROLS = "a, button, summary";
+
+/** What an element is called to whoever cannot see it. */
+export const named = (it) => it?.getAttribute("aria-label") ?? it?.textContent;
+
+/** Whoever stood on something of this name stands there again, though the page was drawn anew. */
+export function focusNamed(name) {
+  const again = [...document.querySelectorAll(CONTROLS)].find((it) => named(it) === name);
+  again?.focus({ preventScroll: true });
+}
+
 /** A table; a column is [title, cell of a row, true for numbers or "text" for what is long]. */
 export function table(caption, columns, rows) {
   const kind = (it) => (it === true ? "number" : it || null);
@@ -24,9 +35,32 @@ const GOOD = ["RUNNING"];
 const WARN = ["CATCHING_UP", "PAUSED", "HELD", "STANDBY", "STARTING", "STOPPING", "DRAINING"];
 
 export function state(name) {
-  const kind = GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad";
+  return shown(GOOD.includes(name) ? "good" : WARN.includes(name) ? "warn" : "bad", name.toLowerCase().replace("_", " "));
+}
+
+function shown(kind, word) {
   const sign = { good: "●", warn: "◐", bad: "▲" }[kind];
-  return el("span", { class: `state ${kind}` }, el("span", { "aria-hidden": "true" }, `${sign} `), name.toLowerCase().replace("_", " "));
+  return el("span", { class: `state ${kind}` }, el("span", { "aria-hidden": "true" }, `${sign} `), word);
+}
+
+/** Of which nothing is copied does not run well, whatever its state is called. */
+export const matchesNothing = (source) => source.state === "RUNNING" && source.topics === 0;
+export const stateOf = (source) => (matchesNothing(source) ? shown("warn", "no topic matches") : state(source.state));
+
+const opened = new Set();
+
+export const isOpen = (key) => opened.has(key);
+
+/** What is long is made when somebody opens it, and stays open while the page is drawn anew. */
+export function more(key, summary, make, redraw) {
+  const made = el("details", { open: isOpen(key) }, el("summary", {}, summary), isOpen(key) ? make() : null);
+  made.addEventListener("toggle", () => {
+    if (made.open === isOpen(key)) return;
+    if (made.open) opened.add(key);
+    else opened.delete(key);
+    redraw();
+  });
+  return made;
 }
 
 /** How many partitions are in which state. */

@@ -1,7 +1,7 @@
 // The overview: many sources, one hub, and what needs a person first.
 
 import { ask } from "./api.js";
-import { behind, bytes, count, el, latency, seconds, state, table } from "./dom.js";
+import { behind, bytes, count, el, latency, seconds, stateOf, table } from "./dom.js";
 
 const name = (source) => source.title || source.alias;
 const link = (source) => el("a", { href: `#/source/${encodeURIComponent(source.alias)}` }, name(source));
@@ -27,17 +27,17 @@ export async function overview() {
   }
   parts.push(
     el("div", { class: "flow" },
-      el("ul", { "aria-label": "Sources", tabindex: "0" }, all.map((it) => el("li", {}, link(it), state(it.state), el("span", { class: "soft" }, it.records_per_second === null ? "" : `${count(it.records_per_second)}/s`)))),
+      el("ul", { "aria-label": "Sources", tabindex: "0" }, all.map((it) => el("li", {}, link(it), stateOf(it), el("span", { class: "soft" }, it.records_per_second === null ? "" : `${count(it.records_per_second)}/s`)))),
       el("div", { class: "arrow", "aria-hidden": "true" }, "→"),
       el("div", { class: "hub" }, el("strong", {}, "hub"), el("span", { class: "soft" }, now.hub_cluster_id), el("span", {}, rate === null ? "" : `${count(rate)} records/s`))),
     table("Sources; age is of half, 95 and 99 of a hundred records when the hub has them", [
       ["source", link],
-      ["state", (it) => el("span", {}, state(it.state), it.topics === 0 && it.state === "RUNNING" ? el("span", { class: "warn" }, " no topic matches") : "")],
+      ["state", stateOf],
       ["topics", (it) => count(it.topics), true],
       ["partitions", (it) => count(it.partitions), true],
       ["records/s", (it) => count(it.records_per_second), true],
       ["bytes/s", (it) => bytes(it.bytes_per_second), true],
-      ["lag", (it) => count(it.lag), true],
+      ["lag", (it) => (it.lag ? `${count(it.lag)} (${bytes(it.lag_bytes)})` : count(it.lag)), true],
       ["behind", behind, true],
       ["age p50 / p95 / p99", latency, true],
       ["gaps", (it) => count(it.gaps), true],

@@ -1,7 +1,7 @@
 // Hub topics: what each source gives to one, how it is at both ends, and the newest records there.
 
 import { ask } from "./api.js";
-import { bytes, count, el, moment, seconds, states, table } from "./dom.js";
+import { bytes, count, el, moment, more, seconds, states, table } from "./dom.js";
 
 const FRESH = 10_000;
 /** What was told of a topic at a cluster, and when: a cluster that hangs holds up nothing else. */
@@ -33,6 +33,7 @@ export async function topics() {
           ["records", (it) => count(it.records), true],
           ["bytes", (it) => bytes(it.bytes), true],
           ["lag", (it) => count(it.lag), true],
+          ["lag in bytes", (it) => bytes(it.lag_bytes), true],
           ["complete up to (UTC)", complete],
         ], now.topics)
       : el("p", {}, "Nothing is copied: no source is configured, or none has a topic that matches."),
@@ -45,7 +46,7 @@ export async function topic(name, redraw) {
   const found = sides.map(([source, topic, title]) => ({ title, topic, ...look(source, topic, redraw) }));
   return { at: now, parts: [
     el("h1", {}, name),
-    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)], ["complete up to (UTC)", complete(it)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
+    el("dl", { class: "facts" }, [["records/s", rate(it)], ["records since the start", count(it.records)], ["bytes", bytes(it.bytes)], ["lag", count(it.lag)], ["lag in bytes", bytes(it.lag_bytes)], ["complete up to (UTC)", complete(it)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),
     it.held_up ? el("p", { class: "warn" }, `It is complete no further, because ${it.held_up}.`) : null,
     table("What goes into it", [
       ["source", (side) => el("a", { href: `#/source/${encodeURIComponent(side.source)}` }, side.title || side.source)],
@@ -55,10 +56,11 @@ export async function topic(name, redraw) {
       ["records/s", rate, true],
       ["records", (side) => count(side.records), true],
       ["lag", (side) => count(side.lag), true],
+      ["lag in bytes", (side) => bytes(side.lag_bytes), true],
       ["behind", behind, true],
     ], it.sources),
     differences(found),
-    ...found.flatMap(side),
+    ...found.flatMap((it) => side(it, redraw)),
   ] };
 }
 
@@ -103,14 +105,14 @@ function differences(found) {
   return table("Where they differ", [["config", ([name]) => name], ...answered.map((side) => [`at ${side.title}`, ([, value]) => value(side), "text"])], rows);
 }
 
-function side({ title, topic, told, error }) {
+function side({ title, topic, told, error }, redraw) {
   const head = el("h2", {}, `${topic} at ${title}`);
   const away = error ? el("p", { class: "bad" }, error) : null;
   if (!told) return [head, away ?? el("p", { class: "soft" }, "It is being asked.")];
   const held = told.partitions.reduce((sum, it) => sum + it.latest - it.earliest, 0);
   return [
     head, away,
-    el("p", {}, `${count(told.partitions.length)} partitions hold ${count(held)} offsets.`),
+    more(`logs of ${topic} at ${title}`, `${count(told.partitions.length)} partitions hold ${count(held)} offsets.`, () => ends(title, told.partitions), redraw),
     ...told.notes.map((note) => el("p", { class: "warn" }, note)),
     told.records.length
       ? table(`The newest records at ${title}`, [
@@ -124,4 +126,14 @@ function side({ title, topic, told, error }) {
         ], told.records)
       : el("p", { class: "soft" }, "None of its newest offsets holds a record."),
   ];
+}
+
+/** What each log holds: from its first offset up to the next that it will give. */
+function ends(title, partitions) {
+  return table(`The logs at ${title}`, [
+    ["partition", (it) => it.partition, true],
+    ["first offset", (it) => count(it.earliest), true],
+    ["log end", (it) => count(it.latest), true],
+    ["offsets", (it) => count(it.latest - it.earliest), true],
+  ], partitions);
 }

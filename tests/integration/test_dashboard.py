@@ -56,6 +56,8 @@ def test_many_sources_are_watched_and_decided_about_in_a_browser(
         },
         api={"listen": f"127.0.0.1:{port}"},
         supervision={"deadline": "5s"},
+        # So that there is something to plot.
+        timeline={"interval": "5s"},
     )
     url = f"http://127.0.0.1:{port}"
     with (
@@ -84,13 +86,22 @@ def _overview(visitor: Visitor) -> None:
     for title in ("Frankfurt", "Virginia"):
         wait_for(partial(_shows_all, visitor, title), f"all of {title}")
     visitor.check("overview")
+    table = visitor.page.get_by_role("region", name="Sources; age")
+    # On a screen of usual width nothing of it is out of sight.
+    assert table.evaluate("it => it.scrollWidth <= it.clientWidth")
     assert visitor.fits(320)
 
 
 def _source_and_topic(visitor: Visitor, topic: str) -> None:
     visitor.page.get_by_role("link", name="Virginia").first.click()
     visitor.page.get_by_role("heading", name="Virginia (us)").wait_for()
+    visitor.page.locator("figcaption").get_by_text("Lag in bytes").wait_for()
+    visitor.page.get_by_text("Its 3 partitions, and what reads each").click()
+    each = visitor.page.get_by_role("region", name="Each partition")
+    each.get_by_role("row", name=re.compile(rf"{topic}\s+2\s+running")).wait_for()
     visitor.check("source", "light")
+    assert visitor.fits(320)
+    visitor.page.get_by_text("Its 3 partitions, and what reads each").click()
     visitor.page.get_by_role("link", name=topic).first.click()
     visitor.page.get_by_role("heading", name=topic, level=1).wait_for()
     for where in ("the hub", "Frankfurt", "Virginia"):
@@ -99,6 +110,10 @@ def _source_and_topic(visitor: Visitor, topic: str) -> None:
     assert "origin.cluster: eu" in at_hub or "origin.cluster: us" in at_hub, at_hub
     at_source = visitor.page.get_by_role("region", name="The newest records at Virginia")
     assert "origin.cluster" not in at_source.inner_text()
+    visitor.page.get_by_text("partitions hold").first.click()
+    logs = visitor.page.get_by_role("region", name="The logs at the hub")
+    logs.get_by_role("row").nth(3).wait_for()
+    visitor.page.get_by_text("partitions hold").first.click()
     visitor.check("topic")
     assert visitor.fits(320)
 

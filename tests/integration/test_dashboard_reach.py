@@ -1,0 +1,206 @@
+"""Every page of the dashboard by keyboard alone, at 400 % zoom, and on a phone; in a real Chromium.
+
+The state is made up: what is judged is the pages. A width of 320 pixels is what 400 % leaves of
+1,280; a phone has 390.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from aggregator.timeline.document import HistoryRow
+from aggregator.timeline.table import HISTORY, TimelineTable
+from support.browser import Visitor, visiting
+from support.played import ALIAS, WRITE, played_api
+from support.reading import wait_for
+
+PAGES = {
+    "": "Sources of central",
+    f"source/{ALIAS}": ALIAS,
+    "topics": "Topics at the hub",
+    "topic/hub.t0": "hub.t0",
+    "incidents": "Gaps, quarantine, recoveries and audits",
+    "events": "Events of the last seven days",
+    "config": "The config in effect",
+}
+ZOOMED, PHONE = 320, 390
+MOST_TABS = 40
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    """Somebody with the token that may change something, at a source with some history."""
+    folder = tmp_path_factory.mktemp("reach")
+    now = datetime.now(UTC)
+    rows = [
+        HistoryRow(
+            at=now - timedelta(minutes=number),
+            seconds=60,
+            source=ALIAS,
+            state="RUNNING",
+            records=600_000 * number,
+            bytes=600_000_000 * number,
+            lag=10**6 * number,
+            lag_bytes=10**9 * number,
+            seconds_behind=number,
+            **{f"{it}_p{at}_ms": at * number for it in ("age", "flight") for at in (50, 95, 99)},
+        )
+        for number in range(20, 0, -1)
+    ]
+    with played_api(folder / "state") as api:
+        TimelineTable(str(api.state), {}, HISTORY).append(rows)
+        with visiting(api.url, folder / "screens") as found:
+            found.page.goto(f"{found.url}/ui/")
+            found.page.get_by_role("dialog").get_by_label("Token").fill(WRITE)
+            found.page.keyboard.press("Enter")
+            found.page.get_by_role("heading", name="Sources of", level=1).wait_for()
+            # Until the token was given, the answers said so.
+            found.errors.clear()
+            yield found
+            assert (found.errors, found.strangers) == ([], [])
+
+
+def open_all(visitor: Visitor) -> None:
+    """Open whatever can be opened on this page."""
+    for closed in visitor.page.locator("main details").all():
+        if closed.get_attribute("open") is None:
+            closed.locator("summary").click()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda it: it or "overview")
+def test_a_page_is_readable_at_400_percent_and_on_a_phone(visitor: Visitor, page: str) -> None:
+    visitor.go(page, PAGES[page])
+    open_all(visitor)
+    for width in (ZOOMED, PHONE):
+        assert visitor.fits(width), (page, width)
+    visitor.page.set_viewport_size({"width": ZOOMED, "height": 256})
+    # In light and in dark, with all of it open.
+    visitor.check(f"narrow-{page.replace('/', '-') or 'overview'}")
+    visitor.page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_each_partition_of_a_source_tells_why_it_is_not_read(visitor: Visitor) -> None:
+    visitor.go(f"source/{ALIAS}", ALIAS)
+    open_all(visitor)
+    table = visitor.page.get_by_role("region", name="Each partition")
+    expect(table.get_by_role("row")).to_have_count(1 + 2)
+    expect(table.get_by_role("row", name="quarantined")).to_contain_text("90")
+    # Also after the page was drawn anew.
+    visitor.page.reload()
+    visitor.go("topics", PAGES["topics"])
+    for title in ("Lag in bytes", "Behind, in seconds", "From fetch to hub, ms"):
+        visitor.go(f"source/{ALIAS}", ALIAS)
+        visitor.page.locator("figcaption").get_by_text(title).wait_for()
+    assert "Lag in bytes; newest: lag 1.0 GB" in visitor.text()
+
+
+def test_data_that_is_old_is_told_apart_from_nobody_who_answers(visitor: Visitor) -> None:
+    # The state that is told is of the first of January, and is told.
+    visitor.go("", PAGES[""])
+    told = visitor.page.get_by_role("status").filter(has_text="data is")
+    expect(told).to_have_text(re.compile(r"^data is \d+ d old: nothing new is told$"))
+
+
+INK = """() => {
+  const plot = document.querySelector("figure canvas");
+  if (!plot) return null;
+  const { data } = plot.getContext("2d").getImageData(0, 0, plot.width, plot.height);
+  const ink = [];
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 250) ink.push(data[at]);
+  return ink.length ? ink.reduce((sum, it) => sum + it, 0) / ink.length : null;
+}"""
+"""How bright the lines and letters of the first plot are on average, from 0 to 255."""
+
+
+def test_plots_can_be_seen_also_when_it_becomes_dark_meanwhile(visitor: Visitor) -> None:
+    visitor.page.emulate_media(color_scheme="light")
+    visitor.go(f"source/{ALIAS}", ALIAS)
+    wait_for(lambda: 0 < (visitor.page.evaluate(INK) or 0) < 100, "it is drawn")
+    visitor.page.emulate_media(color_scheme="dark")
+    wait_for(lambda: (visitor.page.evaluate(INK) or 0) > 150, "it is drawn anew")
+    visitor.page.emulate_media(color_scheme="light")
+    wait_for(lambda: 0 < (visitor.page.evaluate(INK) or 0) < 100, "and again")
+
+
+def focused(visitor: Visitor) -> Locator:
+    return visitor.page.locator(":focus")
+
+
+def tab_to(visitor: Visitor, name: str) -> None:
+    """Go on by the tabulator until something of this name has the focus, and shows it."""
+    for _ in range(MOST_TABS):
+        visitor.page.keyboard.press("Tab")
+        found = focused(visitor)
+        if found.count() and found.first.inner_text() == name:
+            style = found.first.evaluate("it => getComputedStyle(it).outlineStyle")
+            assert style == "solid", f"{name} does not show that it has the focus"
+            return
+    raise AssertionError(f"no {name} within {MOST_TABS} tabs")
+
+
+def test_all_is_reached_and_done_by_the_keyboard(visitor: Visitor) -> None:
+    page = visitor.page
+    visitor.go(f"source/{ALIAS}", ALIAS)
+    page.reload()
+    page.get_by_role("heading", name=ALIAS, level=1).wait_for()
+    # The first of all leads past what is the same on each page, and to no other page.
+    page.locator("body").evaluate("it => it.focus()")
+    page.evaluate("document.activeElement.blur()")
+    tab_to(visitor, "To the content")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    assert page.url.endswith(f"#/source/{ALIAS}")
+    tab_to(visitor, "Pause")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_be_visible()
+    # What does nothing has the focus at first, and none leaves the dialog.
+    expect(dialog.get_by_role("button", name="Close")).to_be_focused()
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.matches('body, #dialog, #dialog *')")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("button", name="Pause")).to_be_focused()
+    # What is folded opens and stays where one is.
+    tab_to(visitor, "Its 0 partitions, and what reads each")
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Each partition").wait_for()
+    expect(page.locator("summary").first).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("region", name="Each partition").wait_for(state="detached")
+    # Done without a pointer at all.
+    tab_to_from_the_top(visitor, "Pause")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")
+    expect(dialog.get_by_role("button", name="Pause")).to_be_focused()
+    page.keyboard.press("Enter")
+    wait_for(lambda: dialog.is_hidden(), "the dialog is closed")
+
+
+def tab_to_from_the_top(visitor: Visitor, name: str) -> None:
+    visitor.page.evaluate("document.activeElement.blur()")
+    tab_to(visitor, name)
+
+
+def test_a_source_of_which_nothing_matches_is_never_shown_as_one_that_runs_well(
+    visitor: Visitor,
+) -> None:
+    script = """async () => {
+      const { stateOf } = await import("/ui/dom.js");
+      return ["RUNNING", "FAILED"].flatMap((state) => [0, 1].map((topics) => {
+        const told = stateOf({ state, topics });
+        return [told.className, told.textContent];
+      }));
+    }"""
+    assert visitor.page.evaluate(script) == [
+        ["state warn", "◐ no topic matches"],
+        ["state good", "● running"],
+        ["state bad", "▲ failed"],
+        ["state bad", "▲ failed"],
+    ]
