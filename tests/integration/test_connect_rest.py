@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,16 @@ class Rest:
         code, told = self("GET", f"/connectors/{name}/status")
         assert code == 200, told
         return [told["connector"]["state"], *(it["state"] for it in told["tasks"])]
+
+
+@contextmanager
+def hanging(port: int, count: int) -> Iterator[None]:
+    """So many that begin to ask the API, and never come to an end, until the block does."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            caller = stack.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            caller.sendall(b"GET /api/status HTTP/1.1\r\nHost: ")
+        yield
 
 
 def emr(cluster: EmbeddedCluster, topic: str, replica: str) -> dict[str, str]:
@@ -84,8 +97,10 @@ def test_a_replicator_on_kafka_connect(
     with application(config, tmp_path / "app") as app:
         app.until_logged("running")
         assert rest("GET", "/connectors") == (200, ["connect-test"])
-        produce(source_a.bootstrap_servers, topic, values[RECORDS // 2 :])
-        wait_for(lambda: copied(rest) == RECORDS, "all is copied")
+        # Whoever hangs at the API holds up neither the records nor others who ask.
+        with hanging(port, 100):
+            produce(source_a.bootstrap_servers, topic, values[RECORDS // 2 :])
+            wait_for(lambda: copied(rest) == RECORDS, "all is copied")
         got = read_topic(hub.bootstrap_servers, replica)
         assert sorted(it.value or b"" for it in got) == sorted(it.value or b"" for it in values)
         assert rest("GET", "/connectors/connect-test/topics") == (
