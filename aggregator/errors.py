@@ -12,6 +12,7 @@
     |   `-- CheckpointConflictError exit 4  another writer committed: this one must not go on
     |       `-- HeldError                   another one has it, found before anything was written
     |-- JarsError                  exit 1   the jars cannot be had
+    |-- RegistryError              exit 3   a schema registry has not told a schema (`registry`)
     |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
     |-- CommandError                        the running instance refused a command (`cli`)
     |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
@@ -86,6 +87,16 @@ class ClusterError(AggregatorError):
     """A Kafka cluster cannot be reached, or refuses us; the text names the cluster and the fix."""
 
     exit_code = EXIT_CLUSTER
+
+
+class RegistryError(AggregatorError):
+    """A schema registry did not tell a schema; `away`: it would not tell another one either."""
+
+    exit_code = EXIT_CLUSTER
+
+    def __init__(self, text: str, *, away: bool = False) -> None:
+        self.away = away
+        super().__init__(text)
 
 
 class CheckpointError(AggregatorError):

@@ -19,7 +19,8 @@ DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
     *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
-    *("jars", "connector", "credentials", "discover", "stream", "checkpoint", "embedded"),
+    *("jars", "connector", "credentials", "registry", "discover", "stream", "checkpoint"),
+    "embedded",
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
     "backfills",
     "groups",
@@ -74,6 +75,7 @@ COMMANDS = (
     ("groups", "cutover"),
     ("failover",),
     ("failback",),
+    ("peek",),
     ("verify",),
     ("wait",),
     ("events",),

@@ -28,6 +28,7 @@ from aggregator.cli import (
     jars,
     lag,
     mirror_maker,
+    peek,
     plan,
     positions,
     quarantine,
@@ -106,6 +107,7 @@ app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
 app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
 app.command(epilog=examples(*failover.FAILOVER_EXAMPLES))(failover.failover)
 app.command(epilog=examples(*failover.FAILBACK_EXAMPLES))(failover.failback)
+app.command(epilog=examples(*peek.EXAMPLES))(peek.peek)
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
 app.command(epilog=examples(*wait.EXAMPLES))(wait.wait)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)

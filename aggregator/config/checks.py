@@ -73,6 +73,8 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
                 Problem(cluster + problem.path, problem.reason, problem.hint)
                 for problem in to_librdkafka(settings)[1]
             )
+    for path, schemas in _schemas(tree):
+        found.extend(_schemas_problems(path, schemas))
     hub = _servers(_map(tree, "hub"))
     for alias, source in _map(tree, "sources").items():
         found.extend(_source_problems(f"sources.{alias}", source, hub))
@@ -110,6 +112,9 @@ def warnings(config: Config) -> list[str]:
                 break
     for path, settings in _settings(config.model_dump()):
         found.extend(_setting_warnings(path, settings))
+    for path, schemas in _schemas(config.model_dump()):
+        if schemas.get("password") and not str(schemas["registry"]).lower().startswith("https:"):
+            found.append(f"{path}.password: travels unencrypted; use an https:// registry")
     api = config.api
     if _is_open(api.listen) and api.tls is None:
         found.append(f"api.listen: on {api.listen} tokens travel unencrypted; set api.tls")
@@ -126,6 +131,29 @@ def _settings(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
         for name in ("kafka", "consumer"):
             if isinstance(source, dict):
                 yield f"sources.{alias}.{name}", _text(source.get(name))
+
+
+def _schemas(tree: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema registry in the tree, with its path."""
+    clusters = {"hub": tree.get("hub")}
+    clusters |= {f"sources.{alias}": it for alias, it in _map(tree, "sources").items()}
+    for path, cluster in clusters.items():
+        if isinstance(cluster, dict) and (found := _map(cluster, "schemas")):
+            yield f"{path}.schemas", found
+
+
+def _schemas_problems(path: str, schemas: Mapping[str, Any]) -> Iterator[Problem]:
+    for name, other in (
+        *(("username", "password"), ("password", "username")),
+        *(("username", "registry"), ("ca", "registry")),
+    ):
+        if schemas.get(name) and not schemas.get(other):
+            yield Problem(
+                f"{path}.{other}", f"is missing beside {name}", f"set it, or remove {name}"
+            )
+    registry = str(schemas.get("registry") or "https:").strip().lower()
+    if schemas.get("ca") and not registry.startswith("https:"):
+        yield Problem(f"{path}.ca", "has no effect without https://", "remove it")
 
 
 def _setting_problems(path: str, settings: Mapping[str, str]) -> Iterator[Problem]:

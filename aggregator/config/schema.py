@@ -14,6 +14,7 @@ from aggregator.config.acls import AclSelection
 from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
+from aggregator.config.schemas import SchemasConfig
 from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
 from aggregator.errors import RefusedError
@@ -28,6 +29,10 @@ class ClusterConfig(Node):
     kafka: dict[str, str] = Field(
         default_factory=dict,
         description="any Kafka client setting, for every client of this cluster (Java names)",
+    )
+    schemas: SchemasConfig = Field(
+        default_factory=SchemasConfig,
+        description="where the schemas of its records are found, for whoever looks at them",
     )
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 

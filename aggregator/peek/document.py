@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from aggregator.documents.document import Document
+from aggregator.peek.core_decode import Format
 
 
 class PeekedHeader(Document):
@@ -15,14 +16,24 @@ class PeekedHeader(Document):
 
 
 class PeekedRecord(Document):
-    """A record as it lies there; `origin` is where it came from, of a record of ours."""
+    """A record as it lies there; `origin` is where it came from, of a record of ours.
+
+    Keys and values are told as text, JSON, or what a registered schema says; else as their bytes,
+    in hexadecimal, with the reason in `problem`.
+    """
 
     partition: int
     offset: int
     timestamp_ms: int
     key: str | None
     value: str | None
+    key_format: Format = "text"
+    value_format: Format = "text"
+    key_schema: int | None = Field(default=None, description="the id of its schema")
+    value_schema: int | None = Field(default=None, description="the id of its schema")
+    key_bytes: int = 0
     value_bytes: int
+    problem: str = Field(default="", description="why key or value is told as bytes")
     headers: tuple[PeekedHeader, ...]
     origin: str | None
 

@@ -16,10 +16,12 @@ from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.discover.errors import text_of
 from aggregator.errors import AggregatorError
 from aggregator.model import OffsetRange, TopicFacts, TopicPartition
-from aggregator.peek.core import shown, tails
-from aggregator.peek.document import LogSpan, PeekedHeader, PeekedRecord, TopicLook
+from aggregator.peek.core import tails
+from aggregator.peek.core_decode import MOST_BYTES
+from aggregator.peek.document import LogSpan, PeekedRecord, TopicLook
+from aggregator.peek.interpret import Interpreter
 from aggregator.quarantine.reader import to_raw
-from aggregator.quarantine.records import Raw, origin_of
+from aggregator.quarantine.records import Raw
 
 SECONDS = 5.0
 """A look is for somebody who waits for it."""
@@ -33,24 +35,39 @@ class AbsentError(AggregatorError):
     """There is no such topic, or none that we may see."""
 
 
-def look_at(config: Config, source: str | None, topic: str, records: int) -> TopicLook:
+def look_at(
+    config: Config,
+    source: str | None,
+    topic: str,
+    records: int,
+    *,
+    partition: int | None = None,
+    most: int | None = MOST_BYTES,
+) -> TopicLook:
     """The topic at a source, or with None at the hub, with so many of its newest records.
 
-    Only reads; joins no group. What cannot be read of it is a note. Raises ClusterError when the
+    With `partition` of that one alone; what they say is cut off after `most` bytes. Only reads;
+    joins no group. What cannot be read of it is a note. Raises ClusterError when the
     cluster does not answer in time, AbsentError when it has no such topic.
     """
     cluster = HUB if source is None else source
     deadline = time.monotonic() + min(SECONDS, config.supervision.connect_timeout)
     with open_admin(config, cluster) as admin:
         facts, configs, notes = _describe(admin, cluster, topic, _left(deadline))
-        names = [TopicPartition(topic, number) for number in range(facts.partitions)]
+        if partition is not None and partition >= facts.partitions:
+            has = f"{topic} has {facts.partitions}, counted from 0"
+            raise AbsentError(f"{cluster}: no partition {partition}: {has}")
+        wanted = range(facts.partitions) if partition is None else (partition,)
+        names = [TopicPartition(topic, number) for number in wanted]
         logs = admin.offsets(names, _left(deadline))
     told = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
     found: list[PeekedRecord] = []
     if records and logs.ranges:
         read = config.hub if source is None else config.sources[source]
-        found, more = _newest(read, logs.ranges, records, deadline)
+        raws, more = _newest(read, logs.ranges, records, deadline)
         told += more
+        interpreter = Interpreter(config, source, most)
+        found = [interpreter.told(number, raw) for number, raw in raws]
     return TopicLook(
         source=source,
         topic=topic,
@@ -84,12 +101,12 @@ def _newest(
     logs: Mapping[TopicPartition, OffsetRange],
     records: int,
     deadline: float,
-) -> tuple[list[PeekedRecord], list[str]]:
-    """The newest records of these logs by their timestamps, and what could not be read."""
+) -> tuple[list[tuple[int, Raw]], list[str]]:
+    """The newest records by their timestamps, with their partitions; and what could not be read."""
     wanted = tails(logs, records)
     left = set(wanted)
-    # Shortened as they come, and no more of them than are wanted: values may be large.
-    found: list[tuple[int, int, int, PeekedRecord]] = []
+    # No more of them than are wanted: values may be large.
+    found: list[tuple[int, int, int, Raw]] = []
     notes: list[str] = []
     consumer = Consumer({**reader_settings(cluster, "aggregator-look"), **SMALL})
     try:
@@ -108,7 +125,7 @@ def _newest(
                 elif error is None:
                     raw = to_raw(message)
                     done = raw.offset >= wanted[tp].latest - 1
-                    item = (raw.at_ms, raw.offset, tp.partition, _record(tp.partition, raw))
+                    item = (raw.at_ms, raw.offset, tp.partition, raw)
                     heapq.heappush(found, item)
                     if len(found) > records:
                         heapq.heappop(found)
@@ -119,18 +136,5 @@ def _newest(
         consumer.close()
     if left:
         notes.append(f"{len(left)} partitions were not read to their end in time")
-    return [record for *_, record in sorted(found, reverse=True)], notes
-
-
-def _record(partition: int, raw: Raw) -> PeekedRecord:
-    origin = origin_of(raw)
-    return PeekedRecord(
-        partition=partition,
-        offset=raw.offset,
-        timestamp_ms=raw.at_ms,
-        key=shown(raw.key),
-        value=shown(raw.value),
-        value_bytes=len(raw.value or b""),
-        headers=tuple(PeekedHeader(name=name, value=shown(value)) for name, value in raw.headers),
-        origin=None if origin is None else str(origin),
-    )
+    newest = sorted(found, key=lambda it: it[:3], reverse=True)
+    return [(number, raw) for *_, number, raw in newest], notes

@@ -120,7 +120,8 @@ function side({ title, topic, told, error }, redraw) {
           ["partition", (it) => it.partition, true],
           ["offset", (it) => it.offset, true],
           ["key", (it) => cut(it.key), "text"],
-          ["value", (it) => cut(it.value), "text"],
+          ["value", (it) => (it.problem ? `${cut(it.value)}\n${it.problem}` : cut(it.value)), "text"],
+          ["read as", (it) => (it.value_schema === null ? it.value_format : `${it.value_format} ${it.value_schema}`)],
           ["bytes", (it) => bytes(it.value_bytes), true],
           ["headers", (it) => it.headers.map((header) => `${header.name}: ${header.value ?? "null"}`).join("\n"), "text"],
         ], told.records)

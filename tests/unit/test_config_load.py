@@ -9,6 +9,8 @@ import pytest
 
 from aggregator.config import Config, load, load_text
 from aggregator.config.checks import warnings
+from aggregator.config.mask import mask_text
+from aggregator.config.render import masked_yaml
 from aggregator.errors import ConfigError
 
 MINIMAL = """
@@ -560,3 +562,53 @@ topics: {rename: "http://u:hunter2@x/"}
     while chain is not None:
         assert "hunter2" not in str(chain)
         chain = chain.__cause__ or chain.__context__
+
+
+def test_a_cluster_names_its_schema_registry_with_a_login() -> None:
+    config = config_of(
+        "",
+        "hub.schemas.registry= https://registry:8081/ ",
+        "hub.schemas.username=reader",
+        "hub.schemas.password=${env:PASSWORD}",
+        "sources.eu.schemas.registry=http://localhost:8080/apis/ccompat/v7",
+        env={"PASSWORD": "swordfish"},
+    )
+    hub, eu = config.hub.schemas, config.sources["eu"].schemas
+    assert (hub.registry, hub.password) == ("https://registry:8081", "swordfish")
+    assert (eu.registry, eu.username) == ("http://localhost:8080/apis/ccompat/v7", None)
+    assert warnings(config) == []
+    assert "swordfish" not in masked_yaml(config)
+    assert mask_text("Basic swordfish", config) == "Basic ********"
+
+
+@pytest.mark.parametrize(
+    ("schemas", "problem"),
+    [
+        ("{registry: 'registry:8081'}", "registry: is no URL; write http://host:port"),
+        ("{registry: 'http://:8081'}", "registry: is no URL"),
+        ("{registry: 'http://h:99999'}", "registry: is no URL"),
+        ("{registry: 'http://me:sesame@h:1'}", "registry: holds a login; use username:"),
+        ("{registry: 'http://h:1/?a=b'}", "registry: has something behind its path"),
+        ("{registry: 'http://h:1', username: me}", "password: is missing beside username"),
+        ("{registry: 'http://h:1', password: sesame}", "username: is missing beside password"),
+        ("{registry: 'http://h:1', ca: ca.pem}", "ca: has no effect without https://"),
+        ("{ca: ca.pem}", "registry: is missing beside ca"),
+        ("{registri: 'http://h:1'}", "registri: unknown key"),
+    ],
+)
+def test_a_registry_that_cannot_be_one_is_refused(schemas: str, problem: str) -> None:
+    text = f"""
+hub: {{bootstrap_servers: "hub:9092", schemas: {schemas}}}
+sources: {{eu: {{bootstrap_servers: "eu:9092", topics: {{include: a}}}}}}
+"""
+    found = problems_of(text)
+    assert any(f"hub.schemas.{problem}" in it for it in found), found
+    assert "sesame" not in str(found)
+
+
+def test_a_registrys_password_without_tls_is_warned_of() -> None:
+    sets = ("registry=http://h:1", "username=me", "password=sesame")
+    config = config_of("", *(f"hub.schemas.{it}" for it in sets))
+    assert warnings(config) == [
+        "hub.schemas.password: travels unencrypted; use an https:// registry"
+    ]

@@ -17,7 +17,10 @@ ROOT = Path(aggregator.__file__).parent
 MAX_LINES = 400
 
 WORDS = {"errors", "events", "model", "version"}
-EDGES = {"jars", "connector", "credentials", "embedded", "discover", "stream", "checkpoint"}
+EDGES = {
+    *("jars", "connector", "credentials", "registry"),
+    *("embedded", "discover", "stream", "checkpoint"),
+}
 BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
@@ -44,6 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "connector": BELOW_EDGES | {"jars"},
     # What clients other than Java's need to log in: stores that Java opens, tokens.
     "credentials": BELOW_EDGES | {"jars", "connector"},
+    # What a cluster's schema registry tells, over HTTP.
+    "registry": BELOW_EDGES,
     "discover": BELOW_EDGES | {"credentials"},
     # The JVM that it starts is started with the jars; its frames are the connector's.
     "stream": BELOW_EDGES | {"jars", "connector"},
@@ -87,15 +92,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
-    "peek": BELOW_EDGES | {"credentials", "discover", "documents", "quarantine"},
+    "peek": BELOW_EDGES | {"credentials", "registry", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
     | {"documents", "gaps", "quarantine", "peek", "verify", "audits", "backfills"}
     | {"engine", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
-    "notebook": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "completeness"},
+    "notebook": BELOW_DOCUMENTS
+    | {"documents", "clusters", "connect", "completeness"}
+    | {"peek", "quarantine", "gaps", "audits", "timeline"},
     "cli": BELOW_DOCUMENTS
     | ROOMS
-    | {"documents", "connect", "imports", "timeline", "engine", "failover", "serve", "verify"},
+    | {"documents", "connect", "imports", "peek", "timeline", "engine", "failover", "serve"}
+    | {"verify"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

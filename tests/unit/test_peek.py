@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from aggregator.model import OffsetRange, TopicPartition
-from aggregator.peek.core import MOST_BYTES, MOST_PARTITIONS, shown, tails
+from aggregator.peek.core import MOST_PARTITIONS, tails
+from aggregator.peek.core_decode import MOST_BYTES, shown
 
 
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        (None, None),
         (b"", ""),
         (b'{"a": 1}\n', '{"a": 1}\n'),
         ("größer".encode(), "größer"),
@@ -22,12 +22,12 @@ from aggregator.peek.core import MOST_BYTES, MOST_PARTITIONS, shown, tails
         (b"a" * (MOST_BYTES + 1), "a" * MOST_BYTES + "…"),
     ],
 )
-def test_bytes_are_told_as_text_where_they_are_text(content: bytes | None, text: str) -> None:
-    assert shown(content) == text
+def test_bytes_are_told_as_text_where_they_are_text(content: bytes, text: str) -> None:
+    assert shown(content, MOST_BYTES) == text
 
 
 def test_what_is_cut_off_in_the_midst_of_a_character_is_still_text() -> None:
-    assert shown(b"a" * (MOST_BYTES - 1) + "ü".encode()) == "a" * (MOST_BYTES - 1) + "…"
+    assert shown(b"a" * (MOST_BYTES - 1) + "ü".encode(), MOST_BYTES) == "a" * (MOST_BYTES - 1) + "…"
 
 
 def test_a_tail_reaches_no_further_back_than_its_log_and_an_empty_log_has_none() -> None:

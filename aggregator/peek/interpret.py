@@ -1,0 +1,75 @@
+"""Records as people see them: decoded by the registry that knows their schemas, with their origin.
+
+The registry is asked for as long as somebody who waits may wait; later records tell why not.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from aggregator.config.mask import mask_text
+from aggregator.config.schema import Config
+from aggregator.errors import RegistryError
+from aggregator.peek.core_decode import Said, shown, told
+from aggregator.peek.document import PeekedHeader, PeekedRecord
+from aggregator.quarantine.records import Raw, origin_of
+from aggregator.registry import Schema, open_registry, place_of
+
+SECONDS = 5.0
+
+
+class Interpreter:
+    """Tells records of one topic at a source, or with None at the hub; for one look."""
+
+    def __init__(
+        self, config: Config, source: str | None, most: int | None, seconds: float = SECONDS
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._most = most
+        self._deadline = time.monotonic() + seconds
+
+    def told(self, partition: int, raw: Raw) -> PeekedRecord:
+        """A record in words; never raises for what is in it."""
+        origin = origin_of(raw)
+        schema_of = partial(self._schema, None if origin is None else origin.partition.cluster)
+        key, value = (told(it, schema_of, self._most) for it in (raw.key, raw.value))
+        problems = (_problem(what, it) for what, it in (("key", key), ("value", value)))
+        return PeekedRecord(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.at_ms,
+            key=key.text,
+            value=value.text,
+            key_format=key.format,
+            value_format=value.format,
+            key_schema=key.schema,
+            value_schema=value.schema,
+            key_bytes=len(raw.key or b""),
+            value_bytes=len(raw.value or b""),
+            problem=mask_text("; ".join(filter(None, problems)), self._config),
+            headers=tuple(
+                PeekedHeader(name=name, value=None if it is None else shown(it, self._most))
+                for name, it in raw.headers
+            ),
+            origin=None if origin is None else str(origin),
+        )
+
+    def _schema(self, origin: str | None, number: int) -> Schema:
+        place = place_of(self._config, self._source, origin)
+        registry = open_registry(place.schemas)
+        if registry is None:
+            raise RegistryError(
+                f"no registry to ask for schema {number}: set {place.path}.registry"
+            )
+        known = registry.known(number)
+        if known is None and time.monotonic() > self._deadline:
+            raise RegistryError(
+                f"{registry.url}: not asked for schema {number} any more: it is slow"
+            )
+        return known or registry.schema(number)
+
+
+def _problem(what: str, found: Said) -> str:
+    return f"{what}: {found.problem}" if found.problem else ""

@@ -1,0 +1,166 @@
+"""Asks a schema registry over Confluent's HTTP API. Ids never change their meaning, so what was
+found is kept; what was not is asked again after a while.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from http.client import HTTPException
+from typing import Any, get_args
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from aggregator.config.schemas import SchemasConfig
+from aggregator.errors import RegistryError
+from aggregator.registry.core import Schema, SchemaKind, whole
+
+TIMEOUT_SECONDS = 5.0
+AGAIN_SECONDS = 10.0
+"""A registry that does not answer is not asked for so long, nor for an id that it did not have."""
+MOST_BYTES = 10_000_000
+MOST_KEPT = 5_000
+MOST_DEEP = 20
+MOST_SAID = 300
+
+
+@lru_cache(maxsize=64)
+def open_registry(schemas: SchemasConfig) -> Registry | None:
+    """The registry of a cluster, the same for the same settings; None when it names none."""
+    return Registry(schemas) if schemas.registry is not None else None
+
+
+class Registry:
+    """One registry. May be used by several threads; they ask one after the other."""
+
+    def __init__(self, schemas: SchemasConfig, timeout: float = TIMEOUT_SECONDS) -> None:
+        self.url = schemas.registry or ""
+        self._timeout = timeout
+        self._ca = schemas.ca
+        self._context: ssl.SSLContext | None = None
+        self._login = ""
+        if schemas.username is not None:
+            login = f"{schemas.username}:{schemas.password}".encode()
+            self._login = f"Basic {base64.b64encode(login).decode()}"
+        self._lock = threading.Lock()
+        self._found: dict[int, Schema] = {}
+        self._failed: dict[int, tuple[float, RegistryError]] = {}
+        self._away: tuple[float, RegistryError] | None = None
+
+    def known(self, number: int) -> Schema | None:
+        """The schema with this id, if it was asked for before."""
+        return self._found.get(number)
+
+    def schema(self, number: int) -> Schema:
+        """The schema with this id; of Avro, with all that it refers to.
+
+        Raises RegistryError when the registry has none, or does not answer in time.
+        """
+        with self._lock:
+            if number in self._found:
+                return self._found[number]
+            for until, error in filter(None, (self._away, self._failed.get(number))):
+                if time.monotonic() < until:
+                    raise error
+            try:
+                found = self._ask(number)
+            except RegistryError as error:
+                until = time.monotonic() + AGAIN_SECONDS
+                if error.away:
+                    self._away = (until, error)
+                else:
+                    _put(self._failed, number, (until, error))
+                raise
+            self._away = None
+            _put(self._found, number, found)
+            return found
+
+    def _ask(self, number: int) -> Schema:
+        deadline = time.monotonic() + self._timeout
+        told = self._get(f"/schemas/ids/{number}", deadline)
+        kind: SchemaKind = told.get("schemaType") or "AVRO"
+        if kind not in get_args(SchemaKind):
+            raise RegistryError(f"{self.url}: schema {number} is of an unknown type: {kind}")
+        text = str(told.get("schema", ""))
+        if kind == "AVRO":
+            try:
+                text = whole(text, self._referred(told, deadline, 0))
+            except ValueError as error:
+                raise RegistryError(f"{self.url}: schema {number} is no JSON: {error}") from error
+        return Schema(number, kind, text)
+
+    def _referred(self, told: Mapping[str, Any], deadline: float, deep: int) -> dict[str, str]:
+        """The texts of the schemas that one refers to, by name, and of those that these do."""
+        if deep > MOST_DEEP:
+            raise RegistryError(f"{self.url}: schemas refer to each other, or deeper than is read")
+        found: dict[str, str] = {}
+        for reference in told.get("references") or ():
+            subject, version = quote(str(reference["subject"]), safe=""), reference["version"]
+            one = self._get(f"/subjects/{subject}/versions/{version}", deadline)
+            found[str(reference["name"])] = str(one.get("schema", ""))
+            found |= self._referred(one, deadline, deep + 1)
+        return found
+
+    def _get(self, path: str, deadline: float) -> dict[str, Any]:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise RegistryError(f"{self.url}: no answer within {self._timeout:g} s", away=True)
+        accepted = "application/vnd.schemaregistry.v1+json, application/json"
+        request = Request(self.url + path, headers={"Accept": accepted})
+        if self._login:
+            # Not to wherever it may send us.
+            request.add_unredirected_header("Authorization", self._login)
+        try:
+            with urlopen(request, timeout=left, context=self._tls()) as answer:
+                content = answer.read(MOST_BYTES + 1)
+        except HTTPError as error:
+            with error:
+                raise self._refused(error, path) from error
+        except (URLError, OSError, HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise RegistryError(f"{self.url}: no answer: {reason}", away=True) from error
+        if len(content) > MOST_BYTES:
+            raise RegistryError(f"{self.url}{path}: the answer is above {MOST_BYTES:,} bytes")
+        try:
+            told = json.loads(content)
+        except ValueError as error:
+            raise RegistryError(
+                f"{self.url}{path}: the answer is no JSON; is this the address of Confluent's "
+                "API? Apicurio's ends with /apis/ccompat/v7",
+                away=True,
+            ) from error
+        if not isinstance(told, dict):
+            raise RegistryError(f"{self.url}{path}: the answer is no object")
+        return told
+
+    def _refused(self, error: HTTPError, path: str) -> RegistryError:
+        try:
+            said = str(json.loads(error.read(MOST_BYTES))["message"])[:MOST_SAID]
+        except (ValueError, OSError, KeyError, TypeError, HTTPException):
+            said = str(error.reason)
+        if error.code in (401, 403):
+            fix = "set schemas.username and schemas.password of the cluster"
+            return RegistryError(f"{self.url}: {error.code} {said} ({fix})", away=True)
+        return RegistryError(f"{self.url}{path}: {error.code} {said}", away=error.code >= 500)
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self._ca is not None and self._context is None:
+            try:
+                self._context = ssl.create_default_context(cafile=self._ca)
+            except (OSError, ssl.SSLError) as error:
+                raise RegistryError(
+                    f"{self.url}: cannot read {self._ca}: {error} (schemas.ca names a PEM file)"
+                ) from error
+        return self._context
+
+
+def _put(kept: dict[int, Any], number: int, value: Any) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()
+    kept[number] = value

@@ -1,0 +1,113 @@
+"""Confluent's wire format, and Avro schemas made whole from those that they refer to. Pure.
+
+A value is framed: a zero byte, the schema's id in four bytes, then what the schema describes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+MAGIC = 0
+HEAD = struct.Struct(">bI")
+SchemaKind = Literal["AVRO", "JSON", "PROTOBUF"]
+
+_PRIMITIVES = frozenset(
+    ("null", "boolean", "int", "long", "float", "double", "bytes", "string", "array", "map")
+)
+_NAMED = frozenset(("record", "error", "enum", "fixed"))
+
+
+class Framed(NamedTuple):
+    """A value in the wire format: the id of its schema, and what that describes."""
+
+    schema: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A schema as it was registered; of an Avro schema, with all that it refers to in the text."""
+
+    number: int
+    kind: SchemaKind
+    text: str
+
+
+def framed(content: bytes) -> Framed | None:
+    """The parts of a value that begins as the wire format does; None for any other one.
+
+    Other bytes may begin so by chance: whether there is such a schema, a registry tells.
+    """
+    if len(content) < HEAD.size or content[0] != MAGIC:
+        return None
+    _, number = HEAD.unpack_from(content)
+    return Framed(number, content[HEAD.size :])
+
+
+def whole(text: str, referred: Mapping[str, str]) -> str:
+    """An Avro schema with the definition of each name that it refers to, where it first stands.
+
+    `referred` are the texts of the schemas by the full names that they define. A name that is not
+    among them stays. ValueError for text that is no JSON.
+    """
+    definitions = {name: json.loads(schema) for name, schema in referred.items()}
+    if not definitions:
+        json.loads(text)
+        return text
+    return json.dumps(_Inliner(definitions).of(json.loads(text), ""))
+
+
+class _Inliner:
+    def __init__(self, definitions: Mapping[str, Any]) -> None:
+        self._definitions = definitions
+        self._defined: set[str] = set()
+
+    def of(self, node: Any, space: str) -> Any:
+        """`node`, in the namespace `space`, with what it refers to."""
+        if isinstance(node, str):
+            return self._of_name(node, space)
+        if isinstance(node, list):
+            return [self.of(branch, space) for branch in node]
+        if not isinstance(node, dict):
+            return node
+        kind = node.get("type")
+        if not isinstance(kind, str):
+            return {**node, "type": self.of(kind, space)}
+        if kind in _NAMED:
+            name = str(node.get("name", ""))
+            space = name.rpartition(".")[0] or str(node.get("namespace", "") or space)
+            self._defined.add(_full(name, space))
+            if "fields" in node:
+                fields = [{**it, "type": self.of(it.get("type"), space)} for it in node["fields"]]
+                return {**node, "fields": fields}
+            return node
+        below = {name: self.of(node[name], space) for name in ("items", "values") if name in node}
+        if kind in _PRIMITIVES:
+            return {**node, **below}
+        found = self._of_name(kind, space)
+        return found if isinstance(found, dict) else {**node, "type": found}
+
+    def _of_name(self, name: str, space: str) -> Any:
+        for full in (_full(name, space), name):
+            if full in self._defined or full not in self._definitions:
+                continue
+            # What is written by its full name needs no namespace from around it.
+            return self.of(_with_space(self._definitions[full], full), "")
+        return name
+
+
+def _full(name: str, space: str) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _with_space(definition: Any, full: str) -> Any:
+    """A definition that says its namespace itself: around it another one may be in force."""
+    if not isinstance(definition, dict) or definition.get("namespace"):
+        return definition
+    if "." in str(definition.get("name", "")):
+        return definition
+    return {**definition, "namespace": full.rpartition(".")[0]}
