@@ -23,6 +23,7 @@ class JarSet(StrEnum):
     """The sets of the lock file."""
 
     SPARK = "spark"
+    AVRO = "avro"
     BROKER = "broker"
     MIRROR = "mirror"
     REGISTRY = "registry"

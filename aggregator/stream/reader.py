@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
+from aggregator.jars import jars
 from aggregator.stream.driver import prepare_driver
 from aggregator.stream.session import build_session, session_conf
 
 
-def open_reader(config: Config, master: str) -> SparkSession:
-    """A session with the settings and jars of the config, on this master.
+def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkSession:
+    """A session with the settings and jars of the config, and the jar sets `more`, on this master.
 
     JarsError when the jars or a Java cannot be had.
     """
     driver = prepare_driver(config, lambda _: None)
+    folder = Path(config.spark.jars) if config.spark.jars else None
+    # Behind the class path, so that the archive of classes still fits it.
+    added = [jar for name in more for jar in jars(name, folder=folder)]
+    driver = replace(driver, jars=(*driver.jars, *added))
     return build_session(session_conf(config, master, driver), driver.java_home)

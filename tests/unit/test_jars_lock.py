@@ -12,7 +12,8 @@ from aggregator.errors import JarsError
 from aggregator.jars.lock import Jar, jars_of, load_lock, parse_lock, render_ivy
 
 SETS = [
-    *("spark", "broker", "mirror", "registry", "compiler", "java-tests", "connect-client"),
+    *("spark", "avro", "broker", "mirror", "registry", "compiler", "java-tests"),
+    "connect-client",
     *("broker-2.8", "broker-3.9", "broker-4.0"),
 ]
 MAVEN = "{http://ant.apache.org/ivy/maven}"
@@ -45,6 +46,7 @@ def test_a_file_name_means_one_file() -> None:
 def test_spark_jars_match_the_versions_of_the_python_packages() -> None:
     versions = {jar.name: jar.version for jar in jars_of("spark")}
     assert versions["spark-sql-kafka-0-10_2.13"] == "4.2.0"
+    assert [it.version for it in jars_of("avro")] == ["4.2.0"]
     assert versions["delta-spark_4.2_2.13"] == versions["delta-storage"] == "4.4.0"
 
 

@@ -1,0 +1,82 @@
+"""Plots of the history: every source is drawn, and greys can be read on any page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import matplotlib.colors
+import pytest
+
+from aggregator.notebook.plots import (
+    COLOURS,
+    GREY,
+    plot_flow,
+    plot_lag,
+    plot_latency,
+    plot_throughput,
+)
+from aggregator.timeline.document import HistoryRow
+
+START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+ROWS = tuple(
+    HistoryRow(
+        at=START + timedelta(minutes=minute),
+        seconds=60,
+        source=source,
+        state="running",
+        records=600 * (minute + 1),
+        bytes=60_000,
+        lag=None if minute == 1 else minute,
+        age_p50_ms=5,
+        age_p99_ms=20,
+    )
+    for minute in range(4)
+    for source in ("eu", "us")
+)
+PLOTS = (plot_lag, plot_throughput, plot_latency, plot_flow)
+
+
+def ydata(line: Any) -> list[float]:
+    return [float(it) for it in line.get_ydata()]
+
+
+@pytest.mark.parametrize("plot", PLOTS)
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:1], ()])
+def test_a_plot_is_a_picture_also_of_one_row_and_of_none(plot, rows) -> None:  # type: ignore[no-untyped-def]
+    assert plot(rows)._repr_png_().startswith(b"\x89PNG")
+
+
+def test_each_source_has_a_line_and_what_is_unknown_is_a_hole() -> None:
+    (axes,) = plot_lag(ROWS).axes
+    assert [it.get_label() for it in axes.lines] == ["eu", "us"]
+    drawn = ydata(axes.lines[0])
+    assert str(drawn) == "[0.0, nan, 2.0, 3.0]"
+    (axes,) = plot_throughput(ROWS).axes
+    assert ydata(axes.lines[0]) == [10, 20, 30, 40]
+
+
+def test_the_flow_says_how_much_came_from_each_source() -> None:
+    (axes,) = plot_flow(ROWS).axes
+    assert [it.get_text() for it in axes.texts] == [
+        "eu  6.0 k records, 240.0 kB",
+        "us  6.0 k records, 240.0 kB",
+        "hub",
+    ]
+
+
+def test_colours_can_be_told_from_a_light_page_and_from_a_dark_one() -> None:
+    def luminance(colour: str) -> float:
+        parts = matplotlib.colors.to_rgb(colour)
+        linear = [it / 12.92 if it <= 0.04045 else ((it + 0.055) / 1.055) ** 2.4 for it in parts]
+        return sum(w * it for w, it in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    def contrast(one: float, other: float) -> float:
+        low, high = sorted((one, other))
+        return (high + 0.05) / (low + 0.05)
+
+    for colour in (GREY, *COLOURS):
+        assert contrast(luminance(colour), luminance("white")) >= 2.0, colour
+        assert contrast(luminance(colour), luminance("#181818")) >= 3.0, colour
+    for plot in PLOTS:
+        assert matplotlib.colors.to_rgba(plot(ROWS).get_facecolor())[3] == 0

@@ -1,0 +1,262 @@
+"""The client of schema registries: what it asks, what it keeps, and what it says when it fails."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import fastavro
+import pytest
+
+from aggregator.config import load_text
+from aggregator.config.schemas import SchemasConfig
+from aggregator.embedded.ports import free_ports
+from aggregator.errors import RegistryError
+from aggregator.peek.core_decode import MOST_BYTES, Said, as_json, decoded, told
+from aggregator.registry import Registry, Schema, framed, open_registry, place_of
+from aggregator.registry.core import whole
+
+CITY = {
+    "type": "record",
+    "name": "City",
+    "namespace": "geo",
+    "fields": [{"name": "n", "type": "string"}],
+}
+HOME = {
+    "type": "record",
+    "name": "Home",
+    "namespace": "geo",
+    "fields": [{"name": "in", "type": "City"}],
+}
+PERSON = {
+    "type": "record",
+    "name": "Person",
+    "fields": [{"name": "home", "type": "geo.Home"}, {"name": "born", "type": "geo.City"}],
+}
+
+
+class FewSchemas(BaseHTTPRequestHandler):
+    asked: list[tuple[str, str | None]] = []
+    home = {"name": "geo.Home", "subject": "a/b", "version": 2}
+    city = {"name": "geo.City", "subject": "city", "version": 1}
+    answers: dict[str, Any] = {
+        "/v7/schemas/ids/1": {"schema": json.dumps(PERSON), "references": [home]},
+        "/v7/subjects/a%2Fb/versions/2": {"schema": json.dumps(HOME), "references": [city]},
+        "/v7/subjects/city/versions/1": {"schema": json.dumps(CITY)},
+        "/v7/schemas/ids/2": {"schema": "{}", "schemaType": "JSON"},
+        "/v7/schemas/ids/3": {"schema": "message A {}", "schemaType": "PROTOBUF"},
+        "/v7/schemas/ids/4": {"schema": "no json"},
+        "/v7/schemas/ids/5": {"schema": "", "schemaType": "XML"},
+        "/v7/schemas/ids/6": {
+            "schema": '"x.Y"',
+            "references": [{"name": "x.Y", "subject": "loop", "version": 1}],
+        },
+        "/v7/subjects/loop/versions/1": {
+            "schema": '"x.Y"',
+            "references": [{"name": "x.Y", "subject": "loop", "version": 1}],
+        },
+    }
+
+    def do_GET(self) -> None:
+        self.asked.append((self.path, self.headers.get("Authorization")))
+        if self.path == "/v7/schemas/ids/7":
+            self.send_response(302)
+            self.send_header("Location", "/v7/schemas/ids/2")
+            self.end_headers()
+            return
+        found = self.answers.get(self.path)
+        code = {"/v7/schemas/ids/8": 500, "/v7/schemas/ids/9": 401}.get(
+            self.path, 200 if found else 404
+        )
+        body = found or {"error_code": 40403, "message": "Schema not found"}
+        content = b"<html>" if self.path == "/v7/schemas/ids/10" else json.dumps(body).encode()
+        self.send_response(200 if content == b"<html>" else code)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), FewSchemas) as found:
+        thread = threading.Thread(target=found.serve_forever)
+        thread.start()
+        FewSchemas.asked.clear()
+        yield f"http://127.0.0.1:{found.server_address[1]}/v7"
+        found.shutdown()
+        thread.join()
+
+
+def registry(url: str, timeout: float = 5.0, **more: str) -> Registry:
+    return Registry(SchemasConfig(registry=url, **more), timeout)
+
+
+def test_a_schema_is_had_with_all_that_it_refers_to_and_kept(server: str) -> None:
+    one = registry(server)
+    found = one.schema(1)
+    assert (found.number, found.kind) == (1, "AVRO")
+    fastavro.parse_schema(json.loads(found.text))
+    assert '"City"' in found.text
+    assert len(FewSchemas.asked) == 3
+    assert one.schema(1) is found is one.known(1)
+    assert len(FewSchemas.asked) == 3
+    assert [one.schema(it).kind for it in (2, 3)] == ["JSON", "PROTOBUF"]
+
+
+@pytest.mark.parametrize(
+    ("number", "why", "away"),
+    [
+        (99, "404 Schema not found", False),
+        (4, "schema 4 is no JSON", False),
+        (5, "unknown type: XML", False),
+        (6, "refer to each other", False),
+        (8, "500 Schema not found", True),
+        (9, "set schemas.username", True),
+        (10, "Apicurio's ends with /apis/ccompat/v7", True),
+    ],
+)
+def test_what_cannot_be_had_says_why_and_is_not_asked_for_at_once(
+    server: str, number: int, why: str, away: bool
+) -> None:
+    one = registry(server)
+    for _ in range(3):
+        with pytest.raises(RegistryError, match=why) as caught:
+            one.schema(number)
+        assert caught.value.away == away
+    assert sum(path.endswith(f"/ids/{number}") for path, _ in FewSchemas.asked) == 1
+    if not away:
+        assert one.schema(2).kind == "JSON"
+
+
+def test_a_login_is_shown_to_the_registry_and_to_nobody_that_it_names(server: str) -> None:
+    registry(server, username="me", password="sesame").schema(7)
+    login = "Basic " + base64.b64encode(b"me:sesame").decode()
+    assert FewSchemas.asked == [("/v7/schemas/ids/7", login), ("/v7/schemas/ids/2", None)]
+
+
+def test_a_registry_that_is_not_there_says_so_in_words() -> None:
+    (port,) = free_ports(1)
+    with pytest.raises(RegistryError, match=r"no answer: .*refused") as caught:
+        registry(f"http://127.0.0.1:{port}").schema(1)
+    assert caught.value.away
+
+
+def test_the_same_settings_have_the_same_registry_and_none_has_none() -> None:
+    one = open_registry(SchemasConfig(registry="http://h:1"))
+    assert one is not None
+    assert one is open_registry(SchemasConfig(registry="http://h:1/"))
+    assert open_registry(SchemasConfig()) is None
+
+
+def test_the_registry_of_a_record_is_that_of_its_source_else_the_hubs() -> None:
+    config = load_text("""
+hub: {bootstrap_servers: "h:1", schemas: {registry: "http://hub"}}
+sources:
+  eu: {bootstrap_servers: "e:1", topics: {include: a}, schemas: {registry: "http://eu"}}
+  us: {bootstrap_servers: "u:1", topics: {include: a}}
+""")
+    where = [
+        place_of(config, *it).path
+        for it in ((None, None), (None, "eu"), (None, "us"), (None, "other"), ("eu", "us"))
+    ]
+    ours = "sources.eu.schemas"
+    assert where == ["hub.schemas", ours, "hub.schemas", "hub.schemas", ours]
+
+
+def test_names_are_replaced_where_they_first_stand_also_in_unions_and_arrays() -> None:
+    schema = {
+        "type": "record",
+        "name": "All",
+        "namespace": "geo",
+        "fields": [
+            {"name": "a", "type": ["null", "City"]},
+            {"name": "b", "type": {"type": "array", "items": "geo.City"}},
+            {"name": "c", "type": {"type": "map", "values": "Home"}},
+            {"name": "d", "type": "string"},
+        ],
+    }
+    text = whole(json.dumps(schema), {"geo.City": json.dumps(CITY), "geo.Home": json.dumps(HOME)})
+    parsed = fastavro.parse_schema(json.loads(text))
+    assert text.count('"name": "City"') == text.count('"name": "Home"') == 1
+    assert isinstance(parsed, dict) and parsed["name"] == "geo.All"
+
+
+def avro(schema: Any, value: Any) -> bytes:
+    import io
+
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def schema_of(number: int) -> Schema:
+    if number == 1:
+        return Schema(1, "AVRO", json.dumps(CITY))
+    if number == 2:
+        return Schema(2, "JSON", "{}")
+    raise RegistryError("no such schema")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, Said(None, "null")),
+        (b"", Said("", "text")),
+        (b"0xab", Said("0xab", "text")),
+        (b"17", Said("17", "text")),
+        (b'[1, "a"]', Said('[1, "a"]', "json")),
+        (b"{not json", Said("{not json", "text")),
+        (b"\xff", Said("0xff", "bytes")),
+        (b"\0\0", Said("0x0000", "bytes")),
+        (b"\0\0\0\0\1" + avro(CITY, {"n": "Köln"}), Said('{"n": "Köln"}', "avro", 1)),
+        (b'\0\0\0\0\2{"a": 1}', Said('{"a": 1}', "json", 2)),
+        (b"\0\0\0\0\3ab", Said("0x00000000036162", "bytes", 3, "no such schema")),
+    ],
+)
+def test_what_a_value_says(content: bytes | None, said: Said) -> None:
+    assert told(content, schema_of) == said
+
+
+def test_bytes_that_no_schema_fits_are_told_with_the_reason() -> None:
+    whole_value = b"\0\0\0\0\1" + avro(CITY, {"n": "Bonn"})
+    for content in (whole_value[:-1], whole_value + b"!", b"\0\0\0\0\1", b"\0\0\0\0\2{"):
+        found = told(content, schema_of)
+        assert (found.text, found.format) == (f"0x{content.hex()}", "bytes")
+        assert "is not what its schema says" in found.problem
+    with pytest.raises(ValueError, match="Protobuf is not decoded"):
+        decoded(b"", Schema(3, "PROTOBUF", ""))
+
+
+def test_what_is_long_is_cut_off_and_is_decoded_before_that() -> None:
+    long = told(b"\0\0\0\0\1" + avro(CITY, {"n": "a" * 9_000}), schema_of, MOST_BYTES)
+    assert long.text is not None
+    assert (len(long.text), long.format, long.text[-1]) == (MOST_BYTES + 1, "avro", "…")
+
+
+def test_what_json_does_not_know_is_told_as_text() -> None:
+    schema = {
+        "type": "record",
+        "name": "Odd",
+        "fields": [
+            {"name": "b", "type": "bytes"},
+            {"name": "t", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {
+                "name": "d",
+                "type": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            },
+        ],
+    }
+    payload = b"\x04\xff\x00" + b"\x00" + b"\x04\x04\xd2"
+    text = as_json(decoded(payload, Schema(1, "AVRO", json.dumps(schema))))
+    assert json.loads(text) == {"b": "0xff00", "t": "1970-01-01T00:00:00+00:00", "d": "12.34"}
+
+
+def test_the_wire_format_is_a_zero_and_four_bytes() -> None:
+    assert framed(b"\0\1\2\3\4rest") == (0x01020304, b"rest")
+    assert framed(b"\0\1\2\3") is framed(b"\1\1\2\3\4rest") is framed(b"") is None
