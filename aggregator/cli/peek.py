@@ -19,7 +19,7 @@ from aggregator.peek.read import look_at
 EXAMPLES = (
     "aggregator peek orders                          the newest 10 at the hub",
     "aggregator peek orders --source eu --partition 3 --limit 50",
-    "aggregator peek orders --follow -o json | jq -r .value",
+    "aggregator peek orders --follow -o json | jq .value",
 )
 MOST_SHOWN = 300
 """So much of a key or value stands in a table; -o json has all of it."""
