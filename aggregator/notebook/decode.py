@@ -108,11 +108,9 @@ def _by_registry(
     origin = F.col("origin_cluster") if "origin_cluster" in frame.columns else F.lit(source)
     number = _number(column)
     schemas, reasons = _schemas(frame, config, origin, number, source)
-    if not schemas:
-        value: Column = F.lit(None).cast("string")
-        chosen = None
-    else:
-        chosen = _text(reader) if reader is not None else reader_of(spark, list(schemas.values()))
+    chosen = None if reader is None else _text(reader)
+    if chosen is None and schemas:
+        chosen = reader_of(spark, list(schemas.values()))
     cases: Column | None = None
     for written, text in schemas.items():
         if chosen is None or (why := incompatible(spark, chosen, text)):
@@ -121,8 +119,8 @@ def _by_registry(
         here = _is(written, origin, number)
         one = avro_value(F.expr(f"substring({column}, {HEAD + 1})"), text, chosen)
         cases = F.when(here, one) if cases is None else cases.when(here, one)
-    if cases is not None:
-        value = cases
+    # Without any of them there is no type either.
+    value = F.lit(None).cast("string") if cases is None else cases
     problem = F.when(number.isNull(), F.lit("is not in the wire format: no zero byte and an id"))
     for written, reason in reasons.items():
         problem = problem.when(_is(written, origin, number), F.lit(reason))
