@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
@@ -15,71 +11,11 @@ import yaml
 from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.stream.session import LOG4J_FILE
 from support.load import records
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, source
+from support.submitting import SECONDS, python_of, submitted
 from support.verdict import assert_copied
-
-ROOT = Path(__file__).parents[2]
-BIN = Path(sys.executable).parent
-SECONDS = 300
-
-
-def command(job: str, *arguments: str) -> list[str]:
-    jars = subprocess.run(
-        [BIN / "aggregator", "jars"], capture_output=True, text=True, check=True, timeout=SECONDS
-    )
-    return [
-        str(BIN / "spark-submit"),
-        *("--master", "local-cluster[2,8,1024]"),
-        *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
-        *("--jars", jars.stdout.strip()),
-        str(ROOT / "jobs" / job),
-        *arguments,
-    ]
-
-
-@contextmanager
-def submitted(
-    arguments: list[str], folder: Path, job: str = "aggregate.py"
-) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """The process and its log; whatever is left of it is killed at the end."""
-    folder.mkdir()
-    log = folder / "log"
-    environment = {
-        **os.environ,
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_WORKER_DIR": str(folder / "work"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            command(job, *arguments),
-            stdout=file,
-            stderr=file,
-            env=environment,
-            start_new_session=True,
-        )
-    try:
-        yield process, log
-    finally:
-        # The group, because executors are children of children.
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            assert process.poll() is not None
-        process.wait(SECONDS)
-
-
-def python_of(submit: subprocess.Popen[bytes]) -> int:
-    """The process that runs jobs/aggregate.py: a child of the JVM that spark-submit has become."""
-    children = Path(f"/proc/{submit.pid}/task").glob("*/children")
-    pids = [pid for each in children for pid in each.read_text().split()]
-    (found,) = (
-        int(pid) for pid in pids if b"aggregate.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
-    return found
 
 
 def test_executors_copy_everything_once_in_both_modes(
@@ -115,9 +51,11 @@ def test_executors_copy_everything_once_in_both_modes(
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))
     write(0, 5_000)
-    with submitted(["-c", str(config), "--until-caught-up"], tmp_path / "first") as (submit, log):
+    with submitted(
+        "aggregate.py", ["-c", str(config), "--until-caught-up"], tmp_path / "first"
+    ) as (submit, log):
         assert submit.wait(SECONDS) == 0, log.read_text()
-    with submitted(["-c", str(config)], tmp_path / "second") as (submit, log):
+    with submitted("aggregate.py", ["-c", str(config)], tmp_path / "second") as (submit, log):
         wait_for(
             lambda: b'"event": "running"' in log.read_bytes() or submit.poll() is not None,
             "it runs",
@@ -126,7 +64,7 @@ def test_executors_copy_everything_once_in_both_modes(
         assert submit.poll() is None, log.read_text()
         write(5_000, 10_000)
         wait_until_topic_has(hub.bootstrap_servers, unique, 20_000, SECONDS)
-        os.kill(python_of(submit), signal.SIGTERM)
+        os.kill(python_of(submit, "aggregate.py"), signal.SIGTERM)
         assert submit.wait(SECONDS) == 0, log.read_text()
     assert_copied(
         {alias: (cluster.bootstrap_servers, unique) for alias, (cluster, _) in clusters.items()},
@@ -152,7 +90,7 @@ def test_a_job_backfills_what_was_left_out_and_nothing_else(
     # What comes now is the live flow's, which does not run.
     produce(source_a.bootstrap_servers, unique, records(100))
     arguments = ["-c", str(file), "--source", "eu", "--topic", unique, "-o", "json"]
-    with submitted(arguments, tmp_path / "job", "backfill.py") as (submit, log):
+    with submitted("backfill.py", arguments, tmp_path / "job") as (submit, log):
         assert submit.wait(SECONDS) == 0, log.read_text()
     assert sorted(it.value for it in read_topic(hub.bootstrap_servers, unique) if it.value) == (
         sorted(b"%d" % at for at in range(500))

@@ -40,8 +40,8 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Application:
     """One life of the application. Its guard ends it when this process dies.
 
-    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs. Its log is
-    `folder`/run-NUMBER.log, one file for each life.
+    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
+    its first argument. Its log is `folder`/run-NUMBER.log, one file for each life.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Application:
         failpoint: str = "",
         program: Sequence[str] = PROGRAM,
         arguments: Sequence[str] = (),
+        command: str = "run",
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "aggregator.yaml"
@@ -60,10 +61,10 @@ class Application:
         self.log = folder / f"run-{number:03}.log"
         self.failpoint = failpoint
         self.started = time.monotonic()
-        command = [sys.executable, *program, "run", "-c", str(file), *arguments]
+        line = [sys.executable, *program, command, "-c", str(file), *arguments]
         # `env` becomes the command, so the pid is the application's.
         env = ["env", f"{VARIABLE}={failpoint}", "PYTHONFAULTHANDLER=1"]
-        self._process = GuardedProcess([*env, *command], self.log)
+        self._process = GuardedProcess([*env, *line], self.log)
 
     @property
     def pid(self) -> int:

@@ -1,0 +1,78 @@
+"""Jobs under spark-submit, with two executors that are processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from aggregator.stream.session import LOG4J_FILE
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+SECONDS = 300
+
+
+def command(job: str, slots: int, *arguments: str) -> list[str]:
+    """The command line of a job of `jobs/`, with so many slots in each of two executors."""
+    jars = subprocess.run(
+        [sys.executable, "-m", "aggregator", "jars"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=SECONDS,
+    )
+    return [
+        str(BIN / "spark-submit"),
+        *("--master", f"local-cluster[2,{slots},1024]"),
+        *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
+        *("--jars", jars.stdout.strip()),
+        str(ROOT / "jobs" / job),
+        *arguments,
+    ]
+
+
+@contextmanager
+def submitted(
+    job: str, arguments: list[str], folder: Path, *, slots: int = 8
+) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
+    """The process and its log; whatever is left of it is killed at the end."""
+    folder.mkdir()
+    log = folder / "log"
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            command(job, slots, *arguments),
+            stdout=file,
+            stderr=file,
+            env=environment,
+            start_new_session=True,
+        )
+    try:
+        yield process, log
+    finally:
+        # The group, because executors are children of children.
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            assert process.poll() is not None
+        process.wait(SECONDS)
+
+
+def python_of(submit: subprocess.Popen[bytes], job: str) -> int:
+    """The process that runs the job: a child of the JVM that spark-submit has become."""
+    children = Path(f"/proc/{submit.pid}/task").glob("*/children")
+    pids = [pid for each in children for pid in each.read_text().split()]
+    (found,) = (
+        int(pid) for pid in pids if job.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
+    return found
