@@ -82,6 +82,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
         hint = "write one, or let api.listen be host:port, so that one can be added"
         found.append(Problem("sources", "is empty, and with api.listen: off it stays so", hint))
     found.extend(_api_problems(_map(tree, "api")))
+    found.extend(_tee_problems(tree))
     topics = _map(tree, "topics")
     found.extend(_config_problems("topics", topics))
     for name, override in _map(topics, "overrides").items():
@@ -226,7 +227,15 @@ def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Pr
     if shared := sorted(_servers(source) & hub):
         hint = "a hub cannot be its own source"
         yield Problem(f"{path}.bootstrap_servers", f"{shared[0]} is the hub", hint)
-    topics = _map(source, "topics")
+    yield from _selection_problems(f"{path}.topics", _map(source, "topics"))
+    for name, value in _map(source, "groups").items():
+        listed = value if isinstance(value, list) else [value]
+        if name in ("sync", "exclude") and all(isinstance(item, str) for item in listed):
+            for pattern in patterns(listed):
+                yield from _pattern_problems(f"{path}.groups.{name}", pattern)
+
+
+def _selection_problems(path: str, topics: Mapping[str, Any]) -> Iterator[Problem]:
     for name in ("include", "exclude"):
         value = topics.get(name)
         if isinstance(value, list):
@@ -236,14 +245,9 @@ def _source_problems(path: str, source: Any, hub: frozenset[str]) -> Iterator[Pr
         parts = patterns(value)
         if name == "include" and not parts:
             hint = 'write include: ".*" to take every topic'
-            yield Problem(f"{path}.topics.include", "must not be empty", hint)
+            yield Problem(f"{path}.include", "must not be empty", hint)
         for pattern in parts:
-            yield from _pattern_problems(f"{path}.topics.{name}", pattern)
-    for name, value in _map(source, "groups").items():
-        listed = value if isinstance(value, list) else [value]
-        if name in ("sync", "exclude") and all(isinstance(item, str) for item in listed):
-            for pattern in patterns(listed):
-                yield from _pattern_problems(f"{path}.groups.{name}", pattern)
+            yield from _pattern_problems(f"{path}.{name}", pattern)
 
 
 def _pattern_problems(path: str, pattern: str) -> Iterator[Problem]:
@@ -274,6 +278,19 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
     if conf.get("spark.task.maxFailures", "1").strip() != "1":
         reason = "refused: a retried task would write its records again"
         yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
+
+
+def _tee_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """Its tables lie in a folder of their own: a topic may be called as the checkpoint's are."""
+    tee = _map(tree, "tee")
+    yield from _selection_problems("tee.topics", _map(tee, "topics"))
+    places = [
+        str(part.get("path") or default).removeprefix("file:").rstrip("/").removeprefix("./")
+        for part, default in ((tee, "./tee"), (_map(tree, "checkpoint"), "./state"))
+    ]
+    if places[0] == places[1]:
+        hint = "choose another folder; its tables are called as the hub topics"
+        yield Problem("tee.path", "is checkpoint.path, where other tables are", hint)
 
 
 def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -15,6 +15,7 @@ from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig
+from aggregator.config.tee import TeeConfig
 from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
 from aggregator.errors import RefusedError
@@ -368,6 +369,9 @@ class Config(Node):
     )
     completeness: CompletenessConfig = Field(
         default_factory=CompletenessConfig, description="up to which moment the hub is complete"
+    )
+    tee: TeeConfig = Field(
+        default_factory=TeeConfig, description="hub records in Delta tables, by aggregator tee"
     )
     heartbeats: bool = Field(
         default=False,

@@ -52,6 +52,8 @@ DEFAULTS = {
     # Hadoop's FileContext, Java starts some twenty programs (chmod, readlink) at each batch's end.
     "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
     "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    # And so does Delta at each commit. This one renames as well; who else may write is our matter.
+    "spark.delta.logStore.file.impl": "io.delta.storage.LocalLogStore",
     # Of a query's own notes we read the newest.
     "spark.sql.streaming.minBatchesToRetain": "2",
     # By default one for each slot: 1024 threads and 100 MB that nothing uses.

@@ -256,7 +256,7 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ("Name: x", "Name: unknown key (did you mean name?)"),
         ("zzz:", "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
          " spark, supervision, api, metrics, timeline, completeness,"
-         " heartbeats)"),
+         " tee, heartbeats)"),
         ("stream: {checkpoint-interval: 1s}",
          "stream.checkpoint-interval: unknown key (did you mean checkpoint_interval?)"),
         ("stream: {partition_by: key}",

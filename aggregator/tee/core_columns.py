@@ -1,0 +1,110 @@
+"""Decides which columns a table of decoded values has, after records with these fields. Pure.
+
+A struct is what Spark's `StructType.jsonValue()` makes of it, so nothing here knows Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Struct = dict[str, Any]
+"""{"type": "struct", "fields": [{"name", "type", "nullable", "metadata"}, ...]}."""
+
+MOST_COLUMNS = 2_000
+"""Objects whose keys are data, such as ids, would make a column of each."""
+NO_TYPE = ("void", "null")
+_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
+"""What Delta takes in no name of a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The struct that the table has from now on; and what stays in the raw value alone, and why."""
+
+    struct: Struct
+    left_out: tuple[str, ...] = ()
+
+
+EMPTY: Struct = {"type": "struct", "fields": []}
+
+
+def plan_columns(have: Struct, seen: Struct, most: int = MOST_COLUMNS) -> Columns:
+    """Add what was `seen` in records behind what a table has. Nothing it has changes its type."""
+    left_out: list[str] = []
+    room = [most - count_columns(have)]
+    merged = _merge_struct(have, seen, "", room, left_out)
+    return Columns(merged, tuple(dict.fromkeys(left_out)))
+
+
+def count_columns(of: Any) -> int:
+    """How many columns a type is made of."""
+    if not isinstance(of, dict):
+        return 1
+    if of.get("type") == "array":
+        return count_columns(of["elementType"])
+    return sum(count_columns(field["type"]) for field in of.get("fields", ()))
+
+
+def _merge_struct(
+    have: Struct, seen: Struct, path: str, room: list[int], left_out: list[str]
+) -> Struct:
+    fields = {field["name"]: field for field in have["fields"]}
+    by_lower = {name.lower(): name for name in fields}
+    for name, field in _named(seen):
+        at = f"{path}{name}"
+        known = by_lower.get(name.lower())
+        if known == name:
+            merged = _merge(fields[name]["type"], field["type"], f"{at}.", room, left_out)
+            fields[name] = {**fields[name], "type": merged}
+            continue
+        if known is not None:
+            left_out.append(f"{at}: differs from {path}{known} in upper and lower case alone")
+            continue
+        if not name or _REFUSED.search(name):
+            left_out.append(f"{at}: Delta takes no such name of a column")
+            continue
+        if (new := _clean(field["type"], at, left_out)) is None:
+            continue
+        count = count_columns(new)
+        if count > room[0]:
+            left_out.append(f"{at}: there are too many columns")
+            continue
+        room[0] -= count
+        by_lower[name.lower()] = name
+        fields[name] = _field(name, new)
+    return {"type": "struct", "fields": list(fields.values())}
+
+
+def _merge(have: Any, seen: Any, path: str, room: list[int], left_out: list[str]) -> Any:
+    if have == seen or not isinstance(have, dict) or not isinstance(seen, dict):
+        return have
+    if have.get("type") == seen.get("type") == "struct":
+        return _merge_struct(have, seen, path, room, left_out)
+    if have.get("type") == seen.get("type") == "array":
+        inner = _merge(have["elementType"], seen["elementType"], path, room, left_out)
+        return {**have, "elementType": inner}
+    return have
+
+
+def _clean(of: Any, path: str, left_out: list[str]) -> Any:
+    """A type of a new column without what has no type yet; None when nothing of it has one."""
+    if not isinstance(of, dict):
+        return None if of in NO_TYPE else of
+    if of.get("type") == "array":
+        inner = _clean(of["elementType"], path, left_out)
+        return None if inner is None else {**of, "elementType": inner, "containsNull": True}
+    endless = [10**9]
+    merged = _merge_struct(EMPTY, of, f"{path}.", endless, left_out)
+    return merged if merged["fields"] else None
+
+
+def _named(struct: Struct) -> Iterator[tuple[str, Struct]]:
+    for field in struct["fields"]:
+        yield str(field["name"]), field
+
+
+def _field(name: str, of: Any) -> Struct:
+    return {"name": name, "type": of, "nullable": True, "metadata": {}}

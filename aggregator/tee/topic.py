@@ -1,0 +1,158 @@
+"""One hub topic of a tee: its next batch, its rests after failures, and when its table is tidied.
+
+Its methods are called by one thread. The work itself is done in pools.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+
+from py4j.protocol import Py4JNetworkError
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.errors import AggregatorError
+from aggregator.events import Event, EventSink
+from aggregator.stream.lane import innermost
+from aggregator.tee.care import Cared, care
+from aggregator.tee.core import FIRST_LIMIT, lag_of, plan_batch, plan_limit, plan_rest
+from aggregator.tee.core_columns import EMPTY, count_columns
+from aggregator.tee.hub import TopicNow
+from aggregator.tee.land import Attempt, TableKnown, land
+from aggregator.tee.report import LandedTopic
+from aggregator.tee.table import LandingTable, table_at
+
+
+class Topic:
+    """What is done with a hub topic; what fails with it alone is not raised."""
+
+    def __init__(self, config: Config, spark: SparkSession, name: str, tell: EventSink) -> None:
+        self._config = config
+        self._spark = spark
+        self._name = name
+        self._tell = tell
+        self._table = LandingTable(spark, config.tee.path, config.name, name)
+        self._work: Future[Attempt] | None = None
+        self._care: Future[Cared | None] | None = None
+        self._care_due = time.monotonic() + config.tee.maintain_interval
+        self._limit = FIRST_LIMIT
+        self._due = 0.0
+        self._left_out: set[str] = set()
+        self._commits = self._records = self._undecoded = self._lost = 0
+        self._cared_at = 0
+        self.known: TableKnown | None = None
+        self.failures = 0
+        self.error = ""
+        self.refused = ""
+        self.not_told = ""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no batch of it is under way."""
+        return self._work is None
+
+    @property
+    def in_care(self) -> bool:
+        """Whether its table is just maintained."""
+        return self._care is not None and not self._care.done()
+
+    def go_on(self, pool: ThreadPoolExecutor, now: TopicNow) -> None:
+        """Begin the next batch, if there is one and it is not resting."""
+        if self._work is not None or time.monotonic() < self._due:
+            return
+        if self.known is not None and not self.refused:
+            planned = plan_batch(self.known.landed, now.topic_id, now.logs, self._limit)
+            if planned is None:
+                return
+        self._work = pool.submit(land, self._config, self._table, self.known, now, self._limit)
+
+    def take_up(self, *, cut_off: bool = False) -> None:
+        """Take what a batch has come to, and what became of the table's maintenance.
+
+        With `cut_off` a failure is no news: it was ended on purpose.
+        """
+        if self._work is not None and self._work.done():
+            work, self._work = self._work, None
+            try:
+                self._landed(work.result())
+            except CancelledError:
+                return
+            except (Py4JNetworkError, ConnectionError) as error:
+                raise AggregatorError("Spark's Java has ended; start the tee again") from error
+            except Exception as error:  # of one topic: it rests, and is told
+                if not cut_off:
+                    self._failed(innermost(error))
+        if self._care is not None and self._care.done():
+            work_of_care, self._care = self._care, None
+            try:
+                work_of_care.result()
+            except CancelledError:
+                return
+            except Exception as error:  # the table stays as it was, and it is tried again
+                words = f"{self._name}: its table was not maintained: {innermost(error)}"
+                if not cut_off:
+                    self._tell(Event("tee_care_failed", words))
+
+    def care(self, pool: ThreadPoolExecutor) -> None:
+        """Have the table maintained when it is time and something has landed since."""
+        if self._care is not None or time.monotonic() < self._care_due:
+            return
+        self._care_due = time.monotonic() + self._config.tee.maintain_interval
+        if self._commits > self._cared_at:
+            self._cared_at = self._commits
+            self._care = pool.submit(care, self._spark, self._config.tee, self._name)
+
+    def document(self, now: TopicNow | None) -> LandedTopic:
+        """What was done with it so far."""
+        known = self.known
+        return LandedTopic(
+            topic=self._name,
+            table=table_at(self._config.tee.path, self._name),
+            positions=dict(sorted(known.landed.positions.items())) if known is not None else {},
+            lag=lag_of(known.landed, now.logs) if known is not None and now is not None else None,
+            commits=self._commits,
+            records=self._records,
+            undecoded=self._undecoded,
+            columns=count_columns(known.columns if known is not None else EMPTY),
+            lost=self._lost,
+            failing=self.error or self.refused or self.not_told,
+        )
+
+    def _landed(self, outcome: Attempt) -> None:
+        if self.error:
+            self._tell(Event("tee_topic_back", f"{self._name} lands again"))
+        self.error, self.failures, self._due = "", 0, 0.0
+        self.known = outcome.known
+        if outcome.refused:
+            if not self.refused:
+                self._tell(Event("tee_topic_refused", f"{self._name}: {outcome.refused}"))
+            self._due = time.monotonic() + plan_rest(10)
+        self.refused = outcome.refused
+        if not outcome.offsets:
+            return
+        self._commits += 1
+        self._records += outcome.records
+        self._undecoded += outcome.undecoded
+        self._limit = plan_limit(self._limit, outcome.offsets, outcome.seconds)
+        for lost in outcome.lost:
+            self._lost += lost.end - lost.first
+            words = (
+                f"{self._name} partition {lost.partition}: the hub deleted offsets {lost.first} to "
+                f"{lost.end - 1} before they landed; it goes on behind them"
+            )
+            self._tell(Event("tee_gap", words))
+        for reason in outcome.left_out:
+            if reason not in self._left_out:
+                self._left_out.add(reason)
+                words = f"{self._name}: a field stays in column value alone: {reason}"
+                self._tell(Event("tee_field_warning", words))
+
+    def _failed(self, reason: str) -> None:
+        self.failures += 1
+        # What was committed is for the table to say.
+        self.known = None
+        self._due = time.monotonic() + plan_rest(self.failures)
+        if not self.error:
+            self._tell(Event("tee_topic_failed", f"{self._name} does not land: {reason}"))
+        self.error = reason

@@ -1,0 +1,68 @@
+"""What of the config is about the tee: its defaults, its words, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aggregator.config import load_text
+from aggregator.errors import ConfigError, HeldError
+from aggregator.plan.selection import Selection
+from aggregator.tee.hub import takes
+from aggregator.tee.lock import alone
+
+MINIMAL = """
+hub: {bootstrap_servers: "hub:9092"}
+sources:
+  eu: {bootstrap_servers: "eu:9092", topics: {include: orders}}
+"""
+
+
+def problems_with(*sets: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        load_text(MINIMAL, sets, {})
+    return [str(problem) for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "decode"), [("true", "json"), ("json", "json"), ("off", "off"), ("false", "off")]
+)
+def test_true_decodes_json(text: str, decode: str) -> None:
+    assert load_text(f"{MINIMAL}\ntee: {{decode: {text}}}").tee.decode == decode
+    assert load_text(MINIMAL, [f"tee.decode={text}"], {}).tee.decode == decode
+
+
+def test_without_a_word_users_topics_land_undecoded() -> None:
+    config = load_text(MINIMAL)
+    assert (config.tee.path, config.tee.decode, config.tee.keep) == ("./tee", "off", None)
+    selection = Selection.of(config.tee.topics)
+    names = ("orders", "central.quarantine", "__consumer_offsets", "heartbeats")
+    assert [name for name in names if takes(config, selection, name)] == ["orders"]
+
+
+def test_the_quarantine_lands_where_it_is_named() -> None:
+    config = load_text(MINIMAL, ["tee.topics.include=central.quarantine"], {})
+    assert takes(config, Selection.of(config.tee.topics), "central.quarantine")
+
+
+def test_what_cannot_be_is_refused_with_the_setting_and_the_fix() -> None:
+    found = problems_with(
+        "tee.topics.include=*", "tee.path=state", "tee.decode=avro", "tee.keep=1h"
+    )
+    assert sorted(found) == [
+        "tee.decode: 'avro' is not one of off, json",
+        "tee.keep: '1h' is not a length of time of at least 1d, such as 500ms, 10s or 5m",
+        "tee.path: is checkpoint.path, where other tables are"
+        " (choose another folder; its tables are called as the hub topics)",
+        "tee.topics.include: '*' is not a regex: nothing to repeat at column 1"
+        " (write .* for any text)",
+    ]
+
+
+def test_one_tee_at_a_time_has_the_folder(tmp_path: Path) -> None:
+    path = str(tmp_path / "tee")
+    with alone(path), pytest.raises(HeldError, match="another tee writes there"), alone(path):
+        pass
+    with alone(path):
+        pass
