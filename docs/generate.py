@@ -32,6 +32,8 @@ LAYERS = (
     "connect",
     "imports",
     "timeline",
+    "tee",
+    "upkeep",
     *("engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
@@ -78,6 +80,8 @@ COMMANDS = (
     ("peek",),
     ("verify",),
     ("wait",),
+    ("tee",),
+    ("maintain",),
     ("events",),
     ("history",),
     ("quarantine",),

@@ -27,6 +27,7 @@ from aggregator.cli import (
     import_,
     jars,
     lag,
+    maintain,
     mirror_maker,
     peek,
     plan,
@@ -36,6 +37,7 @@ from aggregator.cli import (
     run,
     sources,
     status,
+    tee,
     verify,
     wait,
 )
@@ -110,6 +112,8 @@ app.command(epilog=examples(*failover.FAILBACK_EXAMPLES))(failover.failback)
 app.command(epilog=examples(*peek.EXAMPLES))(peek.peek)
 app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
 app.command(epilog=examples(*wait.EXAMPLES))(wait.wait)
+app.command(epilog=examples(*tee.EXAMPLES))(tee.tee)
+app.command(epilog=examples(*maintain.EXAMPLES))(maintain.maintain)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)
 app.command(epilog=examples(*history.EXAMPLES))(history.history)
 app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))

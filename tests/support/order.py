@@ -10,6 +10,8 @@ LONGEST = (
     "test_control.py",
     "test_random_faults.py",
     "test_moving_in.py",
+    "test_tee.py",
+    "test_jobs_submit.py",
     "test_groups_at_the_hub.py",
     "test_secured.py",
     "test_versions.py",

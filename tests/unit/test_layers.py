@@ -89,6 +89,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "imports": BELOW_DOCUMENTS | {"documents", "clusters", "moves", "quarantine"},
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
+    # Hub records in Delta tables: a job beside the engine, which knows nothing of it.
+    "tee": BELOW_DOCUMENTS,
+    # All tables at once, while nobody writes them.
+    "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
@@ -103,7 +107,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": BELOW_DOCUMENTS
     | ROOMS
     | {"documents", "connect", "imports", "peek", "timeline", "engine", "failover", "serve"}
-    | {"verify"},
+    | {"verify", "tee", "upkeep"},
     "__main__": {"cli"},
 }
 """Part of the package -> the parts that it may import; its own is always allowed."""

@@ -1,0 +1,141 @@
+"""One call of `aggregator maintain`: the checkpoint, history and events, and the landing tables.
+
+Whoever writes a table maintains it as well, so what is in use is left to its writer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from py4j.protocol import Py4JJavaError
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from aggregator.checkpoint.delta import local_path
+from aggregator.checkpoint.maintenance import maintain as maintain_checkpoint
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.schema import Config
+from aggregator.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
+from aggregator.stream.lane import innermost
+from aggregator.tee.care import care, tables_in
+from aggregator.tee.run import on_folder
+from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
+from aggregator.writing.lock import WriterLock, has_lock
+
+CHECKPOINTS = "checkpoints"
+
+
+class TableUpkeep(BaseModel):
+    """What became of one table."""
+
+    model_config = ConfigDict(frozen=True)
+
+    table: str
+    done: bool = Field(description="whether it was maintained now")
+    files_before: int | None = None
+    files_after: int | None = None
+    rows_deleted: int | None = Field(default=None, description="rows that were too old")
+    seconds: float = 0.0
+    left: str = Field(default="", description="why it was left to somebody else")
+    failed: str = ""
+
+
+class Upkeep(BaseModel):
+    """What became of all of them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tables: tuple[TableUpkeep, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """How a command ends that has shown this."""
+        return EXIT_OTHER if any(it.failed for it in self.tables) else EXIT_DONE
+
+
+def maintain_all(config: Config) -> Upkeep:
+    """Merge small files, delete what is too old and files that nobody uses, in all tables.
+
+    Raises JarsError. What fails with one table is in the report, and the others go on.
+    """
+    return Upkeep(tables=(*_beside_the_checkpoint(config), *_landed(config)))
+
+
+def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
+    place = config.checkpoint
+    names = (CHECKPOINTS, HISTORY, EVENTS)
+    if not has_lock(place.path):
+        why = "on an object store its instance maintains it while it runs"
+        return [TableUpkeep(table=name, done=False, left=why) for name in names]
+    try:
+        with WriterLock.acquire(place.path):
+            return [
+                _timed(CHECKPOINTS, partial(_checkpoint, config)),
+                _timed(HISTORY, partial(_timeline, config, HISTORY)),
+                _timed(EVENTS, partial(_timeline, config, EVENTS)),
+            ]
+    except HeldError:
+        why = "an instance runs, and maintains it itself"
+        return [TableUpkeep(table=name, done=False, left=why) for name in names]
+
+
+def _checkpoint(config: Config) -> TableUpkeep:
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    if table is None:
+        return TableUpkeep(table=CHECKPOINTS, done=False, left="there is none yet")
+    did = maintain_checkpoint(table, place.history, time.time_ns() // 1_000_000)
+    return TableUpkeep(
+        table=CHECKPOINTS,
+        done=True,
+        files_before=did.files_before,
+        files_after=did.files_after,
+        rows_deleted=did.rows_deleted,
+    )
+
+
+def _timeline(config: Config, name: str) -> TableUpkeep:
+    table = TimelineTable(config.checkpoint.path, config.checkpoint.storage_options, name)
+    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+    return TableUpkeep(table=name, done=True, rows_deleted=table.maintain(before))
+
+
+def _landed(config: Config) -> list[TableUpkeep]:
+    folder = local_path(config.tee.path)
+    if folder is not None and not folder.is_dir():
+        return []
+    try:
+        with on_folder(config) as spark:
+            topics = tables_in(spark, config.tee.path)
+            return [
+                _timed(f"tee/{topic}", partial(_tee_table, spark, config, topic))
+                for topic in topics
+            ]
+    except HeldError:
+        why = "a tee runs, and maintains its tables itself"
+        return [TableUpkeep(table="tee", done=False, left=why)]
+
+
+def _tee_table(spark: SparkSession, config: Config, topic: str) -> TableUpkeep:
+    name = f"tee/{topic}"
+    did = care(spark, config.tee, topic)
+    if did is None:
+        return TableUpkeep(table=name, done=False, left="there is no table")
+    return TableUpkeep(
+        table=name, done=True, files_before=did.files_before, files_after=did.files_after
+    )
+
+
+def _timed(name: str, work: Callable[[], TableUpkeep]) -> TableUpkeep:
+    began = time.monotonic()
+    try:
+        done = work()
+    except CheckpointError as error:
+        return TableUpkeep(table=name, done=False, failed=str(error))
+    except (PySparkException, Py4JJavaError) as error:
+        return TableUpkeep(table=name, done=False, failed=innermost(error))
+    return done.model_copy(update={"seconds": round(time.monotonic() - began, 3)})

@@ -1,0 +1,295 @@
+"""Hub records land in Delta tables once each, whatever happens to the tee, the hub, or a record."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.errors import HeldError
+from aggregator.events import Event
+from aggregator.tee.care import care
+from aggregator.tee.report import TeeReport
+from aggregator.tee.run import tee
+from support.application import application
+from support.clusters import ClusterFactory
+from support.reading import read_topic, wait_for
+from support.running import make_config, source
+
+KILLS = 10
+OPEN = 1_795_000_000_000
+"""A moment of 2026-11-18, in milliseconds."""
+
+
+def tee_config(hub: EmbeddedCluster, folder: Path, topic: str, **settings: Any) -> Config:
+    """A config whose tee lands one topic of the hub in `folder`/tee, and asks it all the time."""
+    return make_config(
+        hub,
+        folder / "state",
+        {"eu": source("127.0.0.1:1", topic)},
+        tee={
+            "topics": {"include": topic},
+            "path": str(folder / "tee"),
+            "interval": "100ms",
+            **settings,
+        },
+        supervision={"connect_timeout": "3s"},
+        api={"listen": "off"},
+    )
+
+
+def hub_topic(hub: EmbeddedCluster, name: str, partitions: int) -> None:
+    """A topic that keeps records whatever their timestamps say."""
+    keep = {"retention.ms": "-1"}
+    create_topic(hub.bootstrap_servers, name, partitions=partitions, config=keep)
+
+
+def copied(value: bytes | None, offset: int, **more: Any) -> NewRecord:
+    """A record as an aggregator writes it to the hub."""
+    origin = {
+        "origin.cluster": "eu",
+        "origin.topic": "orders",
+        "origin.partition": "0",
+        "origin.offset": str(offset),
+        "origin.timestamp": str(more.get("timestamp", OPEN)),
+    }
+    own: Sequence[tuple[str, bytes | None]] = more.pop("headers", ())
+    headers = (*own, *((name, text.encode()) for name, text in origin.items()))
+    return NewRecord(value, more.pop("key", None), headers=headers, **{"timestamp": OPEN, **more})
+
+
+def rows_of(folder: Path, topic: str) -> list[dict[str, Any]]:
+    """All rows of a topic's table, in the order of the hub, read by another library."""
+    table = DeltaTable(str(folder / "tee" / topic)).to_pyarrow_table()
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+
+
+def version_of(folder: Path, topic: str) -> int:
+    """How many commits a topic's table has seen, -1 when there is none."""
+    table = str(folder / "tee" / topic)
+    return DeltaTable(table).version() if DeltaTable.is_deltatable(table) else -1
+
+
+def assert_landed(hub: EmbeddedCluster, folder: Path, topic: str) -> int:
+    """That the table has each record of the hub once, by origin and by place; returns how many."""
+    there = read_topic(hub.bootstrap_servers, topic)
+    rows = rows_of(folder, topic)
+    origins = Counter(
+        (row["origin_cluster"], row["origin_topic"], row["origin_partition"], row["origin_offset"])
+        for row in rows
+    )
+    wanted = Counter(record.origin[:4] for record in there)
+    assert (wanted - origins, origins - wanted) == (Counter(), Counter())
+    assert max(origins.values()) == 1
+    assert [(row["partition"], row["offset"], row["value"]) for row in rows] == [
+        (record.partition, record.offset, record.value) for record in there
+    ]
+    return len(rows)
+
+
+@contextmanager
+def writing(hub: EmbeddedCluster, topic: str) -> Iterator[None]:
+    """Some hundred records a second into the hub, each with the next origin offset."""
+    stop = threading.Event()
+
+    def write() -> None:
+        offset = 0
+        while not stop.wait(0.1):
+            batch = [
+                copied(json.dumps({"id": at, "part": at % 7}).encode(), at, key=b"k%d" % (at % 50))
+                for at in range(offset, offset + 50)
+            ]
+            produce(hub.bootstrap_servers, topic, batch)
+            offset += len(batch)
+
+    thread = threading.Thread(target=write, name="writing")
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@contextmanager
+def teeing(config: Config, spark: SparkSession) -> Iterator[list[Event]]:
+    """A tee in the background, and what it tells; it has to end well."""
+    events: list[Event] = []
+    reports: list[TeeReport] = []
+    stop = threading.Event()
+
+    def work() -> None:
+        reports.append(tee(config, stop=stop, tell=events.append, spark=spark))
+
+    thread = threading.Thread(target=work, name="teeing")
+    thread.start()
+    try:
+        yield events
+    finally:
+        stop.set()
+        thread.join()
+    assert [report.problems for report in reports] == [()]
+
+
+@pytest.mark.timeout(600)
+def test_killed_ten_times_the_table_has_each_record_of_the_hub_once(
+    hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 3)
+    config = tee_config(hub, tmp_path, unique)
+    rng = random.Random(4)
+    landed = [-1]
+    with writing(hub, unique):
+        for at in range(KILLS):
+            with application(config, tmp_path / "runs", command="tee") as running:
+                if at % 3 == 0:
+                    running.until_logged("tee_running")
+                else:
+                    running.until(lambda: version_of(tmp_path, unique) > landed[-1], "it lands")
+                # A moment is what this is about: within a first commit, or in one of the next.
+                running.wait(rng.uniform(0.0, 2.0))
+                running.kill()
+                landed.append(version_of(tmp_path, unique))
+        with application(config, tmp_path / "runs", command="tee") as running:
+            running.until(lambda: version_of(tmp_path, unique) > landed[-1], "it lands")
+            running.terminate()
+            assert running.wait(60), running.text
+            assert running.exit_code == 0, running.text
+            assert "records have landed" in running.text
+    assert len(set(landed)) > KILLS // 2, landed
+    once = [*("--once", "-o", "json")]
+    with application(config, tmp_path / "runs", command="tee", arguments=once) as running:
+        assert running.wait(120), running.text
+        assert running.exit_code == 0, running.text
+    assert assert_landed(hub, tmp_path, unique) > 500
+
+
+def test_what_a_record_is_made_of_lands_and_a_new_field_becomes_a_column(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, decode="json")
+
+    def land(*records: NewRecord) -> list[dict[str, Any]]:
+        produce(hub.bootstrap_servers, unique, records)
+        report = tee(config, once=True, spark=spark)
+        assert report.problems == ()
+        assert [it.records for it in report.topics] == [len(records)]
+        rows = rows_of(tmp_path, unique)
+        return rows[len(rows) - len(records) :]
+
+    own = [("trace", b"1"), ("trace", None)]
+    (row,) = land(copied(b'{"id": 1, "at": {"lat": 1.5}}', 7, key=b"k", headers=own))
+    assert (row["topic"], row["partition"], row["offset"], row["key"]) == (unique, 0, 0, b"k")
+    assert row["timestamp"].timestamp() * 1000 == OPEN
+    assert row["origin_timestamp"] == row["timestamp"]
+    assert row["day"].isoformat() == "2026-11-18"
+    assert (row["origin_cluster"], row["origin_topic"]) == ("eu", "orders")
+    assert (row["origin_partition"], row["origin_offset"]) == (0, 7)
+    assert [(it["key"], it["value"]) for it in row["headers"]] == own
+    assert row["value"] == b'{"id": 1, "at": {"lat": 1.5}}'
+    assert row["decoded"] == {"id": 1, "at": {"lat": 1.5}}
+    assert row["decode_error"] is None
+    # A field more, at the top and within; one that has no type yet; a record of no aggregator.
+    (row,) = land(
+        NewRecord(b'{"id": 2, "at": {"lat": 2, "lon": 3.5}, "tags": ["a"], "not_yet": null}')
+    )
+    assert row["origin_cluster"] is None
+    assert row["headers"] is None
+    assert row["decoded"] == {"id": 2, "at": {"lat": 2.0, "lon": 3.5}, "tags": ["a"]}
+    # What cannot be decoded is there with its payload, and why.
+    wrong: dict[bytes | None, str | None] = {
+        b"no json at all": "not JSON",
+        b'{"id": 3': "not JSON",
+        b"\xff\xfe\x00": "not JSON",
+        b"[1, 2]": "JSON, but no object",
+        b'{"id": "three", "tags": ["b"]}': "a field is of another type than its column",
+    }
+    rows = land(*(copied(value, 8) for value in wrong), copied(None, 9))
+    assert {row["value"]: row["decode_error"] for row in rows} == {**wrong, None: None}
+    assert rows[4]["decoded"] == {"id": None, "at": None, "tags": ["b"]}
+    assert [row["decoded"] for at, row in enumerate(rows) if at != 4] == [None] * 5
+    # Names that Delta does not take, and one that is there but for its case: value has them.
+    (row,) = land(NewRecord(b'{"a b": 1, "ID": 5, "not_yet": 6, "x": 7, "X": 8}'))
+    nothing = {"id": None, "at": None, "tags": None}
+    assert row["decoded"] == {**nothing, "not_yet": 6, "X": 8}
+    assert row["decode_error"] is None
+    # And once more nothing: everything has landed.
+    assert land() == []
+
+
+def test_a_hub_that_is_away_for_a_while_is_gone_on_with(
+    cluster_factory: ClusterFactory, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    own = cluster_factory("tee-hub")
+    hub_topic(own, unique, 2)
+    produce(own.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(200)])
+    with teeing(tee_config(own, tmp_path, unique), spark) as events:
+
+        def told(kind: str) -> bool:
+            return any(event.kind == kind for event in events)
+
+        table = tmp_path / "tee" / unique / "_delta_log" / f"{0:020}.json"
+        wait_for(table.exists, "a first commit")
+        own.brokers[0].pause()
+        wait_for(lambda: told("tee_hub_unreachable"), "it says that the hub is away")
+        own.brokers[0].resume()
+        wait_for(lambda: told("tee_hub_back"), "it says that the hub is back")
+        produce(own.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(200, 400)])
+        wait_for(lambda: len(rows_of(tmp_path, unique)) == 400, "all has landed")
+        with pytest.raises(HeldError, match="another tee writes there"):
+            tee(tee_config(own, tmp_path, unique), once=True, spark=spark)
+    assert assert_landed(own, tmp_path, unique) == 400
+
+
+def test_small_files_become_few_and_days_that_are_too_old_go(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, keep="1d")
+    table = tmp_path / "tee" / unique
+    for at in range(3):
+        # One of long ago, and one of now, which is not decided by the clock of this test.
+        records = [copied(b"old", 2 * at), NewRecord(b"new", timestamp=0)]
+        produce(hub.bootstrap_servers, unique, records)
+        tee(config, once=True, spark=spark)
+    assert len(list(table.glob("day=*/*.parquet"))) == 6
+    # Nobody writes meanwhile, so nothing of the files that are no part of it has to stay.
+    done = care(spark, config.tee.model_copy(update={"unused_files": 0.0}), unique)
+    assert done is not None
+    assert (done.files_before, done.files_after) == (6, 1)
+    assert len(list(table.glob("day=*/*.parquet"))) == 1
+    assert [row["value"] for row in rows_of(tmp_path, unique)] == [b"new"] * 3
+    # What has landed is still known, though its rows are gone.
+    report = tee(config, once=True, spark=spark)
+    assert [(it.positions, it.records) for it in report.topics] == [({0: 6}, 0)]
+
+
+def test_a_table_whose_history_is_gone_goes_on_behind_its_rows(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 2)
+    config = tee_config(hub, tmp_path, unique)
+    produce(hub.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(50)])
+    tee(config, once=True, spark=spark)
+    for commit in (tmp_path / "tee" / unique / "_delta_log").glob("*.json"):
+        lines = commit.read_text().splitlines()
+        kept = [line for line in lines if "commitInfo" not in json.loads(line)]
+        commit.write_text("\n".join(kept) + "\n")
+    produce(hub.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(50, 80)])
+    report = tee(config, once=True, spark=spark)
+    assert [it.records for it in report.topics] == [30]
+    assert assert_landed(hub, tmp_path, unique) == 80
