@@ -90,12 +90,16 @@ class ClusterError(AggregatorError):
 
 
 class RegistryError(AggregatorError):
-    """A schema registry did not tell a schema; `away`: it would not tell another one either."""
+    """A schema registry did not do what it was asked for.
+
+    `away`: it would not do it for another schema either. `code` is HTTP's, 0 without an answer.
+    """
 
     exit_code = EXIT_CLUSTER
 
-    def __init__(self, text: str, *, away: bool = False) -> None:
+    def __init__(self, text: str, *, away: bool = False, code: int = 0) -> None:
         self.away = away
+        self.code = code
         super().__init__(text)
 
 

@@ -27,6 +27,12 @@ ORIGIN_HEADERS = (
 )
 """Header keys appended to every hub record, in this order; values are UTF-8 text."""
 
+SchemaMode = Literal["pass", "translate", "check"]
+"""What becomes of the schema ids in keys and values on their way to the hub."""
+
+SchemaIds = Mapping[str, Mapping[str, Mapping[int, "int | str"]]]
+"""Source topic -> "key" or "value" -> id -> that at the hub; or why there is none."""
+
 OriginForm = Literal["headers", "header"]
 """How a hub record says where it came from: in ORIGIN_HEADERS, or in ORIGIN_HEADER alone."""
 
@@ -302,14 +308,16 @@ class ReaderState(StrEnum):
     OUT_OF_RANGE = "out_of_range"
     REFUSED = "refused"
     POISONED = "poisoned"
+    AWAITING = "awaiting"
 
 
 class PoisonReason(StrEnum):
-    """Why a hub topic refuses a record."""
+    """Why a record does not go to its hub topic; of a schema its id follows."""
 
     NO_KEY = "no_key"
     TIMESTAMP = "timestamp"
     TOO_LARGE = "too_large"
+    SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,6 +370,7 @@ class Route:
     transform: str = ""
     poison: PoisonRule = PoisonRule()
     origin: OriginForm = "headers"
+    schemas: SchemaMode = "pass"
 
     def source_partitions(self) -> tuple[SourcePartition, ...]:
         """Every partition this route reads."""

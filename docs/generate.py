@@ -26,6 +26,7 @@ LAYERS = (
     "groups",
     "acls",
     "failover",
+    "schemas",
     "peek",
     "audits",
     "completeness",

@@ -29,6 +29,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.poison import after_refusal
 from aggregator.plan.recovery import hub_topics_of, plan_tail
 from aggregator.plan.suspects import Seen
+from aggregator.schemas.translator import Translator
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery
 from aggregator.stream.settings import lane_settings
@@ -78,6 +79,7 @@ class Tools:
     spark: SparkSession
     connector: Connector
     hub: ClusterAdmin
+    translator: Translator
 
 
 class BackfillTry:
@@ -136,11 +138,14 @@ class BackfillTry:
             *(self._tools.spark, self._tools.connector, lane, self._generation),
             *(readings, settings, scanned.skips, 0),
         )
+        self._tools.translator.follow(self.routes)
         self.key = self.query.key
         self.started = self.committed = time.monotonic()
 
     def take(self, report: LaneReport) -> None:
-        """Note how far its task has told that it is."""
+        """Note how far its task has told that it is, and tell it what it asks for."""
+        if self.query is not None:
+            self._tools.translator.serve(self.query)
         if not report.whole or self._scanned is None:
             return
         (task,) = report.tasks

@@ -75,6 +75,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
             )
     for path, schemas in _schemas(tree):
         found.extend(_schemas_problems(path, schemas))
+    found.extend(_translated_problems(tree))
     hub = _servers(_map(tree, "hub"))
     for alias, source in _map(tree, "sources").items():
         found.extend(_source_problems(f"sources.{alias}", source, hub))
@@ -155,6 +156,26 @@ def _schemas_problems(path: str, schemas: Mapping[str, Any]) -> Iterator[Problem
     registry = str(schemas.get("registry") or "https:").strip().lower()
     if schemas.get("ca") and not registry.startswith("https:"):
         yield Problem(f"{path}.ca", "has no effect without https://", "remove it")
+
+
+def _translated_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """Where schema ids are to be translated, both sides need a registry."""
+    topics = _map(tree, "topics")
+    rules = {"topics.schemas": topics.get("schemas")}
+    for name, override in _map(topics, "overrides").items():
+        if isinstance(override, dict):
+            rules[f"topics.overrides.{name}.schemas"] = override.get("schemas")
+    sources = _map(tree, "sources")
+    for path, mode in rules.items():
+        if mode not in ("translate", "check"):
+            continue
+        if mode == "translate" and not _map(_map(tree, "hub"), "schemas").get("registry"):
+            hint = "set it: the ids at the hub are those of its registry"
+            yield Problem("hub.schemas.registry", f"is missing beside {path}: {mode}", hint)
+        own = [it for it in sources.values() if isinstance(it, dict)]
+        if own and not any(_map(it, "schemas").get("registry") for it in own):
+            hint = "set sources.ALIAS.schemas.registry of those whose ids are meant"
+            yield Problem(path, "has no effect: no source has a schema registry", hint)
 
 
 def _setting_problems(path: str, settings: Mapping[str, str]) -> Iterator[Problem]:

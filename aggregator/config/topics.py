@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
-from aggregator.model import OriginForm
+from aggregator.model import OriginForm, SchemaMode
 
 PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
 
@@ -78,6 +78,13 @@ class TopicRules(Node):
         "so on, with its timestamp), or header (one, `origin: eu/orders/5/1204`)",
     )
 
+    schemas: SchemaMode = Field(
+        default="pass",
+        description="schema ids in keys and values (Confluent's wire format): pass (as they are), "
+        "translate (the schema is registered at hub.schemas.registry, and the id is the one that "
+        "it has there), or check (as they are, but a record whose id its source's registry does "
+        "not know is quarantined); for sources with schemas.registry",
+    )
     configs: dict[str, str] = Field(
         default_factory=dict,
         description="topic configs that hub topics have whatever the sources say, such as "

@@ -42,7 +42,9 @@ final class Feed {
         OUT_OF_RANGE,
         REFUSED,
         /** Its next record is one that the hub refuses, and nothing says where else it is to go. */
-        POISONED
+        POISONED,
+        /** Its next record waits for something that the driver was asked for. */
+        AWAITING
     }
 
     private static final long FIRST_RETRY_NANOS = 1_000_000_000L;
@@ -182,7 +184,7 @@ final class Feed {
         for (int i = 0; i < states.length; i++) {
             boolean hold = held.contains(spec.parts.get(i).name());
             // Not one that is refused either: it would be tried again, and read.
-            if (hold && (states[i] == State.READING || states[i] == State.REFUSED)) {
+            if (hold && isWanted(i)) {
                 states[i] = State.HELD;
                 reasons[i] = null;
                 forget();
@@ -193,9 +195,21 @@ final class Feed {
         }
     }
 
+    /** Goes on with the partitions that have waited. */
+    void resume() {
+        for (int i = 0; i < states.length; i++) {
+            if (states[i] == State.AWAITING) {
+                states[i] = State.READING;
+                reasons[i] = null;
+                passed();
+                forget();
+            }
+        }
+    }
+
     /** Stops before the record that was handed out: it is not dealt with, nor is what follows. */
-    void stop(String why) {
-        states[part] = State.POISONED;
+    void stop(State state, String why) {
+        states[part] = state;
         reasons[part] = why;
         record = null;
         changed = true;
@@ -214,6 +228,14 @@ final class Feed {
             consumer = null;
             old.close(Duration.ZERO);
         }
+    }
+
+    /** Whether it is read, or would be as soon as it can. */
+    private boolean isWanted(int at) {
+        return switch (states[at]) {
+            case READING, REFUSED, AWAITING -> true;
+            default -> false;
+        };
     }
 
     private boolean isSkipped(TaskSpec.Part own, ConsumerRecord<byte[], byte[]> found) {

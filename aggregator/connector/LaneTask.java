@@ -61,6 +61,7 @@ final class LaneTask {
     private final long[] sentBytes;
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
     private final Metric retries;
+    private final SchemaIds.Asked asked = new SchemaIds.Asked();
     private long replayed;
     private long looped;
     private int untilLook;
@@ -175,7 +176,9 @@ final class LaneTask {
 
     /** Whether the record that was read last is one before which its partition stops. */
     boolean isStopped() {
-        return feed.part >= 0 && feed.states[feed.part] == Feed.State.POISONED;
+        return feed.part >= 0
+            && (feed.states[feed.part] == Feed.State.POISONED
+                || feed.states[feed.part] == Feed.State.AWAITING);
     }
 
     /** Sends the record that was read last, with this content, to where its route says. */
@@ -191,12 +194,29 @@ final class LaneTask {
             looped++;
             return;
         }
+        String refusal = null;
+        if (part.route.checkSchemas) {
+            SchemaIds.Answer ofKey = schema(from.topic(), SchemaIds.KEY, key);
+            SchemaIds.Answer ofValue = schema(from.topic(), SchemaIds.VALUE, value);
+            if (feed.record == null) {
+                return;
+            }
+            refusal = ofKey != null && ofKey.refusal() != null ? ofKey.refusal()
+                : ofValue != null                              ? ofValue.refusal()
+                                                               : null;
+            if (refusal == null && part.route.translateSchemas) {
+                key = ofKey == null ? key : SchemaIds.with(key, ofKey.id());
+                value = ofValue == null ? value : SchemaIds.with(value, ofValue.id());
+            }
+        }
         int own = headers.toArray().length;
         tags[at].append(headers, from.offset(), from.timestamp());
         int size = size(key) + size(value);
         records.take(1);
         bytes.take(size);
-        String refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
+        if (refusal == null) {
+            refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
+        }
         if (refusal == null) {
             int partition = part.route.placement.of(key, from.partition(), from.offset());
             hand(part.route.firstPlace + partition, key, value, headers);
@@ -326,6 +346,10 @@ final class LaneTask {
         json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
         json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
         json.put("retried", ((Number) retries.metricValue()).longValue());
+        ArrayNode unknown = json.putArray("unknown");
+        for (SchemaIds.Question each : asked.open()) {
+            unknown.addArray().add(each.topic()).add(each.side()).add(each.id());
+        }
         json.set("age", age.json());
         json.set("flight", flight.json());
         return json;
@@ -339,6 +363,8 @@ final class LaneTask {
         long now = System.nanoTime();
         records.limit(newest.records(spec), now);
         bytes.limit(newest.bytes(spec), now);
+        asked.told(newest.schemas(spec));
+        feed.resume();
         Set<String> held = newest.held(spec);
         if (newest.end) {
             held = new HashSet<>();
@@ -374,10 +400,11 @@ final class LaneTask {
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         if (route.quarantine.isEmpty()) {
             feed.stop(
+                Feed.State.POISONED,
                 "hub topic " + route.hubTopic + " would refuse " + spec.cluster + "/" + from.topic()
-                + "-" + from.partition() + "@" + from.offset() + " (" + reason
-                + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
-                + ", or set topics.on_poison: quarantine");
+                    + "-" + from.partition() + "@" + from.offset() + " (" + reason
+                    + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
+                    + ", or set topics.on_poison: quarantine");
             nextPoint = 0;
             untilLook = 0;
             return false;
@@ -408,6 +435,30 @@ final class LaneTask {
             kept.equals("whole") ? value : null,
             marked);
         return true;
+    }
+
+    /**
+     * What the id in a key or value is at the hub; null without one. Where nobody has told yet the
+     * driver is asked, and the record's partition waits before it.
+     */
+    private SchemaIds.Answer schema(String topic, String side, byte[] content) {
+        if (!SchemaIds.isFramed(content)) {
+            return null;
+        }
+        SchemaIds.Question question = new SchemaIds.Question(topic, side, SchemaIds.idOf(content));
+        SchemaIds.Answer answer = orders.schemas(spec).answer(question);
+        if (answer == null) {
+            asked.add(question);
+            if (feed.record != null) {
+                feed.stop(
+                    Feed.State.AWAITING,
+                    "schema " + question.id() + " of a " + side
+                        + " is not known at the hub's registry yet");
+            }
+            nextPoint = 0;
+            untilLook = 0;
+        }
+        return answer;
     }
 
     private void hand(int place, byte[] key, byte[] value, Headers headers) {

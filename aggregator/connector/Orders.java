@@ -8,7 +8,8 @@ import java.util.Set;
 
 /**
  * What the driver wants of the tasks of one life of a lane, as a whole each time: whether they are
- * to end, which source partitions they leave out (cluster -> names), and how fast each may read.
+ * to end, which source partitions they leave out (cluster -> names), how fast each may read, and
+ * what their schema ids are at the hub.
  */
 final class Orders {
     static final Orders NONE = new Orders(null);
@@ -16,6 +17,7 @@ final class Orders {
     final boolean end;
     private final Map<String, Set<String>> held = new HashMap<>();
     private final Map<String, double[]> rates = new HashMap<>();
+    private final Map<String, SchemaIds> schemas = new HashMap<>();
 
     private Orders(JsonNode json) {
         end = json != null && json.path("end").asBoolean();
@@ -24,6 +26,8 @@ final class Orders {
                 Set<String> names = held.computeIfAbsent(e.getKey(), c -> new HashSet<>());
                 e.getValue().forEach(name -> names.add(name.asText()));
             });
+            json.path("schemas").properties().forEach(
+                e -> schemas.put(e.getKey(), new SchemaIds(e.getValue())));
             json.path("rates").properties().forEach(
                 e
                 -> rates.put(
@@ -35,7 +39,8 @@ final class Orders {
     }
 
     /**
-     * Out of {"end": true, "held": {cluster: ["topic/0"]}, "rates": {"reading-task": [10, null]}}.
+     * Out of {"end": true, "held": {cluster: ["topic/0"]}, "rates": {"reading-task": [10, null]},
+     * "schemas": {cluster: as in {@link SchemaIds}}}.
      */
     static Orders of(String json) {
         return json.isEmpty() ? NONE : new Orders(Json.parse(json));
@@ -43,6 +48,10 @@ final class Orders {
 
     Set<String> held(TaskSpec spec) {
         return held.getOrDefault(spec.cluster, Set.of());
+    }
+
+    SchemaIds schemas(TaskSpec spec) {
+        return schemas.getOrDefault(spec.cluster, SchemaIds.NONE);
     }
 
     /** Records per second; infinity without a limit. */

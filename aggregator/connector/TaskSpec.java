@@ -68,6 +68,10 @@ final class TaskSpec implements Serializable {
         final int quarantineBytes;
         /** Whether the origin of its records is one header. */
         final boolean compact;
+        /** Whether schema ids are looked up: a record whose id is unknown is not sent so. */
+        final boolean checkSchemas;
+        /** Whether they become those of the hub, too. */
+        final boolean translateSchemas;
         /** Index of the hub topic's partition 0 among all places of the task. */
         final int firstPlace;
 
@@ -80,6 +84,8 @@ final class TaskSpec implements Serializable {
             quarantine = json.path("quarantine").asText("");
             quarantineBytes = json.path("quarantine_bytes").asInt();
             compact = json.path("compact").asBoolean();
+            translateSchemas = json.path("schemas").asText().equals("translate");
+            checkSchemas = translateSchemas || json.path("schemas").asText().equals("check");
             this.firstPlace = firstPlace;
         }
     }

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from aggregator.connector.reports import LaneReport, TaskReport, join, parse_reports
 from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
-from aggregator.model import Skip, SourcePartition
+from aggregator.model import SchemaIds, Skip, SourcePartition
 from aggregator.plan.recovery import TailPlan
 from aggregator.writing.core import EXECUTOR_SECONDS
 
@@ -36,12 +36,14 @@ TAIL_SETTINGS = {
 class Orders:
     """What the tasks of a lane are to do; each order takes the place of the one before.
 
-    `rates`: (reading, task) -> records and bytes per second, None for no limit.
+    `rates`: (reading, task) -> records and bytes per second, None for no limit. `schemas`: by
+    cluster, what its schema ids are at the hub.
     """
 
     end: bool = False
     held: frozenset[SourcePartition] = frozenset()
     rates: Mapping[tuple[int, int], tuple[float | None, float | None]] = field(default_factory=dict)
+    schemas: Mapping[str, SchemaIds] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class Connector:
         for sp in sorted(orders.held):
             held.setdefault(sp.cluster, []).append(f"{sp.topic}/{sp.partition}")
         rates = {f"{reading}-{task}": list(it) for (reading, task), it in orders.rates.items()}
-        text = json.dumps({"end": orders.end, "held": held, "rates": rates})
-        self._lanes.order(key, text)
+        told = {"end": orders.end, "held": held, "rates": rates, "schemas": orders.schemas}
+        self._lanes.order(key, json.dumps(told))
 
     def poll(self) -> None:
         """Take what the tasks have told since the last call."""

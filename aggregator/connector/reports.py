@@ -15,13 +15,14 @@ from typing import Any
 from aggregator.model import Positions, ReaderState, SourcePartition, TopicPartition
 
 READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
-OUT_OF_RANGE, REFUSED, POISONED = (
+OUT_OF_RANGE, REFUSED, POISONED, AWAITING = (
     ReaderState.OUT_OF_RANGE,
     ReaderState.REFUSED,
     ReaderState.POISONED,
+    ReaderState.AWAITING,
 )
 """States of a partition in its reader, as the connector names them."""
-CANNOT_GO_ON = (OUT_OF_RANGE, REFUSED, POISONED)
+CANNOT_GO_ON = (OUT_OF_RANGE, REFUSED, POISONED, AWAITING)
 
 LARGEST_BUCKETS = 72
 
@@ -40,7 +41,8 @@ class TaskReport:
 
     `reasons` says why in words, of those that have one. `ended`: it sends nothing more, and its
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
-    `age` and `flight` are counts by the buckets of `bucket_bounds`.
+    `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
+    ids of which it has to be told what they are at the hub: source topic, "key" or "value", id.
     """
 
     lane: str
@@ -64,6 +66,7 @@ class TaskReport:
     retried: int = 0
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
+    unknown: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +179,5 @@ def _report(told: Mapping[str, Any]) -> TaskReport:
         retried=told["retried"],
         age=tuple(told["age"]),
         flight=tuple(told["flight"]),
+        unknown=tuple((topic, side, number) for topic, side, number in told["unknown"]),
     )

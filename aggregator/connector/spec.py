@@ -152,6 +152,7 @@ def _route(route: Route) -> dict[str, Any]:
         "quarantine": rule.quarantine,
         "quarantine_bytes": rule.quarantine_bytes,
         "compact": route.origin == "header",
+        "schemas": route.schemas,
     }
 
 

@@ -80,7 +80,7 @@ class Engine:
         self._emit = emit
         self._stop = stop
         self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
-        self._lanes = Lanes(threads.spark, threads.connector, observer)
+        self._lanes = Lanes(threads.spark, threads.connector, observer, threads.translator)
         self._recovery = Recovery(
             *(threads.connector, observer, threads.hub, self._gaps, emit, stop, threads.stood)
         )
@@ -90,7 +90,7 @@ class Engine:
         )
         first = replace(view, config=config, state=self.state)
         self.backfills = Backfills(
-            Tools(threads.spark, threads.connector, threads.hub),
+            Tools(threads.spark, threads.connector, threads.hub, threads.translator),
             BackfillTable(config.checkpoint.path, config.checkpoint.storage_options),
             *(emit, self.look_again),
         )
@@ -167,6 +167,7 @@ class Engine:
             self._next_measure = time.monotonic() + STATUS_SECONDS
             self._measure()
         self._take_turn(newest if isinstance(newest, Look) else None)
+        self._lanes.translate()
         self.backfills.turn(self._sight())
         if due:
             self.tell()

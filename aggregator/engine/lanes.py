@@ -18,6 +18,7 @@ from aggregator.flow.commands import Start, Started
 from aggregator.flow.news import LaneSeen
 from aggregator.model import SourcePartition
 from aggregator.plan.pace import Pace
+from aggregator.schemas.translator import Translator
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery, LaneSettings
 
@@ -27,8 +28,15 @@ TICK_SECONDS = 0.05
 class Lanes:
     """All running lanes of an engine. Used by the engine's thread alone."""
 
-    def __init__(self, spark: SparkSession, connector: Connector, observer: Observer) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        connector: Connector,
+        observer: Observer,
+        translator: Translator,
+    ) -> None:
         self._spark = spark
+        self._translator = translator
         self._connector = connector
         self._observer = observer
         self._running: dict[str, LaneQuery] = {}
@@ -46,6 +54,7 @@ class Lanes:
         Spark says against the query; the lane then does not run.
         """
         self._generation += 1
+        self._translator.follow(start.routes)
         name = start.lane.name
         skips = {sp: hole.skip for sp, hole in start.holes.items()}
         older = {sp: hole.ends for sp, hole in start.holes.items()}
@@ -63,6 +72,7 @@ class Lanes:
             snapshot,
         )
         failpoint("after-start")
+        query.schemas(self._translator.known)
         self._observer.watch(query)
         self._running[name] = query
         return Started(self._generation, query.key)
@@ -80,6 +90,11 @@ class Lanes:
         """Read at this pace from now on."""
         for query in self._running.values():
             query.pace(pace)
+
+    def translate(self) -> None:
+        """Have found out what schema ids are at the hub, and tell what is known of them."""
+        for query in self._running.values():
+            self._translator.serve(query)
 
     def seen(self) -> dict[str, LaneSeen]:
         """What the tasks of each lane told last, and how its query is."""

@@ -38,6 +38,7 @@ from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.quarantine.watch import QuarantineWatch
+from aggregator.schemas.translator import Translator
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
@@ -58,6 +59,7 @@ class Threads:
     hub: ClusterAdmin
     stood: StoodAt
     told: Told
+    translator: Translator
 
 
 def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
@@ -119,6 +121,7 @@ def threads_of(
     completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
     group_sync, acl_sync = GroupSync(emit), AclSync(emit)
     audits = AuditWatch(config.checkpoint)
+    translator = Translator(control.in_force, emit)
     try:
         audits.start()
         completeness.keeper.start()
@@ -134,7 +137,9 @@ def threads_of(
                         *(observer, quarantine, audits, groups, heartbeats, group_sync),
                         *(completeness, acl_sync),
                     )
-                    yield Threads(spark, connector, lookout, sources, admin, stood, told)
+                    yield Threads(
+                        spark, connector, lookout, sources, admin, stood, told, translator
+                    )
                 finally:
                     observer.stop()
             finally:
@@ -152,6 +157,7 @@ def threads_of(
         heartbeats.stop()
         group_sync.stop()
         acl_sync.stop()
+        translator.stop()
 
 
 def _observer(

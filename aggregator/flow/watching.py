@@ -115,9 +115,9 @@ def _out_of_range(d: Draft) -> dict[SourcePartition, str]:
 
 
 def _has_left(seen: LaneSeen, sp: SourcePartition) -> bool:
-    # One that is refused is tried again, until the order has reached its task.
+    # One that is refused, or waits, is tried again, until the order has reached its task.
     told = seen.states.get(sp, ReaderState.READING)
-    return told not in (ReaderState.READING, ReaderState.REFUSED)
+    return told not in (ReaderState.READING, ReaderState.REFUSED, ReaderState.AWAITING)
 
 
 def _is_done(life: LaneLife, seen: LaneSeen) -> bool:

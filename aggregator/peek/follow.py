@@ -34,7 +34,7 @@ def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[Peeked
         while True:
             messages = consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
             # The registry may be slow each time anew.
-            interpreter = Interpreter(config, look.source, most)
+            interpreter = Interpreter(config, look.source, look.topic, most)
             for message in messages:
                 error = message.error()
                 if error is None:

@@ -23,10 +23,16 @@ class Interpreter:
     """Tells records of one topic at a source, or with None at the hub; for one look."""
 
     def __init__(
-        self, config: Config, source: str | None, most: int | None, seconds: float = SECONDS
+        self,
+        config: Config,
+        source: str | None,
+        topic: str,
+        most: int | None,
+        seconds: float = SECONDS,
     ) -> None:
         self._config = config
         self._source = source
+        self._topic = topic
         self._most = most
         self._deadline = time.monotonic() + seconds
 
@@ -57,7 +63,7 @@ class Interpreter:
         )
 
     def _schema(self, origin: str | None, number: int) -> Schema:
-        place = place_of(self._config, self._source, origin)
+        place = place_of(self._config, self._source, self._topic, origin)
         registry = open_registry(place.schemas)
         if registry is None:
             raise RegistryError(

@@ -66,7 +66,7 @@ def look_at(
         read = config.hub if source is None else config.sources[source]
         raws, more = _newest(read, logs.ranges, records, deadline)
         told += more
-        interpreter = Interpreter(config, source, most)
+        interpreter = Interpreter(config, source, topic, most)
         found = [interpreter.told(number, raw) for number, raw in raws]
     return TopicLook(
         source=source,

@@ -206,6 +206,7 @@ def _route(route: Route) -> dict[str, Any]:
         "on_poison": route.poison.quarantine or "stop",
         "limits": asdict(route.poison.limits),
         "origin": route.origin,
+        "schemas": route.schemas,
     }
 
 

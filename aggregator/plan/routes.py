@@ -88,11 +88,16 @@ def plan_routes(
                 partition_by=rules.partition_by,
                 transform=rules.transform,
                 origin=rules.origin,
+                schemas=rules.schemas if _has_registry(config, source.cluster) else "pass",
             )
             for source in sources
         ]
     order = {alias: index for index, alias in enumerate(config.sources)}
     return tuple(sorted(routes, key=lambda route: (order[route.cluster], route.topic)))
+
+
+def _has_registry(config: Config, alias: str) -> bool:
+    return config.sources[alias].schemas.registry is not None
 
 
 def _match_source(

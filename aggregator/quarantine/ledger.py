@@ -35,7 +35,7 @@ class Filter:
         return (
             self.source in (None, record.origin.partition.cluster)
             and self.topic in (None, record.origin.partition.topic)
-            and self.reason in (None, record.reason)
+            and self.reason in (None, record.kind)
             and (self.origins is None or record.origin in self.origins)
         )
 

@@ -85,6 +85,11 @@ class Quarantined:
     at_ms: int
 
     @property
+    def kind(self) -> str:
+        """The reason without what is its own: of a schema, without the id."""
+        return self.reason.partition(" ")[0]
+
+    @property
     def whole(self) -> bool:
         """Whether all of the record is in the quarantine topic."""
         return self.kept == "whole"

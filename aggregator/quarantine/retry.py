@@ -20,7 +20,7 @@ from aggregator.credentials import client_settings
 from aggregator.discover import HUB, ClusterAdmin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
-from aggregator.model import OffsetRange, TopicFacts, TopicPartition
+from aggregator.model import OffsetRange, PoisonReason, TopicFacts, TopicPartition
 from aggregator.plan.topic_configs import policies
 from aggregator.quarantine.content import Content, content_of, hub_partition
 from aggregator.quarantine.ledger import Ledger, LedgerEntry
@@ -83,6 +83,9 @@ class Retry:
             return RetryOutcome(
                 record, RecordState.OPEN, f"{reason} key; --overwrite writes it all the same"
             )
+        if record.kind == PoisonReason.SCHEMA:
+            reason = f"its id ({record.reason}) is one that its source's registry did not know"
+            return RetryOutcome(record, RecordState.OPEN, reason)
         content = content_of(self._config, self._reader, record)
         if isinstance(content, str):
             return RetryOutcome(record, RecordState.OPEN, content)

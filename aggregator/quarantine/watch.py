@@ -126,7 +126,7 @@ class QuarantineWatch:
 
     def _count(self, record: Quarantined) -> None:
         self._sources[record.origin.partition.cluster] += 1
-        self._reasons[record.reason] += 1
+        self._reasons[record.kind] += 1
         self._untold.append(record)
 
     def _note(self, error: str) -> None:
@@ -148,7 +148,7 @@ class QuarantineWatch:
         self._told_at = time.monotonic()
         told, self._untold = self._untold, []
         newest = told[-1]
-        parts = Counter((it.origin.partition.cluster, it.reason) for it in told)
+        parts = Counter((it.origin.partition.cluster, it.kind) for it in told)
         words = ", ".join(
             f"{count} of source {alias} ({reason})" for (alias, reason), count in parts.items()
         )

@@ -22,6 +22,7 @@ from aggregator.errors import RegistryError
 from aggregator.registry.core import Schema, SchemaKind, whole
 
 TIMEOUT_SECONDS = 5.0
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 AGAIN_SECONDS = 10.0
 """A registry that does not answer is not asked for so long, nor for an id that it did not have."""
 MOST_BYTES = 10_000_000
@@ -107,12 +108,31 @@ class Registry:
             found |= self._referred(one, deadline, deep + 1)
         return found
 
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """What the registry answers to one request, parsed.
+
+        Raises RegistryError with the code of a refusal.
+        """
+        with self._lock:
+            return self._call(method, path, time.monotonic() + self._timeout, body)
+
     def _get(self, path: str, deadline: float) -> dict[str, Any]:
+        told = self._call("GET", path, deadline)
+        if not isinstance(told, dict):
+            raise RegistryError(f"{self.url}{path}: the answer is no object")
+        return told
+
+    def _call(
+        self, method: str, path: str, deadline: float, body: Mapping[str, Any] | None = None
+    ) -> Any:
         left = deadline - time.monotonic()
         if left <= 0:
             raise RegistryError(f"{self.url}: no answer within {self._timeout:g} s", away=True)
         accepted = "application/vnd.schemaregistry.v1+json, application/json"
-        request = Request(self.url + path, headers={"Accept": accepted})
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self.url + path, data, {"Accept": accepted}, method=method)
+        if data is not None:
+            request.add_header("Content-Type", CONTENT_TYPE)
         if self._login:
             # Not to wherever it may send us.
             request.add_unredirected_header("Authorization", self._login)
@@ -128,16 +148,13 @@ class Registry:
         if len(content) > MOST_BYTES:
             raise RegistryError(f"{self.url}{path}: the answer is above {MOST_BYTES:,} bytes")
         try:
-            told = json.loads(content)
+            return json.loads(content)
         except ValueError as error:
             raise RegistryError(
                 f"{self.url}{path}: the answer is no JSON; is this the address of Confluent's "
                 "API? Apicurio's ends with /apis/ccompat/v7",
                 away=True,
             ) from error
-        if not isinstance(told, dict):
-            raise RegistryError(f"{self.url}{path}: the answer is no object")
-        return told
 
     def _refused(self, error: HTTPError, path: str) -> RegistryError:
         try:
@@ -147,7 +164,8 @@ class Registry:
         if error.code in (401, 403):
             fix = "set schemas.username and schemas.password of the cluster"
             return RegistryError(f"{self.url}: {error.code} {said} ({fix})", away=True)
-        return RegistryError(f"{self.url}{path}: {error.code} {said}", away=error.code >= 500)
+        away = error.code >= 500
+        return RegistryError(f"{self.url}{path}: {error.code} {said}", away=away, code=error.code)
 
     def _tls(self) -> ssl.SSLContext | None:
         if self._ca is not None and self._context is None:

@@ -15,12 +15,14 @@ class Place(NamedTuple):
     schemas: SchemasConfig
 
 
-def place_of(config: Config, source: str | None, origin: str | None = None) -> Place:
-    """The registry for a record that lies at a source, or with None at the hub.
+def place_of(config: Config, source: str | None, topic: str, origin: str | None = None) -> Place:
+    """The registry for a record of a topic at a source, or with None at the hub.
 
-    Records are copied as they are, so the ids in a hub record are those of its source's registry:
-    `origin` is where it came from. A source without a registry of its own shares the hub's.
+    Where ids are not translated, those in a hub record are of its source's registry: `origin` is
+    where it came from. A source without a registry of its own shares the hub's.
     """
+    if source is None and config.topics.rules_for(topic).schemas == "translate":
+        origin = None
     alias = source if source is not None else origin
     if alias is not None and alias in config.sources:
         own = config.sources[alias].schemas

@@ -20,7 +20,7 @@ from aggregator.connector.driver import SINK, Connector, Orders
 from aggregator.connector.reports import LaneReport
 from aggregator.connector.spec import Clients, Reading, render_spec
 from aggregator.errors import AggregatorError
-from aggregator.model import Lane, Skip, SourcePartition
+from aggregator.model import Lane, SchemaIds, Skip, SourcePartition
 from aggregator.plan.pace import Pace, rate_shares
 from aggregator.plan.tasks import deal_tasks
 from aggregator.stream.folder import ScratchFolder
@@ -162,6 +162,10 @@ class LaneQuery:
     def pace(self, pace: Pace) -> None:
         """Read at this pace from now on."""
         self._order(replace(self._orders, rates=rates_of(self._dealt, pace, self._partitions)))
+
+    def schemas(self, known: Mapping[str, SchemaIds]) -> None:
+        """Tell its tasks what schema ids are at the hub, by cluster."""
+        self._order(replace(self._orders, schemas=known))
 
     def stop(self) -> None:
         """Stop the query; what its tasks have not sent by then they never do.

@@ -446,7 +446,7 @@ class FeedTest {
                 break;
             }
         }
-        feed.stop("too large");
+        feed.stop(Feed.State.POISONED, "too large");
         assertNull(feed.record);
         assertEquals(Feed.State.POISONED, feed.states[0]);
         assertEquals("too large", feed.reasons[0]);
@@ -461,6 +461,40 @@ class FeedTest {
         assertEquals(List.of(), drain(feed));
         assertEquals(Feed.State.POISONED, feed.states[0]);
         assertArrayEquals(new long[] {1, 3}, feed.positions);
+    }
+
+    @Test
+    void aPartitionThatWaitsGoesOnWithTheSameRecordAndTheOthersMeanwhile() {
+        source.with("orders", 0, 0, 1, 2).with("orders", 1, 0, 1);
+        Feed feed = feed(part("orders", 0, 0), part("orders", 1, 0));
+        List<String> found = new ArrayList<>();
+        while (!found.contains("0@1") && feed.next(0)) {
+            found.add(feed.part + "@" + feed.record.offset());
+        }
+        feed.stop(Feed.State.AWAITING, "it waits");
+        found.addAll(drain(feed));
+        assertEquals(Set.of("0@0", "0@1", "1@0", "1@1"), Set.copyOf(found));
+        assertEquals(Feed.State.AWAITING, feed.states[0]);
+        assertArrayEquals(new long[] {1, 2}, feed.positions);
+        feed.resume();
+        assertNull(feed.reasons[0]);
+        assertEquals(List.of("0@1", "0@2"), drain(feed));
+        assertArrayEquals(new long[] {3, 2}, feed.positions);
+    }
+
+    @Test
+    void aPartitionThatWaitsCanBeHeld() {
+        source.with("orders", 0, 0, 1);
+        Feed feed = feed(part("orders", 0, 0));
+        assertTrue(feed.next(0));
+        feed.stop(Feed.State.AWAITING, "it waits");
+        feed.hold(Set.of("orders/0"));
+        assertEquals(Feed.State.HELD, feed.states[0]);
+        feed.resume();
+        assertEquals(List.of(), drain(feed));
+        assertArrayEquals(new long[] {0}, feed.positions);
+        feed.hold(Set.of());
+        assertEquals(List.of("0@0", "0@1"), drain(feed));
     }
 
     @Test

@@ -60,6 +60,14 @@ class OrdersTest {
     }
 
     @Test
+    void schemaIdsAreThoseOfTheTasksOwnCluster() {
+        SchemaIds.Question asked = new SchemaIds.Question("orders", SchemaIds.KEY, 1);
+        Orders orders = Orders.of("{\"schemas\": {\"eu\": {\"orders\": {\"key\": {\"1\": 7}}}}}");
+        assertEquals(7, orders.schemas(task).answer(asked).id());
+        assertSame(SchemaIds.NONE, orders.schemas(Specs.task(0, 0)));
+    }
+
+    @Test
     void anEndIsAnEnd() {
         assertTrue(Orders.of("{\"end\": true}").end);
         assertFalse(Orders.of("{\"held\": {\"eu\": [\"end\"]}}").end);

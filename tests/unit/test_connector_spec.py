@@ -155,6 +155,7 @@ def test_a_route_says_where_records_go() -> None:
         "quarantine": "",
         "quarantine_bytes": 0,
         "compact": False,
+        "schemas": "pass",
     }
     assert (second["hub_topic"], second["by"]) == ("hub.logs", "cluster")
     assert third["fixed"] == partition_for_key(b"us", 6)

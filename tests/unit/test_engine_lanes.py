@@ -18,10 +18,12 @@ from aggregator.connector.reports import (
 from aggregator.connector.spec import Clients, Reading
 from aggregator.engine.lanes import Lanes
 from aggregator.errors import AggregatorError, CheckpointError
+from aggregator.events import Event
 from aggregator.flow.commands import Hole, Start, Started
 from aggregator.flow.news import LaneSeen
 from aggregator.model import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
 from aggregator.plan.pace import Limit, Pace
+from aggregator.schemas.translator import Translator
 from aggregator.stream.lane import LaneQuery, LaneSettings
 from support.reports import lane_report, task
 
@@ -87,6 +89,7 @@ class World:
         self.begun: list[tuple[str, int, Positions, Mapping[SourcePartition, Any]]] = []
         self.failure: AggregatorError | None = None
         self.ticks = 0
+        self.events: list[Event] = []
         self.connector = FakeConnector()
         observer: Any = SimpleNamespace(
             finish=self.finish, left=self.note_left, begin=self.begin, watch=lambda _: None
@@ -94,7 +97,7 @@ class World:
         self.streams = {name: Stream() for name in ("a", "b", "c")}
         nobody: Any = None
         connector: Any = self.connector
-        self.lanes = Lanes(nobody, connector, observer)
+        self.lanes = Lanes(nobody, connector, observer, Translator(nobody, self.events.append))
         for number, name in enumerate(self.streams):
             self.lanes._running[name] = self.query(Lane(name, partitions_of(name)), number)
             self.tells(name)

@@ -25,7 +25,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness", "acls", "backfills"),
+    *("audits", "groups", "completeness", "acls", "backfills", "schemas"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -76,12 +76,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "acls": BELOW_DOCUMENTS | {"documents"},
     # A source goes over to the hub, and back: groups, positions and pauses in their order.
     "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
+    # What schema ids of the sources are at the hub.
+    "schemas": BELOW_EDGES | {"connector", "registry"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     # Up to when the hub is complete: claimed, kept, waited for.
     "completeness": BELOW_EDGES | {"checkpoint", "documents", "flow"},
     # Older ranges that come into the hub beside the live flow.
-    "backfills": BELOW_DOCUMENTS | {"documents", "flow", "clusters", "commits", "moves", "writing"},
+    "backfills": BELOW_DOCUMENTS
+    | {"documents", "flow", "clusters", "commits", "moves", "schemas", "writing"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},

@@ -1,0 +1,129 @@
+"""Which subject a schema has at the hub, and what is known of ids."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from aggregator.config import load_text
+from aggregator.config.in_force import InForce
+from aggregator.errors import ConfigError, RegistryError
+from aggregator.events import Event
+from aggregator.model import Route
+from aggregator.schemas import translator
+from aggregator.schemas.core import Answers, Question, plan_subject, refusal
+from aggregator.schemas.translator import Translator
+from support.reading import wait_for
+
+BASE = """
+hub: {bootstrap_servers: "127.0.0.1:9", schemas: {registry: "http://127.0.0.1:9/hub"}}
+sources:
+  eu:
+    bootstrap_servers: 127.0.0.1:10
+    topics: {include: orders}
+    schemas: {registry: "http://127.0.0.1:9/eu"}
+topics: {schemas: translate}
+"""
+
+
+@pytest.mark.parametrize(
+    ("subjects", "side", "wanted"),
+    [
+        (["orders-value"], "value", "all.orders-value"),
+        (["orders-key", "orders-value"], "key", "all.orders-key"),
+        # One schema for several topics: what belongs to this one counts.
+        (["basket-value", "orders-value", "shop.Order"], "value", "all.orders-value"),
+        (["orders-shop.Order"], "value", "all.orders-shop.Order"),
+        (["shop.Order"], "value", "shop.Order"),
+        (["basket-value", "shop.Order"], "key", "shop.Order"),
+        # Only of others, or told by nobody.
+        (["basket-value"], "value", "all.orders-value"),
+        (["orders-key"], "value", "all.orders-value"),
+        ([], "key", "all.orders-key"),
+    ],
+)
+def test_a_subject_that_is_called_by_its_topic_is_called_by_the_hub_topic(
+    subjects: list[str], side: str, wanted: str
+) -> None:
+    assert plan_subject(subjects, "orders", "all.orders", side) == wanted
+
+
+def test_answers_are_kept_by_topic_side_and_id() -> None:
+    key, value = Question("orders", "key", 1), Question("orders", "value", 1)
+    answers = Answers().with_answer(key, 5).with_answer(value, refusal(1))
+    assert answers.by_topic() == {"orders": {"key": {1: 5}, "value": {1: "schema 1"}}}
+    assert answers.refused == (value,)
+    assert answers.with_answer(value, 6).refused == ()
+
+
+def test_without_a_registry_at_the_hub_nothing_can_be_translated() -> None:
+    with pytest.raises(ConfigError) as found:
+        load_text(BASE.replace(', schemas: {registry: "http://127.0.0.1:9/hub"}', ""))
+    assert [it.path for it in found.value.problems] == ["hub.schemas.registry"]
+    load_text(
+        BASE.replace(', schemas: {registry: "http://127.0.0.1:9/hub"}', "").replace(
+            "translate", "check"
+        )
+    )
+
+
+def test_without_a_registry_at_any_source_nothing_can_be_checked() -> None:
+    text = BASE.replace('    schemas: {registry: "http://127.0.0.1:9/eu"}\n', "")
+    with pytest.raises(ConfigError) as found:
+        load_text(text.replace("schemas: translate", "overrides: {orders: {schemas: check}}"))
+    assert [it.path for it in found.value.problems] == ["topics.overrides.orders.schemas"]
+
+
+class Desk:
+    """A translator whose registries answer as `answers` says; others it does not reach."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(translator, "AGAIN_SECONDS", 0.02)
+        monkeypatch.setattr(translator, "REFUSED_SECONDS", 0.05)
+        self.events: list[Event] = []
+        self.answers: dict[int, int | str] = {}
+        self.asked = threading.Event()
+        self.translator = Translator(InForce(load_text(BASE)), self.events.append)
+        self.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="translate")])
+        monkeypatch.setattr(self.translator, "answer", self.answer)
+
+    def answer(self, alias: str, question: Question) -> int | str:
+        self.asked.set()
+        if question.number not in self.answers:
+            raise RegistryError("it is away", away=True)
+        return self.answers[question.number]
+
+    def known(self) -> Any:
+        return self.translator.known.get("eu", {}).get("orders", {}).get("value", {})
+
+
+@pytest.fixture
+def desk(monkeypatch: pytest.MonkeyPatch) -> Any:
+    found = Desk(monkeypatch)
+    yield found
+    found.translator.stop()
+
+
+def test_what_cannot_be_asked_for_is_asked_again_and_holds_up_nothing_else(desk: Desk) -> None:
+    desk.answers[2] = 12
+    desk.translator.ask("eu", [Question("orders", "value", number) for number in (1, 2)])
+    wait_for(lambda: desk.known() == {2: 12}, "the other one is known")
+    assert [it.message for it in desk.events if "wait" in it.message] == [
+        "eu: the records of orders with schema 1 in their value wait: it is away"
+    ]
+    desk.answers[1] = 11
+    wait_for(lambda: desk.known() == {1: 11, 2: 12}, "both are known")
+    # What is known is not asked for again.
+    desk.asked.clear()
+    desk.translator.ask("eu", [Question("orders", "value", 1)])
+    assert not desk.asked.wait(0.2)
+
+
+def test_an_id_that_was_not_known_may_be_later(desk: Desk) -> None:
+    desk.answers[1] = refusal(1)
+    desk.translator.ask("eu", [Question("orders", "value", 1)])
+    wait_for(lambda: desk.known() == {1: "schema 1"}, "it is refused")
+    desk.answers[1] = 11
+    wait_for(lambda: desk.known() == {1: 11}, "it is known")
