@@ -20,6 +20,7 @@ from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.node import ALIAS_PATTERN
 from aggregator.config.overlay import read_value
 from aggregator.config.schema import SourceConfig
+from aggregator.config.schemas import SchemasConfig
 from aggregator.connect import core_words as words
 from aggregator.errors import Problem
 
@@ -245,10 +246,11 @@ OWN_KEYS = (
     *(
         it
         for it in SourceConfig.model_fields
-        if it not in ("topics", "groups", "acls", "kafka", "consumer")
+        if it not in ("topics", "groups", "acls", "schemas", "kafka", "consumer")
     ),
     *(f"groups.{it}" for it in GroupSelection.model_fields),
     *(f"acls.{it}" for it in AclSelection.model_fields),
+    *(f"schemas.{it}" for it in SchemasConfig.model_fields),
 )
 """Keys of a source that can be given as one value."""
 WITHOUT: Mapping[str, str] = {

@@ -41,11 +41,12 @@ def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str,
         f"groups.{name}": _joined(value) if isinstance(value, list) else value
         for name, value in source.groups.model_dump(exclude_defaults=True).items()
     }
-    acls = {
-        f"acls.{name}": value
-        for name, value in source.acls.model_dump(exclude_defaults=True).items()
+    parts = {
+        f"{part}.{name}": value
+        for part, node in (("acls", source.acls), ("schemas", source.schemas))
+        for name, value in node.model_dump(exclude_defaults=True).items()
     }
-    return config | _prefixed(words.OWN, settings_to_text({**own, **groups, **acls}))
+    return config | _prefixed(words.OWN, settings_to_text({**own, **groups, **parts}))
 
 
 def _joined(patterns: str | list[str]) -> str:

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError, RegistryError
 from aggregator.notebook.avro import avro_value, incompatible, need_avro, reader_of
-from aggregator.registry import open_registry, place_of
+from aggregator.registry import open_registry, place_of, translated_topics
 
 Format = Literal["json", "avro", "text"]
 MOST_SCHEMAS = 200
@@ -106,6 +106,11 @@ def _by_registry(
         raise AggregatorError("which schemas a live frame will name is not known: give a schema")
     spark = frame.sparkSession
     origin = F.col("origin_cluster") if "origin_cluster" in frame.columns else F.lit(source)
+    if source is None and "topic" in frame.columns:
+        default, others = translated_topics(config)
+        is_other = F.col("topic").isin(*others) if others else F.lit(False)
+        # Their ids are the hub's, wherever they came from.
+        origin = F.when(is_other != F.lit(default), F.lit(None)).otherwise(origin)
     number = _number(column)
     schemas, reasons = _schemas(frame, config, origin, number, source)
     chosen = None if reader is None else _text(reader)
@@ -147,7 +152,7 @@ def _schemas(
     found: dict[_Written, str] = {}
     failed: dict[_Written, str] = {}
     for written in sorted((_Written(*row) for row in rows), key=lambda it: (it.number, str(it))):
-        place = place_of(config, source, written.origin)
+        place = place_of(config, source, None, written.origin)
         registry = open_registry(place.schemas)
         try:
             if registry is None:

@@ -30,9 +30,11 @@ class Asking(Protocol):
     """A query of a lane, whose tasks may wait to be told of ids."""
 
     @property
-    def report(self) -> LaneReport: ...
+    def report(self) -> LaneReport:
+        """The newest that its tasks have told."""
 
-    def schemas(self, known: Mapping[str, SchemaIds]) -> None: ...
+    def schemas(self, known: Mapping[str, SchemaIds]) -> None:
+        """Tell its tasks what is known, by cluster."""
 
 
 class Translator:

@@ -195,6 +195,7 @@ sources:
     publish_group: true
     groups: {sync: [a, "b.*"], exclude: c, every: 20s}
     acls: {sync: true}
+    schemas: {registry: "https://registry:1", ca: /ca.pem}
     max_records_per_second: 10
     max_bytes_per_second: 2kB
     catch_up_records_per_second: 5
