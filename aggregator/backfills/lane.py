@@ -38,7 +38,7 @@ UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class BackfillSight:
     """What a backfill goes by: the newest look, the live flow, and why something is to rest.
 
     `refused` are the topics of which the hub has refused a record that the size did not tell.
@@ -88,7 +88,9 @@ class BackfillTry:
     `after` says what the backfill is to be when its lane has ended; None while nobody wants that.
     """
 
-    def __init__(self, tools: Tools, backfill: Backfill, sight: Sight, generation: int) -> None:
+    def __init__(
+        self, tools: Tools, backfill: Backfill, sight: BackfillSight, generation: int
+    ) -> None:
         self.backfill = backfill
         self.query: LaneQuery | None = None
         self.after: BackfillState | None = None
@@ -122,7 +124,7 @@ class BackfillTry:
             self._tools.connector.cancel_tail()
             self._thread.join(seconds)
 
-    def start(self, scanned: Scanned, sight: Sight) -> None:
+    def start(self, scanned: Scanned, sight: BackfillSight) -> None:
         """Start the lane where the scan left off; raises what Spark says against it."""
         backfill = self.backfill
         lane = Lane(f"backfill-{backfill.id}", tuple(backfill.positions))
@@ -176,14 +178,14 @@ class BackfillTry:
         """Whether its task may still send."""
         return bool(self.key) and self._tools.connector.is_open(self.key, lost_seconds)
 
-    def _scan(self, sight: Sight) -> None:
+    def _scan(self, sight: BackfillSight) -> None:
         try:
             self._scanned = self._read(sight)
             self.backfill = self._scanned.backfill
         except Exception as error:  # a thread has no caller to raise to
             self._error = error
 
-    def _read(self, sight: Sight) -> Scanned:
+    def _read(self, sight: BackfillSight) -> Scanned:
         backfill, config = self.backfill, sight.config
         topics = hub_topics_of(self.routes, backfill.positions)
         hub_logs = read_logs(self._tools.hub, topics, config.supervision.connect_timeout)

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from aggregator.backfills.core import Backfill, BackfillState, busy_with, find_active, next_id
 from aggregator.backfills.core_progress import commit_seconds, why_wrong
 from aggregator.backfills.document import backfill_status, worth_showing
-from aggregator.backfills.lane import BackfillTry, Sight, Tools
+from aggregator.backfills.lane import BackfillSight, BackfillTry, Tools
 from aggregator.backfills.table import BackfillTable
 from aggregator.connector.reports import OUT_OF_RANGE, POISONED
 from aggregator.documents.document import BackfillStatus
@@ -143,7 +143,7 @@ class Backfills:
         self._tell("backfill_cancelled", f"{cancelled} was cancelled", cancelled)
         return cancelled
 
-    def turn(self, sight: Sight | None) -> None:
+    def turn(self, sight: BackfillSight | None) -> None:
         """Go on with the one that is worked at, or begin the next; `sight` is None without a look.
 
         AggregatorError for a lane that does not stop.
@@ -189,7 +189,7 @@ class Backfills:
             own = work is not None and work.backfill.id == it.id and it.is_active
             yield work.backfill if own and work is not None else it
 
-    def _begin(self, sight: Sight) -> None:
+    def _begin(self, sight: BackfillSight) -> None:
         """Begin the first that can; those before it say what they wait for."""
         self._waits = {}
         for backfill in [it for it in self._all.values() if it.is_active]:
@@ -212,7 +212,7 @@ class Backfills:
             self._try = BackfillTry(self._tools, backfill, seen, self._generation)
             return
 
-    def _start(self, work: BackfillTry, sight: Sight | None) -> None:
+    def _start(self, work: BackfillTry, sight: BackfillSight | None) -> None:
         """Start the lane, when the scan has ended."""
         try:
             scanned = work.scanned()
@@ -238,7 +238,7 @@ class Backfills:
         words = f"{work.backfill} reads {work.backfill.left:,} offsets"
         self._tell("backfill_started", words, work.backfill)
 
-    def _follow(self, work: BackfillTry, query: LaneQuery, sight: Sight | None) -> None:
+    def _follow(self, work: BackfillTry, query: LaneQuery, sight: BackfillSight | None) -> None:
         """Take what the lane tells, and see whether it is to end, or has ended."""
         report, now = query.report, time.monotonic()
         if sight is not None and work.after is None:
@@ -271,7 +271,7 @@ class Backfills:
                 work.committed = now
                 self._put_or_tell(work.backfill)
 
-    def _look_for_an_end(self, work: BackfillTry, sight: Sight, now: float) -> None:
+    def _look_for_an_end(self, work: BackfillTry, sight: BackfillSight, now: float) -> None:
         late = now + sight.config.supervision.stop_timeout
         if wrong := why_wrong(work.backfill, sight.log(work.backfill), sight.live):
             work.let_go(BackfillState.FAILED, wrong, late)
@@ -293,12 +293,12 @@ class Backfills:
                 if work.reason:
                     self._try_again(work.backfill, work.reason)
 
-    def _is_stale(self, work: BackfillTry, sight: Sight) -> bool:
+    def _is_stale(self, work: BackfillTry, sight: BackfillSight) -> bool:
         """Whether its lane may not start as it was meant to when the scan began."""
         wrong = why_wrong(work.backfill, sight.log(work.backfill), sight.live)
         return bool(wrong or _why_not(work.backfill, sight) or self._changed(work, sight))
 
-    def _changed(self, work: BackfillTry, sight: Sight) -> str:
+    def _changed(self, work: BackfillTry, sight: BackfillSight) -> str:
         """Why its lane has to start anew, as its topic goes another way by now."""
         seen = replace(sight, refused=sight.refused | self._refused)
         now = [replace(it, partitions=0) for it in seen.routes(work.backfill)]
@@ -349,7 +349,7 @@ class Backfills:
         self._emit(Event(kind, words, fields))
 
 
-def _why_not(backfill: Backfill, sight: Sight) -> str:
+def _why_not(backfill: Backfill, sight: BackfillSight) -> str:
     """Why a backfill is not to be read now, in words; "" when it is."""
     if not sight.routes(backfill):
         return "waits: its topic is not selected now, or its source does not answer"

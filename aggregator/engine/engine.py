@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.backfills.lane import Sight, Tools
+from aggregator.backfills.lane import BackfillSight, Tools
 from aggregator.backfills.run import Backfills
 from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.seen import SeenTable
@@ -288,12 +288,12 @@ class Engine:
             self._control.out_parts,
         )
 
-    def _sight(self) -> Sight | None:
+    def _sight(self) -> BackfillSight | None:
         """What backfills go by; None while there is no look of the config in force."""
         look = self.state.look
         if look is None:
             return None
-        return Sight(
+        return BackfillSight(
             *(self._in_force.config, look, self._observer.positions, self._sources.seen()),
             *(self.state.refused, self._why_rests),
         )

@@ -21,7 +21,7 @@ from aggregator.events import Event
 from support.application import KILLED, application
 from support.changing import delete_records
 from support.load import load, records
-from support.reading import read_topic, wait_for, wait_until_topic_has
+from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied
 
@@ -126,7 +126,7 @@ def test_killed_in_the_midst_beside_the_live_flow_each_record_is_there_once(
             assert first.exit_code == KILLED
             for place in ("backfill-scanned", "backfill-point:2"):
                 with application(world.config, tmp_path / "app", failpoint=place) as dies:
-                    dies.until(lambda life=dies: not life.alive, f"it dies at {place}")
+                    assert dies.wait(SECONDS), f"it dies at {place}"
                     assert dies.exit_code == KILLED, dies.text
                     assert dies.wait_gone()
             for event in ("backfill_started", "backfill_done"):
@@ -136,7 +136,7 @@ def test_killed_in_the_midst_beside_the_live_flow_each_record_is_there_once(
                     # Returns when nothing of the source is read any more, a backfill neither.
                     world.cli("sources", "restart", "eu")
                     later.terminate()
-                    later.until(lambda life=later: not life.alive, "it has ended")
+                    assert later.wait(SECONDS)
                     assert later.exit_code == 0, later.text
                     left = world.newest()["left"]
                     assert (left > 0) == (event == "backfill_started")

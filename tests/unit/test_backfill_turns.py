@@ -12,7 +12,7 @@ import pytest
 
 from aggregator.backfills import run as backfills_run
 from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
-from aggregator.backfills.lane import BackfillTry, Sight, Tools, limit_of
+from aggregator.backfills.lane import BackfillSight, BackfillTry, Tools, limit_of
 from aggregator.backfills.run import Backfills
 from aggregator.backfills.table import BackfillTable
 from aggregator.config.load import load_text
@@ -52,12 +52,12 @@ class World:
         self.backfills = found
         return found
 
-    def sight(self, **parts: Any) -> Sight:
+    def sight(self, **parts: Any) -> BackfillSight:
         """A live flow at 100, and the log that the backfills were ordered of."""
         plan = cast("Plan", SimpleNamespace(routes=(ROUTE,)))
         ids = {("eu", "orders"): parts.pop("topic_id", LOG.topic)}
         observed = Observed({"eu": LOG.cluster}, ids, {SP: OffsetRange(0, 500)})
-        plain = Sight(
+        plain = BackfillSight(
             load_text("", SETS),
             Look(plan, observed, {}, 1e12),
             Positions({SP: 100}),
@@ -118,7 +118,7 @@ def test_what_was_ordered_is_there_after_a_restart_and_no_range_is_ordered_twice
     ],
 )
 def test_what_is_to_rest_waits_and_holds_no_other_one_up(
-    change: Callable[[Sight], Sight], words: str, world: World
+    change: Callable[[BackfillSight], BackfillSight], words: str, world: World
 ) -> None:
     world.backfills.order(backfill())
     world.backfills.turn(change(world.sight()))
