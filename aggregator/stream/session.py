@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
@@ -91,7 +94,8 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    with _quick_session():
+        session = builder.getOrCreate()
     # getOrCreate hands out a session that is open already, whatever it was made with.
     found = session.sparkContext.getConf()
     wrong = [name for name, value in ENFORCED.items() if found.get(name) != value]
@@ -101,3 +105,19 @@ def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
             "stop it, or run in a process of its own"
         )
     return session
+
+
+@contextmanager
+def _quick_session() -> Iterator[None]:
+    """Have a session that is made here leave out what `SessionLoader.java` names."""
+    jvm = SparkContext._jvm
+    # One that is open already was made by others, and its JVM may not have our classes.
+    if jvm is None or SparkContext._active_spark_context is not None:
+        yield
+        return
+    loader = jvm.aggregator.connector.SessionLoader
+    before = loader.enter()
+    try:
+        yield
+    finally:
+        loader.leave(before)
