@@ -27,7 +27,7 @@ FIRST_REST = 1.0
 MOST_REST = 60.0
 
 
-class Lost(NamedTuple):
+class LostBefore(NamedTuple):
     """Offsets of a hub partition that the hub deleted before they landed: [first, end)."""
 
     partition: int
@@ -57,7 +57,7 @@ class Batch:
 
     ranges: Mapping[int, OffsetRange]
     after: Landed
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostBefore, ...] = ()
 
     @property
     def offsets(self) -> int:
@@ -97,14 +97,14 @@ def plan_batch(
     if topic_id and landed.topic_id and topic_id != landed.topic_id:
         known = Landed(topic_id)
     wanted: dict[int, OffsetRange] = {}
-    lost: list[Lost] = []
+    lost: list[LostBefore] = []
     for partition, log in sorted(logs.items()):
         position = known.positions.get(partition)
         if position is not None and position > log.latest:
             return Receded(partition, position, log.latest)
         first = log.earliest if position is None else max(position, log.earliest)
         if position is not None and position < log.earliest:
-            lost.append(Lost(partition, position, log.earliest))
+            lost.append(LostBefore(partition, position, log.earliest))
         if first < log.latest:
             wanted[partition] = OffsetRange(first, log.latest)
     if not wanted:

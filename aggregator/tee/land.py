@@ -12,7 +12,7 @@ from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.model import TopicPartition
 from aggregator.stream.ranges import read_ranges
-from aggregator.tee.core import Batch, Landed, Lost, Receded, plan_batch
+from aggregator.tee.core import Batch, Landed, LostBefore, Receded, plan_batch
 from aggregator.tee.core_columns import EMPTY, Struct
 from aggregator.tee.decode import DECODERS
 from aggregator.tee.frames import with_landing_columns
@@ -39,7 +39,7 @@ class Attempt:
     offsets: int = 0
     records: int = 0
     undecoded: int = 0
-    lost: tuple[Lost, ...] = ()
+    lost: tuple[LostBefore, ...] = ()
     left_out: tuple[str, ...] = ()
     seconds: float = 0.0
     refused: str = ""

@@ -15,7 +15,7 @@ from aggregator.tee.core import (
     Batch,
     Commit,
     Landed,
-    Lost,
+    LostBefore,
     Receded,
     from_history,
     from_metadata,
@@ -63,7 +63,7 @@ def test_a_topic_lands_from_its_beginning_and_the_next_position_is_kept() -> Non
 
 def test_what_the_hub_deleted_before_it_landed_is_told_and_gone_behind() -> None:
     batch = planned(Landed("t", {0: 5}), logs((8, 20)))
-    assert batch.lost == (Lost(0, 5, 8),)
+    assert batch.lost == (LostBefore(0, 5, 8),)
     assert batch.ranges == logs((8, 20))
     assert lag_of(Landed("t", {0: 5}), logs((8, 20))) == 12
 
