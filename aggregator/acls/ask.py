@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -52,6 +52,10 @@ def topic_acls(admin: ClusterAdmin, timeout: float, who: str = "") -> tuple[Acl,
     (found,) = admin.wait({"": future}, timeout).values()
     if isinstance(found, Exception):
         raise ClusterError(_failed(admin.alias, "its ACLs are not told", found, "DESCRIBE", who))
+    # librdkafka (2.16.0) was seen to answer with none where the broker refuses to tell them.
+    if not found and "DESCRIBE" not in admin.cluster_operations(timeout):
+        refused = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
+        raise ClusterError(_failed(admin.alias, "its ACLs are not told", refused, "DESCRIBE", who))
     return tuple(
         Acl(
             it.resource_pattern_type.name,
