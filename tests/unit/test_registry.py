@@ -17,7 +17,7 @@ from aggregator.config.schemas import SchemasConfig
 from aggregator.embedded.ports import free_ports
 from aggregator.errors import RegistryError
 from aggregator.peek.core_decode import MOST_BYTES, Said, as_json, decoded, told
-from aggregator.registry import Registry, Schema, framed, open_registry, place_of
+from aggregator.registry import Registry, Schema, framed, open_registry, place_of, translated_topics
 from aggregator.registry.core import whole
 
 CITY = {
@@ -162,11 +162,34 @@ sources:
   us: {bootstrap_servers: "u:1", topics: {include: a}}
 """)
     where = [
-        place_of(config, *it).path
-        for it in ((None, None), (None, "eu"), (None, "us"), (None, "other"), ("eu", "us"))
+        place_of(config, source, "a", origin).path
+        for source, origin in [
+            *((None, None), (None, "eu"), (None, "us")),
+            *((None, "other"), ("eu", "us")),
+        ]
     ]
     ours = "sources.eu.schemas"
     assert where == ["hub.schemas", ours, "hub.schemas", "hub.schemas", ours]
+
+
+def test_where_ids_are_translated_the_registry_is_the_hubs_wherever_a_record_came_from() -> None:
+    text = """
+hub: {bootstrap_servers: "h:1", schemas: {registry: "http://hub"}}
+sources:
+  eu: {bootstrap_servers: "e:1", topics: {include: a}, schemas: {registry: "http://eu"}}
+topics: {schemas: translate, overrides: {b: {schemas: pass}, c: {rename: d, schemas: check}}}
+"""
+    config = load_text(text)
+    assert place_of(config, None, "a", "eu").path == "hub.schemas"
+    assert place_of(config, "eu", "a").path == "sources.eu.schemas"
+    for topic in ("b", "d"):
+        assert place_of(config, None, topic, "eu").path == "sources.eu.schemas"
+    assert translated_topics(config) == (True, {"b", "d"})
+    # The caller has looked already.
+    assert place_of(config, None, None, "eu").path == "sources.eu.schemas"
+    other = text.replace("schemas: translate, ", "").replace("schemas: pass", "schemas: translate")
+    one = load_text(other)
+    assert translated_topics(one) == (False, {"b"})
 
 
 def test_names_are_replaced_where_they_first_stand_also_in_unions_and_arrays() -> None:
