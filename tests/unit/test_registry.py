@@ -184,12 +184,12 @@ topics: {schemas: translate, overrides: {b: {schemas: pass}, c: {rename: d, sche
     assert place_of(config, "eu", "a").path == "sources.eu.schemas"
     for topic in ("b", "d"):
         assert place_of(config, None, topic, "eu").path == "sources.eu.schemas"
-    assert translated_topics(config) == (True, {"b", "d"})
+    assert translated_topics(config) == (True, frozenset({"b", "d"}))
     # The caller has looked already.
     assert place_of(config, None, None, "eu").path == "sources.eu.schemas"
     other = text.replace("schemas: translate, ", "").replace("schemas: pass", "schemas: translate")
     one = load_text(other)
-    assert translated_topics(one) == (False, {"b"})
+    assert translated_topics(one) == (False, frozenset({"b"}))
 
 
 def test_names_are_replaced_where_they_first_stand_also_in_unions_and_arrays() -> None:
