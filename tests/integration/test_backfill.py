@@ -106,6 +106,12 @@ def test_killed_in_the_midst_beside_the_live_flow_each_record_is_there_once(
                 (0, OLD)
             ] * PARTITIONS
             assert world.cli("backfill", "list")["backfills"] == []
+            first.until(
+                lambda: all(
+                    it["position"] > OLD for it in world.cli("positions", "show")["positions"]
+                ),
+                "what the live flow has written is committed",
+            )
             # Up to where the live flow is by now: what that has written is left out.
             ordered = world.order("--rate", f"{RATE}/s")["backfill"]
             assert ordered["parts"][0]["until"] > OLD
