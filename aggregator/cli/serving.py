@@ -41,7 +41,7 @@ def serving(
     from aggregator.verify.apart import AuditRunner
 
     holder, audits = StatusHolder(), AuditRunner()
-    make = partial(_server, control, holder, recorder, audits)
+    make = partial(_server, control, holder, recorder, audits, log)
     over = threading.Event()
     server: ApiServer | None = None
     waiting: threading.Thread | None = None
@@ -99,7 +99,7 @@ def _start(server: ApiServer, log: Log) -> None:
 
 
 def _server(
-    control: Control, holder: StatusHolder, recorder: Recorder, audits: AuditRunner
+    control: Control, holder: StatusHolder, recorder: Recorder, audits: AuditRunner, log: Log
 ) -> ApiServer | None:
     config = control.config
     address = parse_listen(config.api.listen)
@@ -109,4 +109,8 @@ def _server(
     from aggregator.serve.server import ApiServer
 
     app = make_app(holder, masked(config), control, recorder, audits)
-    return ApiServer(app, *address, config.api.tls)
+
+    def died(reason: str) -> None:
+        log("api_failed", f"the API has ended ({reason}); records go on, restart to have it again")
+
+    return ApiServer(app, *address, config.api.tls, on_death=died)

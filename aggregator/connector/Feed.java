@@ -76,6 +76,8 @@ final class Feed {
     long polledAtMs;
     /** Records that were left out because the hub holds them. */
     long skipped;
+    /** Bytes of keys and values that were read, of what was left out as well. */
+    long bytes;
 
     Feed(TaskSpec spec, long[] positions, Consumers consumers) {
         this.spec = spec;
@@ -110,7 +112,11 @@ final class Feed {
             }
             if (found.offset() >= own.until) {
                 finish(at);
-            } else if (isSkipped(own, found)) {
+                continue;
+            }
+            bytes += Math.max(0, found.serializedKeySize());
+            bytes += Math.max(0, found.serializedValueSize());
+            if (isSkipped(own, found)) {
                 Failpoint.pass("task-skip");
                 positions[at] = found.offset() + 1;
                 skipped++;

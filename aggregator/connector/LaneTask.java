@@ -344,6 +344,7 @@ final class LaneTask {
             }
         }
         json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
+        json.put("read_bytes", feed.bytes);
         json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
         json.put("retried", ((Number) retries.metricValue()).longValue());
         ArrayNode unknown = json.putArray("unknown");

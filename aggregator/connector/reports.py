@@ -64,6 +64,7 @@ class TaskReport:
     replayed: int = 0
     looped: int = 0
     retried: int = 0
+    read_bytes: int = 0
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
     unknown: tuple[tuple[str, str, int], ...] = ()
@@ -177,6 +178,7 @@ def _report(told: Mapping[str, Any]) -> TaskReport:
         replayed=told["replayed"],
         looped=told["looped"],
         retried=told["retried"],
+        read_bytes=told["read_bytes"],
         age=tuple(told["age"]),
         flight=tuple(told["flight"]),
         unknown=tuple((topic, side, number) for topic, side, number in told["unknown"]),

@@ -162,9 +162,8 @@ class SourceStatus(Document):
     copied: tuple[Copied, ...] = Field(default=(), description="records and bytes per topic")
     skipped: int = Field(default=0, description="records left out because the hub held them")
     looped: int = Field(default=0, description="records left out because they came from the hub")
-    retried: int = Field(
-        default=0, description="records sent again: a broker answered with an error, or not at all"
-    )
+    retried: int = Field(default=0, description="records sent again after a failure")
+    read_bytes: int = Field(default=0, description="bytes of keys and values that were read")
     quarantined: int = Field(default=0, description="records that the hub refused, since start")
     gaps: int = Field(default=0, description="gaps of its partitions, ever")
     lost: int = Field(default=0, description="offsets lost in them, as far as known")

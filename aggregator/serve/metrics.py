@@ -126,6 +126,11 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         [((it.alias,), float(it.records + it.skipped + it.looped)) for it in sources],
     )
     for name, words, field in (
+        (
+            "bytes_read",
+            "Bytes of keys and values read, of what was left out as well.",
+            "read_bytes",
+        ),
         ("records_skipped", "Records left out because the hub held them.", "skipped"),
         ("records_looped", "Records left out because they came from the hub.", "looped"),
         ("hub_producer_retries", "Records sent again after an error of the hub.", "retried"),

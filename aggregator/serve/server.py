@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -26,10 +27,20 @@ TICK_SECONDS = 1.0
 class ApiServer:
     """Serves an app on host:port. Port 0 takes a free one; `port` tells which.
 
-    The port is taken when this is made: ConfigError when it cannot be had.
+    The port is taken when this is made: ConfigError when it cannot be had. `on_death` is told why
+    it has ended without being told to; nothing else ends with it.
     """
 
-    def __init__(self, app: FastAPI, host: str, port: int, tls: TlsConfig | None = None) -> None:
+    def __init__(
+        self,
+        app: FastAPI,
+        host: str,
+        port: int,
+        tls: TlsConfig | None = None,
+        *,
+        on_death: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._on_death = on_death
         self._socket = _listen(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
@@ -70,7 +81,14 @@ class ApiServer:
         self._socket.close()
 
     def _serve(self) -> None:
-        self._server.run(sockets=[self._socket])
+        reason = "it has ended by itself"
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception as error:  # a thread has no caller to raise to: it is told
+            reason = f"{type(error).__name__}: {error}"
+        if not self._server.should_exit:
+            self._socket.close()
+            self._on_death(reason)
 
 
 class _Server(uvicorn.Server):

@@ -121,6 +121,7 @@ def _source(
         skipped=figures.skipped,
         looped=figures.looped,
         retried=figures.retried,
+        read_bytes=figures.read_bytes,
         quarantined=refused.get(alias, 0),
         gaps=len(gaps),
         lost=lost_offsets(gaps),

@@ -27,8 +27,9 @@ class SourceFigures:
 
     `copied` are the records and bytes (of keys and values) that were sent, per topic; `skipped`
     records were left out because the hub held them, `looped` ones because they came from it.
-    `retried` ones the hub answered with an error, and they were sent again. `age` and `flight`
-    count records by the buckets of `bucket_bounds`.
+    `retried` ones the hub answered with an error, and they were sent again. `read_bytes` are those
+    of keys and values that were read, whatever became of them. `age` and `flight` count records by
+    the buckets of `bucket_bounds`.
     """
 
     copied: tuple[Copied, ...] = ()
@@ -38,6 +39,7 @@ class SourceFigures:
     latency: Latency = field(default_factory=Latency)
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
+    read_bytes: int = 0
 
     @property
     def records(self) -> int:
@@ -97,6 +99,7 @@ class Figures:
                 skipped=sums.skipped,
                 looped=sums.looped,
                 retried=sums.retried,
+                read_bytes=sums.read_bytes,
                 latency=self._latency(counts[alias], before.get(alias, _Counts())),
                 age=counts[alias].age,
                 flight=counts[alias].flight,
@@ -154,6 +157,7 @@ class _Sums:
     skipped: int = 0
     looped: int = 0
     retried: int = 0
+    read_bytes: int = 0
     age: list[int] = field(default_factory=list)
     flight: list[int] = field(default_factory=list)
 
@@ -171,6 +175,7 @@ class _Sums:
         self.skipped += task.skipped - (before.skipped if before is not None else 0)
         self.looped += task.looped - (before.looped if before is not None else 0)
         self.retried += task.retried - (before.retried if before is not None else 0)
+        self.read_bytes += task.read_bytes - (before.read_bytes if before is not None else 0)
         _add_counts(self.age, task.age, before.age if before is not None else ())
         _add_counts(self.flight, task.flight, before.flight if before is not None else ())
 

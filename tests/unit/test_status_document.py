@@ -224,10 +224,11 @@ def test_lag_is_the_sum_of_what_is_known(shown: Shown) -> None:
 def test_a_source_has_the_figures_of_what_its_tasks_reported(shown: Shown) -> None:
     copied = (Copied(topic="a", records=3, bytes=30), Copied(topic="b", records=1, bytes=7))
     latency = Latency(age_ms=Percentiles(p50=9, p95=12, p99=90))
-    shown.shows(figures={"eu": SourceFigures(copied, 5, 2, 7, latency)})
+    shown.shows(figures={"eu": SourceFigures(copied, 5, 2, 7, latency, read_bytes=44)})
     found = shown.source("eu")
     assert (found.records, found.bytes, found.copied) == (4, 37, copied)
     assert (found.skipped, found.looped, found.retried, found.latency) == (5, 2, 7, latency)
+    assert found.read_bytes == 44
     nothing = shown.source("us")
     assert (nothing.records, nothing.bytes, nothing.copied) == (0, 0, ())
     assert nothing.latency == Latency()

@@ -78,10 +78,10 @@ def test_a_report_counts_once_however_often_it_is_taken(figures: Figures) -> Non
 def test_the_next_report_counts_with_what_it_has_more(figures: Figures) -> None:
     figures.take(lane_report(told(records=4, skipped=3)))
     figures.at(0)
-    figures.take(lane_report(told(records=9, skipped=3, looped=1, retried=4)))
+    figures.take(lane_report(told(records=9, skipped=3, looped=1, retried=4, read_bytes=95)))
     found = figures.at(1)["eu"]
     assert (found.records, found.bytes_, found.skipped, found.looped) == (9, 90, 3, 1)
-    assert found.retried == 4
+    assert (found.retried, found.read_bytes) == (4, 95)
 
 
 def test_the_next_life_of_a_lane_counts_from_zero_and_is_added(figures: Figures) -> None:
