@@ -1,6 +1,6 @@
 """One that stands by takes the place of the writer, however that one ends; nothing lost or twice.
 
-`AGGREGATOR_STANDBY_TURNS` is how often it does so in a row: four by default.
+`AGGREGATOR_STANDBY_TURNS` is how often it does so in a row: ten by default.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from support.application import QUICK_START, Application, application
 from support.one_writer import World, config_of, ended, stop
 from support.rest import ask
 
-TURNS = int(os.environ.get("AGGREGATOR_STANDBY_TURNS", "4"))
+TURNS = int(os.environ.get("AGGREGATOR_STANDBY_TURNS", "10"))
 STANDBY = ("--standby",)
 LEASE = 3.0
 
