@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.tee import TeeConfig
 from aggregator.tee.frames import DAY
-from aggregator.tee.table import table_at
+from aggregator.tee.table import SNAPSHOT_PARTITIONS, table_at
 
 CARE = {
+    SNAPSHOT_PARTITIONS: "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     # Larger ones are left: with Delta's 1 GB the files of a day would be written again all day.
     "spark.databricks.delta.optimize.minFileSize": str(64 << 20),

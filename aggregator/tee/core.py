@@ -15,11 +15,11 @@ from aggregator.model import OffsetRange
 
 KEY = "aggregator_tee"
 """Under this name our part stands in the user metadata of a commit."""
-FIRST_LIMIT = 20_000
-LEAST_LIMIT = 1_000
+FIRST_LIMIT = 100_000
+LEAST_LIMIT = 20_000
 MOST_LIMIT = 5_000_000
-QUICK_SECONDS = 4.0
-SLOW_SECONDS = 16.0
+QUICK_SECONDS = 8.0
+SLOW_SECONDS = 30.0
 """A batch that takes longer than this is followed by a smaller one: a crash costs a batch, and
 whoever stops waits for one."""
 OFFSETS_PER_FILE = 100_000

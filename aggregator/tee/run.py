@@ -7,6 +7,7 @@ not answer nothing lands, and it is asked again.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ from aggregator.tee.lock import alone, held_in_jvm
 from aggregator.tee.report import TeeReport
 from aggregator.tee.topic import Topic
 
+STDOUT, STDERR = 1, 2
 TURN_SECONDS = 0.05
 TELL_SECONDS = 30.0
 MOST_FAILURES = 5
@@ -225,10 +227,24 @@ def _session(config: Config, given: SparkSession | None) -> Iterator[SparkSessio
     master = config.spark.master
     if master == "auto":
         master = f"local[{os.cpu_count() or 1}]"
-    spark = open_reader(config, master)
+    with _own_stdout():
+        spark = open_reader(config, master)
     try:
         yield spark
     finally:
         # Its Java may have ended meanwhile.
         with suppress(Py4JError, OSError):
             spark.stop()
+
+
+@contextmanager
+def _own_stdout() -> Iterator[None]:
+    """Whatever is started in the block writes to stderr: Delta's VACUUM prints, among our JSON."""
+    sys.stdout.flush()
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    try:
+        yield
+    finally:
+        os.dup2(kept, STDOUT)
+        os.close(kept)

@@ -24,18 +24,19 @@ RECORDS = 2_000
 
 def submit(job: str, arguments: list[str], folder: Path) -> dict[str, Any]:
     """The document that a job prints; it has to end well, and to have had two executors."""
-    executors: set[int] = set()
+    executors = 0
     with submitted(job, [*arguments, "-o", "json"], folder, slots=1) as (process, log):
 
         def ended() -> bool:
+            nonlocal executors
             own = (it for it in processes() if it.group == process.pid)
-            executors.update(it.pid for it in own if EXECUTOR in it.command)
+            executors = max(executors, sum(EXECUTOR in it.command for it in own))
             return process.poll() is not None
 
         wait_for(ended, f"{job} ends")
         text = log.read_text()
         assert process.returncode == 0, text
-    assert len(executors) == 2, text
+    assert executors >= 2, text
     document: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("\n{\n") + 1 :])[0]
     return document
 
