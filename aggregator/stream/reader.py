@@ -24,4 +24,8 @@ def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkS
     # Behind the class path, so that the archive of classes still fits it.
     added = [jar for name in more for jar in jars(name, folder=folder)]
     driver = replace(driver, jars=(*driver.jars, *added))
-    return build_session(session_conf(config, master, driver), driver.java_home)
+    spark = build_session(session_conf(config, master, driver), driver.java_home)
+    for jar in added:
+        # A JVM that ran before has its class path already, and takes no more from the settings.
+        spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+    return spark

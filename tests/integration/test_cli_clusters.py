@@ -220,7 +220,7 @@ def test_lag_in_offsets_and_bytes(
     assert "unreachable" in rows["dead", 0]["reason"]
     text = run("lag").stdout
     assert "unknown" in text
-    assert "20,000" in text
+    assert "20.0 kB" in text
     assert "not running" in text
 
 

@@ -130,8 +130,13 @@ class Sources:
             "delete.retention.ms": "100",
         }
         create_topic(self.servers, self.topic("compacted"), config=config)
+        # A segment ends by the times of its records; only those behind which one began are cleaned.
+        began = time.time_ns() // 1_000_000 - 10_000
         for turn in range(10):
-            records = [NewRecord(b"%d" % turn, b"key-%d" % number) for number in range(100)]
+            records = [
+                NewRecord(b"%d" % turn, b"key-%d" % number, timestamp=began + 1_000 * turn)
+                for number in range(100)
+            ]
             produce(self.servers, self.topic("compacted"), records)
 
     def write_transaction(self, number: int, *, end: str) -> Producer:
