@@ -20,7 +20,7 @@ BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
 # Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
-# take some 40 minutes on two cores, one after the other much longer; more than two need more cores.
+# take some 35 minutes on two cores, one after the other much longer; more than two need more cores.
 PYTEST_JOBS ?= 2
 # What is for every few minutes: without the tests that start a JVM or a build, and with a fifth of
 # the examples of property tests; nor are the fuzzer and what runs notebooks loaded, which takes
