@@ -1,4 +1,4 @@
-"""Small append-only tables beside the checkpoints: what people have decided, a row each time.
+"""Small tables beside the checkpoints, which grow by rows: what people decided, and what was.
 
 They have a column `at`, and whoever reads them takes the newest row of what it asks for. Whatever
 cannot be read or written is a CheckpointError.
@@ -7,10 +7,11 @@ cannot be read or written is a CheckpointError.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import write_deltalake
+from deltalake import WriterProperties, write_deltalake
 
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
@@ -20,6 +21,9 @@ from aggregator.checkpoint.delta import (
     table_uri,
     translated,
 )
+
+KEEP_HOURS = 1
+"""How long files that are no longer part of a table stay for readers that still use them."""
 
 
 def read_notes(path: str, storage_options: Mapping[str, str], table: str) -> list[dict[str, Any]]:
@@ -72,3 +76,26 @@ def append_note(
     delta = open_delta(path, storage_options, table)
     if delta is not None:
         make_durable(path, int(delta.version()), table)
+
+
+def trim_rows(path: str, storage_options: Mapping[str, str], table: str, before: datetime) -> int:
+    """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
+    delta = open_delta(path, storage_options, table)
+    if delta is None:
+        return 0
+    with translated(path, "maintained", table):
+        done = delta.delete(f"at < '{before.isoformat()}'", post_commithook_properties=NO_HOOKS)
+        delta.optimize.compact(
+            max_concurrent_tasks=1,
+            writer_properties=WriterProperties(compression="ZSTD"),
+            post_commithook_properties=NO_HOOKS,
+        )
+        delta.vacuum(
+            retention_hours=KEEP_HOURS,
+            dry_run=False,
+            enforce_retention_duration=False,
+            post_commithook_properties=NO_HOOKS,
+        )
+        delta.create_checkpoint()
+        delta.cleanup_metadata()
+    return int(done.get("num_deleted_rows") or 0)

@@ -9,10 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import WriterProperties
 
-from aggregator.checkpoint.delta import NO_HOOKS, dataset, open_delta, translated
-from aggregator.checkpoint.notes import append_rows
+from aggregator.checkpoint.delta import dataset, open_delta, translated
+from aggregator.checkpoint.notes import append_rows, trim_rows
 from aggregator.timeline.document import EventRow, HistoryRow
 
 HISTORY = "history"
@@ -51,8 +50,6 @@ SCHEMAS = {
     ),
 }
 """Columns and their types; `fields` is JSON."""
-KEEP_HOURS = 1
-"""How long files that are no longer part of a table stay for readers that still use them."""
 
 
 class TimelineTable:
@@ -108,22 +105,4 @@ class TimelineTable:
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
-        delta = open_delta(self.path, self._options, self.table)
-        if delta is None:
-            return 0
-        with translated(self.path, "maintained", self.table):
-            done = delta.delete(f"at < '{before.isoformat()}'", post_commithook_properties=NO_HOOKS)
-            delta.optimize.compact(
-                max_concurrent_tasks=1,
-                writer_properties=WriterProperties(compression="ZSTD"),
-                post_commithook_properties=NO_HOOKS,
-            )
-            delta.vacuum(
-                retention_hours=KEEP_HOURS,
-                dry_run=False,
-                enforce_retention_duration=False,
-                post_commithook_properties=NO_HOOKS,
-            )
-            delta.create_checkpoint()
-            delta.cleanup_metadata()
-        return int(done.get("num_deleted_rows") or 0)
+        return trim_rows(self.path, self._options, self.table, before)
