@@ -29,6 +29,10 @@ class Answers:
         """The same and one more."""
         return Answers({**self.of, question: answer})
 
+    def without(self, topic: str) -> Answers:
+        """The same without those of a topic."""
+        return Answers({it: answer for it, answer in self.of.items() if it.topic != topic})
+
     @property
     def refused(self) -> tuple[Question, ...]:
         """Those for which there is no id; one may come."""

@@ -49,9 +49,21 @@ class Translator:
         self._workers: dict[str, _Worker] = {}
 
     def follow(self, routes: Iterable[Route]) -> None:
-        """Know where topics go, before anything of them is asked."""
+        """Know where topics go, before anything of them is asked.
+
+        What was told of one that goes elsewhere now, or by another rule, is asked anew.
+        """
         for route in routes:
-            self._routes[route.cluster, route.topic] = route
+            place = (route.cluster, route.topic)
+            before = self._routes.pop(place, None)
+            if route.schemas != "pass":
+                self._routes[place] = route
+            is_same = before is not None and (before.hub_topic, before.schemas) == (
+                route.hub_topic,
+                route.schemas,
+            )
+            if not is_same and route.cluster in self._workers:
+                self._workers[route.cluster].forget(route.topic)
 
     def ask(self, alias: str, questions: Collection[Question]) -> None:
         """Find these out, in a thread of its own. Returns at once."""
@@ -61,7 +73,12 @@ class Translator:
         self._workers[alias].ask(questions)
 
     def serve(self, query: Asking) -> None:
-        """Have found out what the tasks of a query ask for, and tell them what is known."""
+        """Have found out what the tasks of a query ask for, and tell them what is known.
+
+        Costs nothing where no topic asks for it.
+        """
+        if not self._routes:
+            return
         for task in query.report.tasks:
             if task.unknown:
                 self.ask(task.cluster, [Question(*it) for it in task.unknown])
@@ -84,7 +101,9 @@ class Translator:
         definition = read_definition(source, question.number)
         if definition is None:
             return refusal(question.number)
-        route = self._routes[alias, question.topic]
+        route = self._routes.get((alias, question.topic))
+        if route is None:
+            raise RegistryError(f"topics.schemas is pass for {question.topic} by now")
         if route.schemas == "check":
             return question.number
         hub = open_registry(config.hub.schemas)
@@ -118,6 +137,7 @@ class _Worker:
         self._wanted: set[Question] = set()
         self._answers = Answers()
         self._told: dict[Question, str] = {}
+        self._forgotten = 0
         self._news = threading.Event()
         self._over = False
         self._thread = threading.Thread(target=self._loop, name=f"schemas-{alias}", daemon=True)
@@ -136,6 +156,13 @@ class _Worker:
         if new:
             self._news.set()
 
+    def forget(self, topic: str) -> None:
+        with self._lock:
+            self._forgotten += 1
+            self._wanted = {it for it in self._wanted if it.topic != topic}
+            self._answers = self._answers.without(topic)
+            self._translator.tell(self._alias, self._answers)
+
     def _loop(self) -> None:
         wait, refused_at = REFUSED_SECONDS, time.monotonic()
         while not self._over:
@@ -150,6 +177,7 @@ class _Worker:
             wait = AGAIN_SECONDS if failed else REFUSED_SECONDS
 
     def _find(self, question: Question) -> bool:
+        forgotten = self._forgotten
         try:
             answer = self._translator.answer(self._alias, question)
         except RegistryError as error:
@@ -157,12 +185,17 @@ class _Worker:
             words = f"the records of {topic} with schema {number} in their {side} wait: {error}"
             self._say(question, words)
             return False
-        if self._answers.of.get(question) != answer:
-            self._answers = self._answers.with_answer(question, answer)
-            self._translator.tell(self._alias, self._answers)
-            self._say(question, _words(question, answer))
         with self._lock:
             self._wanted.discard(question)
+            if forgotten != self._forgotten:
+                # It may be an answer by a rule that holds no more; who still asks asks again.
+                return True
+            is_new = self._answers.of.get(question) != answer
+            if is_new:
+                self._answers = self._answers.with_answer(question, answer)
+                self._translator.tell(self._alias, self._answers)
+        if is_new:
+            self._say(question, _words(question, answer))
         return True
 
     def _say(self, question: Question, words: str) -> None:

@@ -127,3 +127,25 @@ def test_an_id_that_was_not_known_may_be_later(desk: Desk) -> None:
     wait_for(lambda: desk.known() == {1: "schema 1"}, "it is refused")
     desk.answers[1] = 11
     wait_for(lambda: desk.known() == {1: 11}, "it is known")
+
+
+def test_what_was_told_by_another_rule_is_asked_anew(desk: Desk) -> None:
+    question = Question("orders", "value", 1)
+    desk.answers[1] = 1
+    desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="check")])
+    desk.translator.ask("eu", [question])
+    wait_for(lambda: desk.known() == {1: 1}, "it stays as it is")
+    # The same rule again changes nothing; another one does, at once.
+    desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="check")])
+    assert desk.known() == {1: 1}
+    desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="translate")])
+    assert desk.known() == {}
+    desk.answers[1] = 11
+    desk.translator.ask("eu", [question])
+    wait_for(lambda: desk.known() == {1: 11}, "it is that of the hub")
+
+
+def test_where_no_topic_asks_for_it_no_query_is_looked_at(desk: Desk) -> None:
+    nobody: Any = None
+    desk.translator.follow([Route("eu", "orders", "orders", 1, 1)])
+    desk.translator.serve(nobody)
