@@ -35,7 +35,7 @@ LAYERS = (
     "timeline",
     "tee",
     "upkeep",
-    *("engine", "verify", "serve", "cli", "__main__", "notebook"),
+    *("steering", "engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
 WAYS_BEGIN = "<!-- stages: written by make docs -->\n"

@@ -10,8 +10,8 @@ from aggregator.events import Event
 
 if TYPE_CHECKING:
     from aggregator.documents.document import Status
-    from aggregator.engine.control import Control
     from aggregator.status.view import View
+    from aggregator.steering.control import Control
     from aggregator.timeline.recorder import Recorder
 
 Log = Callable[..., None]

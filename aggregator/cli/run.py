@@ -20,8 +20,8 @@ from aggregator.config.checks import warnings
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.documents.document import Status
-from aggregator.engine.control import Control
 from aggregator.events import EventSink
+from aggregator.steering.control import Control
 
 if TYPE_CHECKING:
     from aggregator.engine.run import RunResult

@@ -13,10 +13,10 @@ from aggregator.config.values import parse_listen
 from aggregator.errors import AggregatorError, ConfigError
 
 if TYPE_CHECKING:
-    from aggregator.engine.control import Control
     from aggregator.serve.holder import StatusHolder
     from aggregator.serve.server import ApiServer
     from aggregator.status.view import View
+    from aggregator.steering.control import Control
     from aggregator.timeline.recorder import Recorder
     from aggregator.verify.apart import AuditRunner
 

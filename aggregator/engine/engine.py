@@ -19,12 +19,10 @@ from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.seen import SeenTable
 from aggregator.config.schema import Config
 from aggregator.documents.document import Phase
-from aggregator.engine.control import Control
 from aggregator.engine.hands import Hands
 from aggregator.engine.known import KnownOf
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.recovery import Recovery
-from aggregator.engine.steering import Steering
 from aggregator.engine.teller import Teller
 from aggregator.engine.threads import Threads
 from aggregator.errors import AggregatorError, RefusedError
@@ -40,6 +38,8 @@ from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
 from aggregator.status.view import View
+from aggregator.steering.control import Control
+from aggregator.steering.steering import Steering
 from aggregator.writing.writer import Writer, lost_seconds
 
 LOOP_SECONDS = 0.25

@@ -14,11 +14,11 @@ from aggregator.clusters.prepare import Prepared
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
 from aggregator.engine.known import known_of
-from aggregator.engine.pauses import out_of, out_of_parts
 from aggregator.flow.news import FoundGaps
 from aggregator.flow.preview import Preview, preview
 from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, TopicPartition
+from aggregator.steering.pauses import out_of, out_of_parts
 
 
 def preview_of(config: Config, prepared: Prepared) -> Preview:

@@ -13,8 +13,6 @@ from aggregator.clusters.prepare import Prepared, prepare
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
 from aggregator.documents.document import Phase, Status
-from aggregator.engine.control import Control
-from aggregator.engine.door import STARTING
 from aggregator.engine.engine import Engine
 from aggregator.engine.threads import Threads, session_of, start_driver, threads_of
 from aggregator.errors import (
@@ -31,6 +29,8 @@ from aggregator.failpoint import failpoint
 from aggregator.plan.look import Look
 from aggregator.status.document import status
 from aggregator.status.view import View, first_view, waiting_view
+from aggregator.steering.control import Control
+from aggregator.steering.door import STARTING
 from aggregator.writing.standby import Standby
 from aggregator.writing.writer import Writer
 

@@ -19,7 +19,6 @@ from aggregator.commits.observer import Observer
 from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.schema import Config
 from aggregator.documents.document import BackfillStatus, HeartbeatsStatus, Phase
-from aggregator.engine.control import Control
 from aggregator.events import Event, EventSink
 from aggregator.flow.news import Measured
 from aggregator.flow.stage import Stage
@@ -28,6 +27,7 @@ from aggregator.groups.sync import GroupSync
 from aggregator.model import HEARTBEATS_TOPIC, SourceState
 from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.view import Committed, Complete, View
+from aggregator.steering.control import Control
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import bucket_bounds
 from aggregator.discover import HUB, ClusterAdmin, open_admin
-from aggregator.engine.control import Control
 from aggregator.engine.teller import Told
 from aggregator.events import Event, EventSink
 from aggregator.groups.sync import GroupSync
@@ -39,6 +38,7 @@ from aggregator.plan.plan import Plan
 from aggregator.plan.slots import plan_slots
 from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.schemas.translator import Translator
+from aggregator.steering.control import Control
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf

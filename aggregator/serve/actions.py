@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.config.values import parse_duration
-from aggregator.engine.control import Control
 from aggregator.gaps.document import GapsReport
 from aggregator.model import PoisonReason
 from aggregator.quarantine.document import RetryReport
@@ -16,6 +15,7 @@ from aggregator.quarantine.ledger import Filter
 from aggregator.quarantine.records import Origin, parse_origin
 from aggregator.serve.control import CallerError, caller_check, check_source
 from aggregator.serve.desk import Desk
+from aggregator.steering.control import Control
 from aggregator.verify.apart import AuditRun, AuditRunner
 from aggregator.verify.core import Scope
 

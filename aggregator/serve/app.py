@@ -17,7 +17,6 @@ from aggregator.config.mask import masked
 from aggregator.config.schema import MetricsConfig
 from aggregator.documents.document import Phase, Status
 from aggregator.documents.lag import LagReport, only, report_of
-from aggregator.engine.control import Control
 from aggregator.serve.actions import actions_router
 from aggregator.serve.answers import ERRORS, FAILED, HEALTH, Health, text
 from aggregator.serve.backfills import backfills_router
@@ -32,6 +31,7 @@ from aggregator.serve.metrics import metrics_text
 from aggregator.serve.pages import add_pages, page_for
 from aggregator.serve.sources import sources_router
 from aggregator.serve.timeline import timeline_router
+from aggregator.steering.control import Control
 from aggregator.timeline.recorder import Recorder
 from aggregator.verify.apart import AuditRunner
 

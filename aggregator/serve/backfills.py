@@ -10,9 +10,9 @@ from pydantic import Field
 
 from aggregator.backfills import core as backfills
 from aggregator.backfills.document import BackfillReport, BackfillsReport
-from aggregator.engine.control import Control
 from aggregator.serve.control import caller_check, caller_name, check_source
 from aggregator.serve.holder import StatusHolder
+from aggregator.steering.control import Control
 
 Name = Annotated[str, Path(max_length=40)]
 

@@ -14,13 +14,13 @@ from pydantic import BaseModel, Field
 
 from aggregator.connect import document, plugins
 from aggregator.connect.core import class_of
-from aggregator.engine.control import Control
 from aggregator.errors import RefusedError
 from aggregator.events import LEVELS
 from aggregator.moves.core import MoveRequest
 from aggregator.serve.connectors import STATES, Connectors
 from aggregator.serve.control import CallerError, caller_check, caller_name
 from aggregator.serve.settings import Changes, Settings
+from aggregator.steering.control import Control
 
 ROOT = "root"
 ADDED: dict[int | str, dict[str, Any]] = {201: {"description": "there was none of this name"}}

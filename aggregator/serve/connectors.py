@@ -16,10 +16,10 @@ from aggregator.connect.document import SourceConnector, connector_of
 from aggregator.connect.plugins import validated
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport
-from aggregator.engine.control import Control
 from aggregator.errors import ConfigError, Problem
 from aggregator.serve.control import CallerError
 from aggregator.serve.holder import StatusHolder
+from aggregator.steering.control import Control
 
 
 @dataclass(frozen=True, slots=True)

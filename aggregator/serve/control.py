@@ -20,8 +20,6 @@ from starlette.exceptions import HTTPException
 from aggregator.config.mask import mask_text
 from aggregator.config.values import parse_listen
 from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.engine.control import Control
-from aggregator.engine.door import NotReadyError
 from aggregator.errors import (
     EXIT_CONFIG,
     EXIT_OTHER,
@@ -34,6 +32,8 @@ from aggregator.model import Part
 from aggregator.moves import core as rewind
 from aggregator.moves.document import MovesReport
 from aggregator.serve.gate import is_loopback, may_change, must_not_change
+from aggregator.steering.control import Control
+from aggregator.steering.door import NotReadyError
 
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""

@@ -14,8 +14,6 @@ from aggregator.config.mask import mask_text
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.document import RecoveryStatus, Status
-from aggregator.engine.control import Control
-from aggregator.engine.door import NotReadyError
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.gaps.decide import accept_gaps, load_gaps
 from aggregator.gaps.document import GapsReport, gaps_report
@@ -36,6 +34,8 @@ from aggregator.quarantine.retry import Retry, RetryOutcome
 from aggregator.quarantine.shelf import chosen_of, opened
 from aggregator.serve.control import CallerError
 from aggregator.serve.incidents import Incident, incidents
+from aggregator.steering.control import Control
+from aggregator.steering.door import NotReadyError
 from aggregator.timeline.document import EventRow
 from aggregator.timeline.read import read_events
 

@@ -12,7 +12,6 @@ from aggregator.audits.past import AuditsReport
 from aggregator.checkpoint.rows import to_moment
 from aggregator.documents.document import Document, LaneStatus, RecoveryStatus
 from aggregator.documents.hub_topics import HubTopicOverview, HubTopics, hub_topics
-from aggregator.engine.control import Control
 from aggregator.gaps.document import GapsReport
 from aggregator.model import PoisonReason
 from aggregator.peek.document import TopicLook
@@ -22,6 +21,7 @@ from aggregator.serve.control import CallerError
 from aggregator.serve.desk import Desk
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.incidents import Incidents
+from aggregator.steering.control import Control
 from aggregator.timeline.document import EventRow
 from aggregator.verify.apart import AuditRun, AuditRunner
 

@@ -12,9 +12,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from aggregator.documents.overview import Overview, SourcePage, overview, source_page
-from aggregator.engine.control import Control
 from aggregator.serve.control import CallerError
 from aggregator.serve.holder import StatusHolder
+from aggregator.steering.control import Control
 
 FILES = Path(__file__).parent.parent / "ui"
 POLICY = (

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 
 from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.engine.control import Control
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.control import caller_check, caller_name
 from aggregator.serve.settings import Settings
+from aggregator.steering.control import Control
 
 
 class SourceRequest(BaseModel):

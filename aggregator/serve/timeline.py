@@ -12,9 +12,9 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
 from aggregator.config.values import parse_duration
-from aggregator.engine.control import Control
 from aggregator.serve.answers import text
 from aggregator.serve.control import CallerError
+from aggregator.steering.control import Control
 from aggregator.timeline.document import EventsReport, HistoryReport
 from aggregator.timeline.feed import Feed
 from aggregator.timeline.read import read_events, read_history

@@ -15,9 +15,9 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic, produce
-from aggregator.engine.control import Control
 from aggregator.engine.run import RunResult, run
 from aggregator.events import Event
+from aggregator.steering.control import Control
 from support.application import KILLED, application
 from support.changing import delete_records
 from support.load import load, records

@@ -18,8 +18,8 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, grow_topic, produce
-from aggregator.engine.control import Control
 from aggregator.errors import EXIT_DONE, EXIT_NOT_YET
+from aggregator.steering.control import Control
 from support.clusters import ClusterFactory
 from support.reading import read_topic, wait_for
 from support.running import Run, make_config, run_in_background, source

@@ -13,10 +13,10 @@ from aggregator.config import load_text
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.engine.control import Control
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from support.application import application
 from support.browser import Visitor, visiting
 from support.changing import delete_records

@@ -24,8 +24,8 @@ from aggregator.discover import HUB, open_admin
 from aggregator.documents.document import HeartbeatsStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import admin, create_topic, produce
-from aggregator.engine.control import Control
 from aggregator.model import SourceState
+from aggregator.steering.control import Control
 from aggregator.verify.core import Scope
 from aggregator.verify.look import look
 from support.clusters import ClusterFactory

@@ -27,10 +27,10 @@ from aggregator.discover import HUB, CheckResult, check_cluster, discover, open_
 from aggregator.documents.document import AclSyncStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, produce
-from aggregator.engine.control import Control
 from aggregator.errors import ClusterError
 from aggregator.model import SourceState
 from aggregator.plan.plan import Plan
+from aggregator.steering.control import Control
 from support.certificates import STORE_PASSWORD, Authority
 from support.clusters import ClusterFactory
 from support.load import load as under_load

@@ -17,10 +17,10 @@ from aggregator.config.schema import Config
 from aggregator.documents.document import PartitionState, PartitionStatus
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic, delete_topic, produce
-from aggregator.engine.control import Control
 from aggregator.errors import EXIT_CONFIG, RefusedError
 from aggregator.model import Part
 from aggregator.moves.core import MoveRequest
+from aggregator.steering.control import Control
 from support.clusters import ClusterFactory
 from support.load import load, records
 from support.reading import read_topic, topics_of, wait_until_topic_has

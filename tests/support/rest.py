@@ -11,11 +11,11 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from aggregator.backfills.core import Backfill
-from aggregator.engine.control import Control
 from aggregator.errors import AggregatorError, RefusedError
 from aggregator.model import Part
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
+from aggregator.steering.control import Control
 from support.reading import SECONDS
 
 SETS = (

@@ -16,10 +16,10 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.documents.document import Phase, Status
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.engine.control import Control
 from aggregator.engine.run import RunResult, run
 from aggregator.events import Event
 from aggregator.status.document import status
+from aggregator.steering.control import Control
 from aggregator.stream.java import DRIVER
 from support.application import QUICK_START
 from support.reading import SECONDS, wait_for

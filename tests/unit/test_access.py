@@ -19,12 +19,12 @@ from aggregator.config import load_text, masked
 from aggregator.config.schema import ApiConfig, Config, TlsConfig
 from aggregator.connect.core_words import CLASSES
 from aggregator.documents.controls import SourceControl
-from aggregator.engine.control import Control
 from aggregator.errors import ConfigError
 from aggregator.serve.app import make_app
 from aggregator.serve.gate import Right, right_of
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
 from support.statuses import status_with
 

@@ -12,9 +12,9 @@ import pytest
 from aggregator.cli.recording import Record
 from aggregator.cli.serving import serving
 from aggregator.config import load_text
-from aggregator.engine.control import Control
 from aggregator.serve import server
 from aggregator.status.view import first_view
+from aggregator.steering.control import Control
 from support.reading import wait_for
 from support.rest import SETS, ask
 

@@ -13,11 +13,11 @@ from typer.testing import CliRunner, Result
 from aggregator.cli import dashboard
 from aggregator.cli.main import app
 from aggregator.config import load_text
-from aggregator.engine.control import Control
 from aggregator.errors import EXIT_OTHER
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from support.rest import SETS
 from support.statuses import whole_status
 

@@ -25,7 +25,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness", "acls", "backfills", "schemas"),
+    *("audits", "groups", "completeness", "acls", "backfills", "schemas", "steering"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -85,6 +85,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Older ranges that come into the hub beside the live flow.
     "backfills": BELOW_DOCUMENTS
     | {"documents", "flow", "clusters", "commits", "moves", "schemas", "writing"},
+    # What people ask of a running instance: it knows the engine only as something that it steers.
+    "steering": BELOW_DOCUMENTS
+    | {"documents", "flow", "clusters", "commits", "gaps", "moves", "backfills"},
     "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
@@ -97,12 +100,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     # All tables at once, while nobody writes them.
     "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "engine", "gaps", "audits", "backfills"},
+    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"credentials", "registry", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
     | {"documents", "gaps", "quarantine", "peek", "verify", "audits", "backfills"}
-    | {"engine", "moves", "connect", "timeline"},
+    | {"steering", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS
     | {"documents", "clusters", "connect", "completeness"}

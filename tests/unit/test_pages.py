@@ -24,7 +24,6 @@ from aggregator.documents.document import (
 )
 from aggregator.documents.hub_topics import HubTopics, hub_topics
 from aggregator.documents.overview import attention, overview, source_page
-from aggregator.engine.control import Control
 from aggregator.model import SourceState
 from aggregator.peek.document import LogSpan, PeekedRecord, TopicLook
 from aggregator.quarantine.document import RetryRow
@@ -33,6 +32,7 @@ from aggregator.serve.holder import StatusHolder
 from aggregator.serve.incidents import Incident, Incidents
 from aggregator.serve.pages import FILES, POLICY
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from aggregator.verify.apart import AuditRun
 from support.rest import SETS, ask
 from support.statuses import NOW, status_with, whole_status

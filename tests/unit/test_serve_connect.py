@@ -13,10 +13,10 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.connect.core_words import CLASSES
-from aggregator.engine.control import Control
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
 
 

@@ -12,7 +12,6 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.config import load_text
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
-from aggregator.engine.control import Control
 from aggregator.errors import (
     AggregatorError,
     CheckpointConflictError,
@@ -24,6 +23,7 @@ from aggregator.serve.app import make_app
 from aggregator.serve.control import CallerError, check_caller
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
 
 

@@ -14,12 +14,12 @@ from datetime import timedelta
 import pytest
 
 from aggregator.config import load_text
-from aggregator.engine.control import Control
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
 from aggregator.status.document import status
 from aggregator.status.view import View
+from aggregator.steering.control import Control
 from support.rest import ask, quickest
 from support.statuses import whole_view
 

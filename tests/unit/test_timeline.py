@@ -20,12 +20,12 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import TimelineConfig
 from aggregator.documents.document import Copied, Phase, Status
 from aggregator.embedded.waiting import wait_until
-from aggregator.engine.control import Control
 from aggregator.events import Event
 from aggregator.model import SourceState
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
 from aggregator.timeline import recorder as recording
 from aggregator.timeline.document import HistoryRow
 from aggregator.timeline.feed import UNSAVED, Feed

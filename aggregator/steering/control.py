@@ -22,8 +22,6 @@ from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.documents.document import BackfillStatus
-from aggregator.engine.door import Actor, Answer, Door
-from aggregator.engine.pauses import Pauses, out_of, out_of_parts
 from aggregator.errors import (
     ConfigError,
     Problem,
@@ -36,6 +34,8 @@ from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
 from aggregator.plan.plan import Plan
 from aggregator.plan.reload import plan_reload
+from aggregator.steering.door import Actor, Answer, Door
+from aggregator.steering.pauses import Pauses, out_of, out_of_parts
 
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""

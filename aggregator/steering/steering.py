@@ -9,7 +9,6 @@ from typing import Protocol
 from aggregator.backfills.core import Backfill
 from aggregator.backfills.run import Backfills
 from aggregator.commits.observer import Observer
-from aggregator.engine.control import Control
 from aggregator.errors import RefusedError
 from aggregator.events import Event, EventSink
 from aggregator.flow.stage import IN_A_LANE, Stage
@@ -18,6 +17,7 @@ from aggregator.gaps.table import GapTable
 from aggregator.model import Part
 from aggregator.moves.propose import Proposal
 from aggregator.plan.plan import Plan
+from aggregator.steering.control import Control
 
 
 class Steered(Protocol):
@@ -43,7 +43,7 @@ class Steered(Protocol):
 
 
 class Steering:
-    """An `Actor` for commands (see `aggregator.engine.control`)."""
+    """An `Actor` for commands (see `aggregator.steering.control`)."""
 
     def __init__(
         self,
