@@ -15,11 +15,11 @@ from fastapi import FastAPI
 
 from aggregator.config import load_text, masked
 from aggregator.config.schema import Config
-from aggregator.engine import control as engine_control
 from aggregator.events import Event, LogLevel
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering import control as engine_control
 from aggregator.steering.control import Control
 from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.table import EVENTS, TimelineTable
