@@ -19,9 +19,11 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
-# Processes that test side by side, each with clusters of its own: most of a test is waiting. Two
-# take some 35 minutes on two cores, one after the other much longer; more than two need more cores.
-PYTEST_JOBS ?= 2
+# Processes that test side by side, each with clusters of its own: two for each core where memory
+# allows, because a test keeps half a core busy and waits the rest (tests/support/jobs.py).
+PYTEST_JOBS ?= auto
+# Unit tests do not wait, and each process more imports everything once more: one for each core.
+UNIT_JOBS ?= logical
 # What is for every few minutes: without the tests that start a JVM or a build, and with a fifth of
 # the examples of property tests; nor are the fuzzer and what runs notebooks loaded, which takes
 # each process seconds. `make test` has all of it.
@@ -43,7 +45,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
 .PHONY: test-integration test-image
-.PHONY: check format docs screenshots lock clean
+.PHONY: check lint format docs screenshots lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +61,7 @@ bench: connector ## The same records through MirrorMaker 2 and this project, com
 faults: connector ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
-test: check ## Everything: check, then the tests of all layers against real brokers
+test: lint ## Everything: check, then the tests of all layers against real brokers
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
 		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
@@ -68,7 +70,7 @@ test-fast: connector ## Unit tests, and runs, restarts and crashes on real broke
 		$(PYTEST_ARGS) $(FAST_TESTS) tests/unit
 
 test-unit: connector ## Tests without Spark, without a broker, and without what is slow
-	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) \
+	$(BIN)/pytest -n $(UNIT_JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) \
 		$(PYTEST_ARGS) tests/unit
 
 test-spark: connector ## Tests of column functions and frames in a Spark session
@@ -80,12 +82,15 @@ test-integration: connector ## Tests against real clusters that are started for 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image
 
-check: connector ## Lint, format, types, and whether the documentation is true
+check: lint ## Lint, format, types, and whether the documentation is true
+	$(BIN)/pytest -q tests/unit/test_docs*.py
+
+# What `check` says apart from the documentation, whose tests are among those of `make test`.
+lint: connector
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
 	$(BIN)/mypy
-	$(BIN)/pytest -q tests/unit/test_docs*.py
 
 format: $(STAMP) ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix

@@ -15,6 +15,7 @@ from support.broker_classes import broker_options
 from support.clusters import ClusterFactory
 from support.commands import keep_commands
 from support.examples import register_profiles
+from support.jobs import jobs_here
 from support.order import longest_first
 
 # So that an assertion in there says what the values were.
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadfile` a process takes one file after the other, in this order."""
     longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """What `-n auto` means; `-n logical` is one process for each core."""
+    return jobs_here() if config.option.numprocesses == "auto" else None
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,9 +1,12 @@
-"""The order of test files names files that are there."""
+"""The order of test files names files that are there; how many processes take them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from support.jobs import jobs
 from support.order import LONGEST
 
 INTEGRATION = Path(__file__).parents[1] / "integration"
@@ -12,3 +15,13 @@ INTEGRATION = Path(__file__).parents[1] / "integration"
 def test_the_files_that_run_first_are_there() -> None:
     assert not [name for name in LONGEST if not (INTEGRATION / name).is_file()]
     assert len(set(LONGEST)) == len(LONGEST)
+
+
+@pytest.mark.parametrize(
+    ("cores", "gigabytes", "processes"),
+    [(2, 23.4, 4), (2, 7.8, 2), (8, 31.0, 10), (4, 64.0, 8), (1, 1.9, 1)],
+)
+def test_two_processes_for_each_core_test_where_there_is_memory(
+    cores: int, gigabytes: float, processes: int
+) -> None:
+    assert jobs(cores, gigabytes) == processes
