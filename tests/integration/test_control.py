@@ -139,7 +139,7 @@ def rests(arrivals: Arrivals, alias: str) -> bool:
 @pytest.mark.timeout(900)
 def test_pause_and_resume_under_load_while_the_other_source_flows(world: World) -> None:
     servers, topic = world.hub.bootstrap_servers, world.topic
-    with load(list(world.clusters.values()), topic, 500):
+    with load(list(world.clusters.values()), topic, 500, turn=50):
         with world.running("eu", "us"):
             wait_until_topic_has(servers, topic, MORE)
             with listening(servers, topic, 2) as arrivals:
@@ -183,7 +183,7 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
     world: World,
 ) -> None:
     servers, topic = world.hub.bootstrap_servers, world.topic
-    with load(list(world.clusters.values()), topic, 500), world.running("eu") as running:
+    with load(list(world.clusters.values()), topic, 500, turn=50), world.running("eu") as running:
         wait_until_topic_has(servers, topic, MORE)
         with listening(servers, topic, 2) as arrivals:
             wait_for(lambda: "eu" in arrivals.last, "eu is heard")
@@ -231,7 +231,7 @@ def test_in_a_shared_lane_the_other_goes_on_and_positions_are_set_of_the_paused_
 ) -> None:
     world = World({"eu": source_a, "us": source_b}, hub, tmp_path, unique)
     servers, topic = hub.bootstrap_servers, world.topic
-    with load(list(world.clusters.values()), topic, 500), world.running("eu", "us"):
+    with load(list(world.clusters.values()), topic, 500, turn=50), world.running("eu", "us"):
         wait_until_topic_has(servers, topic, MORE)
         assert world.lanes_of("eu") == world.lanes_of("us") == {"union"}
         back = ("positions", "rewind", "--source", "us", "--to", "earliest")

@@ -14,10 +14,12 @@ from deltalake import DeltaTable
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.stream.java import DRIVER, EXECUTOR
+from support.application import QUICK_START
 from support.processes import processes
 from support.reading import wait_for
 from support.submitting import SECONDS, submitted
-from support.workers import EXECUTOR
+from support.workers import EXECUTOR as EXECUTOR_CLASS
 
 RECORDS = 2_000
 
@@ -30,7 +32,7 @@ def submit(job: str, arguments: list[str], folder: Path) -> dict[str, Any]:
         def ended() -> bool:
             nonlocal executors
             own = (it for it in processes() if it.group == process.pid)
-            executors = max(executors, sum(EXECUTOR in it.command for it in own))
+            executors = max(executors, sum(EXECUTOR_CLASS in it.command for it in own))
             return process.poll() is not None
 
         wait_for(ended, f"{job} ends")
@@ -56,6 +58,7 @@ def test_jobs_verify_land_and_maintain_by_executors(
         "checkpoint": {"path": str(tmp_path / "state")},
         "tee": {"path": str(tmp_path / "tee"), "topics": {"include": unique}, "decode": True},
         "api": {"listen": "off"},
+        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: QUICK_START}},
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))

@@ -70,6 +70,10 @@ def values_of(cluster: EmbeddedCluster, topic: str) -> Counter[bytes | None]:
     return Counter(record.value for record in read_topic(cluster.bootstrap_servers, topic))
 
 
+def sources_of(cluster: EmbeddedCluster, topic: str) -> set[bytes]:
+    return {value[:2] for value in values_of(cluster, topic) if value}
+
+
 def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
@@ -99,8 +103,7 @@ def test_after_mirror_maker_2_nothing_is_missing_and_nothing_comes_twice(
     with load_.flowing():
         with mirror_maker(old):
             wait_until_topic_has(hub.bootstrap_servers, unique, 100)
-            copied = values_of(hub, unique)
-            assert {value[:2] for value in copied if value} == {b"eu", b"us"}
+            wait_for(lambda: sources_of(hub, unique) == {b"eu", b"us"}, "both are copied")
         before = values_of(hub, unique)
         made = cli("import", str(old), "--out", str(new))
         assert [it["target"] for it in made["configs"]] == ["central"]

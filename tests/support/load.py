@@ -30,14 +30,16 @@ def load(
     per_second: int = 1_000,
     size: int = 0,
     client: Mapping[str, str] | None = None,
+    turn: int = TURN_RECORDS,
 ) -> Iterator[None]:
     """So many records a second into each cluster, until the block ends; all acknowledged.
 
-    A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings.
+    A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings;
+    `turn` are written at once: more are less work, where what is under way does not matter.
     """
     stop = threading.Event()
     left: list[int] = []
-    turn = TURN_RECORDS / per_second
+    seconds = turn / per_second
 
     def write(servers: str) -> None:
         own = {"linger.ms": 5, "enable.idempotence": True}
@@ -45,14 +47,14 @@ def load(
         number = 0
         while not stop.is_set():
             began = time.monotonic()
-            for _ in range(TURN_RECORDS):
+            for _ in range(turn):
                 producer.produce(
                     topic, (b"%d" % number).ljust(size, b"."), b"key-%d" % (number % 211)
                 )
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)
-            stop.wait(max(0.0, began + turn - time.monotonic()))
+            stop.wait(max(0.0, began + seconds - time.monotonic()))
         left.append(producer.flush(SECONDS))
 
     threads = [

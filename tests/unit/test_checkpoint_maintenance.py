@@ -57,6 +57,8 @@ def reopened(path: Path) -> CheckpointTable:
     return table
 
 
+# Three hundred commits, each on the disk.
+@pytest.mark.slow
 def test_many_commits_leave_few_files_and_a_short_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

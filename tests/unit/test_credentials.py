@@ -42,6 +42,7 @@ def keystore(location: Path, password: str = STORE_PASSWORD, **more: str) -> dic
     return {"security.protocol": "SSL", **own, **more}
 
 
+@pytest.mark.slow
 def test_each_kind_of_key_store_gives_its_key_and_its_whole_chain(issued: Issued) -> None:
     jks = client_settings(cluster(**keystore(issued.jks(), **{"ssl.key.password": KEY_PASSWORD})))
     p12 = client_settings(cluster(**keystore(issued.pkcs12(), **{"ssl.keystore.type": "PKCS12"})))
@@ -56,6 +57,7 @@ def test_each_kind_of_key_store_gives_its_key_and_its_whole_chain(issued: Issued
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["JKS", "PKCS12"])
 def test_each_kind_of_trust_store_gives_its_certificates(ca: Authority, kind: str) -> None:
     store = ca.trust_jks() if kind == "JKS" else ca.trust_pkcs12()
@@ -75,6 +77,7 @@ def test_a_store_is_not_looked_at_where_there_is_no_tls() -> None:
     assert set(found) == {"bootstrap.servers", "security.protocol"}
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_opened_names_the_setting_and_no_secret(
     issued: Issued, tmp_path: Path
 ) -> None:
@@ -106,6 +109,7 @@ def test_without_java_a_store_cannot_be_opened(
     assert caught.value.setting == "ssl.keystore.location"
 
 
+@pytest.mark.slow
 def test_a_store_is_read_anew_when_it_holds_something_else(ca: Authority, tmp_path: Path) -> None:
     store = tmp_path / "store.p12"
     subjects = []
@@ -116,6 +120,7 @@ def test_a_store_is_read_anew_when_it_holds_something_else(ca: Authority, tmp_pa
     assert subjects == ["CN=first", "CN=second"]
 
 
+@pytest.mark.slow
 def test_certificates_are_told_with_their_ends(ca: Authority) -> None:
     old = ca.issue("old", expired=True)
     settings = {

@@ -6,7 +6,8 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -137,29 +138,46 @@ def _part(names: tuple[str, ...]) -> str:
     return "version" if names[0].startswith("__") and names[0] != "__main__" else names[0]
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    """Every module that is imported anywhere in a tree, dotted; names of `from` joined on."""
+@dataclass(frozen=True)
+class Module:
+    """What these tests look at in one module."""
+
+    purpose: str | None
+    lines: int
+    imported: tuple[str, ...]
+    """Every module that is imported anywhere in it, dotted; names of `from` joined on."""
+    classes: tuple[ast.ClassDef, ...]
+
+    @property
+    def parts(self) -> set[str]:
+        """The parts of the project that it imports."""
+        names = (name.split(".") for name in self.imported)
+        return {_part(tuple(name[1:])) for name in names if name[0] == "aggregator" and name[1:]}
+
+
+@cache
+def read(path: Path) -> Module:
+    """Once for all tests: to walk through all modules takes a second each time."""
+    text = path.read_text("utf-8")
+    tree = ast.parse(text)
+    imports: list[str] = []
+    classes: list[ast.ClassDef] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            imports += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
-
-
-def parts_imported(tree: ast.AST) -> set[str]:
-    names = (name.split(".") for name in imported(tree))
-    return {_part(tuple(name[1:])) for name in names if name[0] == "aggregator" and name[1:]}
-
-
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
+            imports += [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node)
+    purpose = ast.get_docstring(tree)
+    return Module(purpose, len(text.splitlines()), tuple(imports), tuple(classes))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_imports_go_downwards(path: Path) -> None:
     part = part_of(path)
     assert part in MAY_IMPORT, f"{part} has no place in the order of layers"
-    wrong = parts_imported(parse(path)) - MAY_IMPORT[part] - {part}
+    wrong = read(path).parts - MAY_IMPORT[part] - {part}
     assert not wrong, f"{name_of(path)} imports {sorted(wrong)}"
 
 
@@ -172,25 +190,24 @@ def test_no_two_classes_have_the_same_name() -> None:
     """So that a name stands for one thing; what only a module sees begins with an underscore."""
     where: dict[str, list[str]] = {}
     for path in MODULES:
-        for node in ast.walk(parse(path)):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        for node in read(path).classes:
+            if not node.name.startswith("_"):
                 where.setdefault(node.name, []).append(name_of(path))
     assert {name: found for name, found in where.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("path", [it for it in MODULES if part_of(it) in PURE], ids=name_of)
 def test_pure_parts_know_no_client(path: Path) -> None:
-    wrong = {name.split(".")[0] for name in imported(parse(path))} & CLIENTS
+    wrong = {name.split(".")[0] for name in read(path).imported} & CLIENTS
     assert not wrong
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_is_short_and_says_its_purpose(path: Path) -> None:
-    text = path.read_text("utf-8")
-    assert len(text.splitlines()) <= MAX_LINES
-    purpose = ast.get_docstring(ast.parse(text))
-    assert purpose
-    assert len(purpose.splitlines()[0]) > 20
+    found = read(path)
+    assert found.lines <= MAX_LINES
+    assert found.purpose
+    assert len(found.purpose.splitlines()[0]) > 20
 
 
 def test_the_command_line_starts_without_spark() -> None:
@@ -204,13 +221,13 @@ def test_the_command_line_starts_without_spark() -> None:
 
 
 def test_the_tree_of_errors_names_every_error_and_what_it_is_one_of() -> None:
-    tree = ast.get_docstring(parse(ROOT / "errors.py"))
+    tree = read(ROOT / "errors.py").purpose
     assert tree is not None
     bases = {
         node.name: base.id
         for path in MODULES
-        for node in ast.walk(parse(path))
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+        for node in read(path).classes
+        if node.name.endswith("Error")
         for base in node.bases
         if isinstance(base, ast.Name)
     }
