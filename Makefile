@@ -61,7 +61,7 @@ bench: connector ## The same records through MirrorMaker 2 and this project, com
 faults: connector ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
-test: lint ## Everything: check, then the tests of all layers against real brokers
+test: lint ## Everything: lint, then the tests of all layers against real brokers
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
 		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
@@ -85,8 +85,7 @@ test-image: connector ## Build the image of docker/Dockerfile, by buildah, and r
 check: lint ## Lint, format, types, and whether the documentation is true
 	$(BIN)/pytest -q tests/unit/test_docs*.py
 
-# What `check` says apart from the documentation, whose tests are among those of `make test`.
-lint: connector
+lint: connector ## Lint, format, types: check without the tests of the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
