@@ -18,7 +18,7 @@ from aggregator.flow.stage import MEANINGS, TRANSITIONS, Stage
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
-    *("__init__", "model", "errors", "events", "failpoint", "config", "plan", "flow"),
+    *("__init__", "model", "errors", "events", "failpoint", "apart", "config", "plan", "flow"),
     *("jars", "connector", "credentials", "registry", "discover", "stream", "checkpoint"),
     "embedded",
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),

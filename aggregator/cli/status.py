@@ -22,6 +22,7 @@ from aggregator.documents.document import (
 )
 from aggregator.documents.overview import audit_words
 from aggregator.documents.stopped import CheckpointView, checkpoint_view
+from aggregator.documents.tee import TeeStatus
 
 EXAMPLES = ("aggregator status -c aggregator.yaml", "aggregator status -o json")
 
@@ -110,6 +111,7 @@ def report_of_status(status: Status) -> Report:
             ),
             *(_synced(status.group_sync) if status.group_sync is not None else ()),
             *(_acls(status.acl_sync) if status.acl_sync is not None else ()),
+            *(_tee(status.tee) if status.tee is not None else ()),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )
@@ -152,6 +154,18 @@ def _acls(told: AclSyncStatus) -> list[str]:
     lines += [f"ACLs: not granted by any source: {it}" for it in told.superfluous]
     lines += [f"ACLs: {it}" for it in told.notes]
     return [*lines, *((f"ACLs: {told.error}",) if told.error else ())]
+
+
+def _tee(told: TeeStatus) -> list[str]:
+    line = f"Delta: {told.state}, {told.records:,} records of {told.topics} topics have landed"
+    if told.lag is not None:
+        line += f", {told.lag:,} wait"
+    if told.seconds_behind:
+        line += f", the oldest since {told.seconds_behind:.1f} s"
+    lines = [f"{line}, in {told.path}"]
+    if told.undecoded:
+        lines.append(f"Delta: {told.undecoded:,} records could not be decoded (decode_error)")
+    return [*lines, *(f"Delta: {it}" for it in told.problems)]
 
 
 def _gaps(gaps: GapsStatus) -> str:

@@ -15,7 +15,7 @@ from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig
-from aggregator.config.tee import TeeConfig
+from aggregator.config.tee import TeeConfig, unasked
 from aggregator.config.topics import TopicsConfig, TopicSelection
 from aggregator.config.values import parse_listen
 from aggregator.errors import RefusedError
@@ -371,7 +371,7 @@ class Config(Node):
         default_factory=CompletenessConfig, description="up to which moment the hub is complete"
     )
     tee: TeeConfig = Field(
-        default_factory=TeeConfig, description="hub records in Delta tables, by aggregator tee"
+        default_factory=unasked, description="hub records in Delta tables, beside a run or alone"
     )
     heartbeats: bool = Field(
         default=False,

@@ -9,7 +9,8 @@ from pydantic import Field, field_validator
 from aggregator.config.node import Node, Seconds
 from aggregator.config.topics import TopicSelection
 
-Decode = Literal["off", "json"]
+Decode = Literal["off", "json", "auto"]
+Run = Literal["beside", "alone"]
 
 
 class TeeTopics(TopicSelection):
@@ -21,8 +22,13 @@ class TeeTopics(TopicSelection):
 
 
 class TeeConfig(Node):
-    """Hub records in Delta tables, by `aggregator tee`: a table for each hub topic."""
+    """Hub records in Delta tables, a table for each hub topic."""
 
+    run: Run = Field(
+        default="beside",
+        description="beside: `aggregator run` runs it as well, in a process of its own, where the "
+        "config has `tee`; alone: only `aggregator tee` does",
+    )
     topics: TeeTopics = Field(
         default_factory=TeeTopics, description="which hub topics land; .* takes users' topics"
     )
@@ -33,8 +39,9 @@ class TeeConfig(Node):
     )
     decode: Decode = Field(
         default="off",
-        description="json (true is the same): values that are JSON objects become a struct column, "
-        "which gets new fields as they appear; off: values stay bytes alone",
+        description="auto (true is the same): Avro and JSON Schema in the wire format of a schema "
+        "registry, and JSON objects, become a struct column, which gets new fields as they appear; "
+        "json: only values that are JSON objects; off: values stay bytes alone",
     )
     interval: Seconds = Field(
         default=2.0, ge=0.1, le=3600, description="how often the hub is asked for new records"
@@ -64,7 +71,12 @@ class TeeConfig(Node):
     def _named(cls, value: Any) -> Any:
         # YAML reads `off` and `on` as truth values.
         if isinstance(value, bool):
-            return "json" if value else "off"
+            return "auto" if value else "off"
         return (
-            {"true": "json", "false": "off"}.get(value, value) if isinstance(value, str) else value
+            {"true": "auto", "false": "off"}.get(value, value) if isinstance(value, str) else value
         )
+
+
+def unasked() -> TeeConfig:
+    """The tee of a config that has none: nothing but `aggregator tee` runs it."""
+    return TeeConfig(run="alone")

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.documents.completeness import CompletenessStatus
+from aggregator.documents.tee import TeeStatus
 from aggregator.model import SourceState
 
 
@@ -379,13 +380,13 @@ class Status(Document):
     heartbeats: HeartbeatsStatus | None = Field(
         default=None, description="null where the config asks for none"
     )
-    group_sync: GroupSyncStatus | None = Field(
-        default=None, description="null where no source has groups.sync"
-    )
+    group_sync: GroupSyncStatus | None = None
+    """None where no source has groups.sync."""
     completeness: CompletenessStatus | None = None
-    acl_sync: AclSyncStatus | None = Field(
-        default=None, description="null where no source has acls.sync"
-    )
+    acl_sync: AclSyncStatus | None = None
+    """None where no source has acls.sync."""
+    tee: TeeStatus | None = None
+    """None where none runs beside it."""
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
     refused_topics: tuple[RefusedTopicStatus, ...] = Field(

@@ -26,6 +26,7 @@ from aggregator.documents.document import (
 )
 from aggregator.documents.lag import longest_behind, states_of, sum_known
 from aggregator.documents.sizes import lag_bytes_of, sizes_of
+from aggregator.documents.tee import TeeStatus
 from aggregator.model import SourceState
 
 SICK = (SourceState.UNREACHABLE, SourceState.FAILED)
@@ -90,6 +91,7 @@ class Overview(Document):
     quarantine: QuarantineStatus | None
     gaps: GapsStatus
     audit: AuditStatus | None
+    tee: TeeStatus | None
 
 
 def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) -> Overview:
@@ -128,6 +130,7 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
         quarantine=status.quarantine,
         gaps=status.gaps,
         audit=status.audit,
+        tee=status.tee,
     )
 
 
@@ -191,6 +194,9 @@ def attention(status: Status) -> Iterator[Attention]:
         yield Attention(level="warning", what=what)
     if status.acl_sync is not None and status.acl_sync.error:
         what = f"not all ACLs are at the hub: {status.acl_sync.error}"
+        yield Attention(level="warning", what=what)
+    if status.tee is not None and status.tee.problems:
+        what = f"not all hub records land in Delta: {'; '.join(status.tee.problems)}"
         yield Attention(level="warning", what=what)
     if status.quarantine is not None and status.quarantine.records:
         yield Attention(

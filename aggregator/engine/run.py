@@ -139,7 +139,7 @@ def _run(
                 until_done=until_caught_up,
                 fresh=fresh,
             )
-            problems = _live(engine, threads, writer, look, emit)
+            problems = _live(engine, threads, writer, look, emit, tee=not until_caught_up)
             if until_caught_up:
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
@@ -169,6 +169,8 @@ def _live(
     writer: Writer,
     look: Look,
     emit: EventSink,
+    *,
+    tee: bool,
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
@@ -176,6 +178,8 @@ def _live(
         emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
         threads.told.observer.start()
         threads.lookout.start()
+        if tee:
+            threads.told.tee.start()
         engine.supervise()
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.

@@ -28,6 +28,7 @@ from aggregator.model import HEARTBEATS_TOPIC, SourceState
 from aggregator.quarantine.watch import QuarantineWatch
 from aggregator.status.view import Committed, Complete, View
 from aggregator.steering.control import Control
+from aggregator.tee.beside import TeeBeside
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Told:
     group_sync: GroupSync
     completeness: CompletenessWatch
     acl_sync: AclSync
+    tee: TeeBeside
 
 
 class Teller:
@@ -98,6 +100,7 @@ class Teller:
                 told.completeness.keeper.failing,
             ),
             acl_sync=told.acl_sync.status,
+            tee=told.tee.status,
             backfills=self._backfills(),
             replayed_before=replayed_before,
         )
@@ -129,8 +132,9 @@ class Teller:
         self._untold = failures
 
     def end(self) -> None:
-        """From here on nobody looks whether the sources are read."""
+        """From here on nobody looks whether the sources are read, and no more of the hub lands."""
         self._told.heartbeats.end()
+        self._told.tee.end()
 
     @property
     def _config(self) -> Config:

@@ -42,6 +42,7 @@ from aggregator.steering.control import Control
 from aggregator.stream.driver import Driver, prepare_driver, start_jvm
 from aggregator.stream.folder import remove_left
 from aggregator.stream.session import build_session, session_conf
+from aggregator.tee.beside import TeeBeside
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,7 @@ def threads_of(
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
     completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
     group_sync, acl_sync = GroupSync(emit), AclSync(emit)
+    tee = TeeBeside(control.in_force, emit)
     audits = AuditWatch(config.checkpoint)
     translator = Translator(control.in_force, emit)
     try:
@@ -135,7 +137,7 @@ def threads_of(
                 try:
                     told = Told(
                         *(observer, quarantine, audits, groups, heartbeats, group_sync),
-                        *(completeness, acl_sync),
+                        *(completeness, acl_sync, tee),
                     )
                     yield Threads(
                         spark, connector, lookout, sources, admin, stood, told, translator
@@ -149,6 +151,7 @@ def threads_of(
         heartbeats.end()
         group_sync.end()
         acl_sync.end()
+        tee.end()
         audits.stop()
         completeness.keeper.stop()
         lookout.stop()
@@ -157,6 +160,7 @@ def threads_of(
         heartbeats.stop()
         group_sync.stop()
         acl_sync.stop()
+        tee.stop()
         translator.stop()
 
 

@@ -33,6 +33,7 @@ from aggregator.documents.document import (
 )
 from aggregator.documents.percentiles import most
 from aggregator.documents.sizes import sizes_of
+from aggregator.documents.tee import TeeState
 from aggregator.model import SourceState
 from aggregator.serve.metrics_mm2 import mirror_maker
 
@@ -88,6 +89,7 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_completeness(status)
     yield from _of_group_sync(status)
     yield from _of_acl_sync(status)
+    yield from _of_tee(status)
     if partitions:
         yield from _of_partitions(status)
 
@@ -271,6 +273,31 @@ def _of_acl_sync(status: Status) -> Iterator[Metric]:
         return
     well = 0.0 if told.error else 1.0
     yield _gauge("acl_sync_up", "1 while ACLs of sources are at the hub.", (), [((), well)])
+
+
+def _of_tee(status: Status) -> Iterator[Metric]:
+    told = status.tee
+    if told is None:
+        return
+    well = float(told.state is TeeState.RUNNING)
+    yield _gauge("tee_up", "1 while hub records land in Delta.", (), [((), well)])
+    yield _states("tee_state", "1 for the state of the tee.", "state", TeeState, [
+        ((), told.state)
+    ])  # fmt: skip
+    lag = None if told.lag is None else float(told.lag)
+    for name, words, value in (
+        ("tee_seconds_behind", "Since when, at least, some of the hub has not landed.",
+         told.seconds_behind),
+        ("tee_lag_offsets", "Offsets of the hub that have not landed.", lag),
+    ):  # fmt: skip
+        yield _gauge(name, words, (), [((), value)])
+    for name, words, count in (
+        ("tee_records", "Records that landed in Delta.", told.records),
+        ("tee_undecoded_records", "Of these could not be decoded.", told.undecoded),
+        ("tee_lost_offsets", "Offsets that the hub deleted before they landed.", told.lost),
+        ("tee_failures", "How often the tee ended by itself.", told.failures),
+    ):
+        yield _counter(name, words, (), [((), float(count))])
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:

@@ -73,6 +73,7 @@ def status(view: View) -> Status:
             view.completeness.error,
         ),
         acl_sync=view.acl_sync,
+        tee=view.tee,
         gaps=gaps_status(tuple(view.state.gaps.values())),
         audit=view.audit,
         refused_topics=tuple(

@@ -21,6 +21,7 @@ from aggregator.documents.document import (
     Phase,
     QuarantineStatus,
 )
+from aggregator.documents.tee import TeeStatus
 from aggregator.flow.news import Measured
 from aggregator.flow.state import State
 from aggregator.model import Part, Pause, Positions
@@ -99,6 +100,7 @@ class View:
     group_sync: GroupSyncStatus | None = None
     completeness: Complete = field(default_factory=Complete)
     acl_sync: AclSyncStatus | None = None
+    tee: TeeStatus | None = None
     backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0

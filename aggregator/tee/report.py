@@ -20,6 +20,9 @@ class LandedTopic(_Document):
     table: str = Field(description="where its table lies")
     positions: dict[int, int] = Field(description="the next offset of each hub partition")
     lag: int | None = Field(description="offsets of the hub that have not landed; null: unknown")
+    seconds_behind: float | None = Field(
+        default=None, description="since when, at least, the log reaches beyond what has landed"
+    )
     commits: int = Field(description="commits of this process")
     records: int = Field(description="records that it landed")
     undecoded: int = Field(description="those that could not be decoded; their column says why")

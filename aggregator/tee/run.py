@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -33,6 +33,7 @@ from aggregator.tee.topic import Topic
 STDOUT, STDERR = 1, 2
 TURN_SECONDS = 0.05
 TELL_SECONDS = 30.0
+SHOW_SECONDS = 1.0
 MOST_FAILURES = 5
 """A run that is to end gives up a topic, or the hub, that failed so often in a row."""
 STOP_SECONDS = 10.0
@@ -45,17 +46,21 @@ def tee(
     once: bool = False,
     stop: threading.Event | None = None,
     tell: EventSink | None = None,
+    show: Callable[[TeeReport], None] | None = None,
     spark: SparkSession | None = None,
 ) -> TeeReport:
     """Land hub topics until `stop` is set; with `once` until all is there that was at the start.
 
-    A session of its own is started, unless one is given. Raises ConfigError, HeldError when another
+    A session of its own is started, unless one is given. `show` is given a report about once a
+    second. Raises ConfigError, HeldError when another
     tee has the folder, JarsError; ClusterError when the hub does not answer at the start of `once`;
     AggregatorError when Spark's Java ends.
     """
     stop = stop or threading.Event()
     with open_admin(config, HUB) as admin, on_folder(config, stop, spark) as own:
-        return _Tee(config, own, HubLook(config, admin), tell or (lambda _: None), stop).run(once)
+        look = HubLook(config, admin)
+        found = _Tee(config, own, look, tell or (lambda _: None), show or (lambda _: None), stop)
+        return found.run(once)
 
 
 @contextmanager
@@ -92,12 +97,14 @@ class _Tee:
         spark: SparkSession,
         look: HubLook,
         tell: EventSink,
+        show: Callable[[TeeReport], None],
         stop: threading.Event,
     ) -> None:
         self._config = config
         self._spark = spark
         self._look = look
         self._tell = tell
+        self._show = show
         self._stop = stop
         self._began = time.monotonic()
         self._hub = _Hub()
@@ -106,7 +113,7 @@ class _Tee:
 
     def run(self, once: bool) -> TeeReport:
         """Turn after turn, until it is to end."""
-        tell_at = time.monotonic() + TELL_SECONDS
+        tell_at, show_at = time.monotonic() + TELL_SECONDS, 0.0
         self._tell(Event("tee_running", f"landing hub topics in {self._config.tee.path}"))
         with (
             ThreadPoolExecutor(self._config.tee.parallel, thread_name_prefix="tee") as pool,
@@ -117,6 +124,9 @@ class _Tee:
                     self._turn(pool, carers, once)
                     if once and self._is_done():
                         break
+                    if time.monotonic() >= show_at:
+                        show_at = time.monotonic() + SHOW_SECONDS
+                        self._show(self.report())
                     if time.monotonic() >= tell_at:
                         tell_at = time.monotonic() + TELL_SECONDS
                         self._tell_progress()
@@ -124,6 +134,7 @@ class _Tee:
             finally:
                 self._end(pool, carers)
         self._tell_progress()
+        self._show(self.report())
         return self.report()
 
     def report(self) -> TeeReport:
@@ -176,6 +187,8 @@ class _Tee:
             self._topics[name] = Topic(self._config, self._spark, name, self._tell)
         for name, topic in self._topics.items():
             topic.not_told = hub.now.failed.get(name, "")
+            if name in hub.now.topics:
+                topic.look(hub.now.topics[name])
 
     def _is_done(self) -> bool:
         """Whether everything is there that was at the start, or will not come."""

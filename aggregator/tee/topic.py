@@ -16,7 +16,8 @@ from aggregator.errors import AggregatorError
 from aggregator.events import Event, EventSink
 from aggregator.stream.lane import innermost
 from aggregator.tee.care import Cared, care
-from aggregator.tee.core import FIRST_LIMIT, lag_of, plan_batch, plan_limit, plan_rest
+from aggregator.tee.core import FIRST_LIMIT, Landed, lag_of, plan_batch, plan_limit, plan_rest
+from aggregator.tee.core_behind import LogSeen, plan_seen, seconds_behind
 from aggregator.tee.core_columns import EMPTY, count_columns
 from aggregator.tee.hub import TopicNow
 from aggregator.tee.land import Attempt, TableKnown, land
@@ -41,6 +42,8 @@ class Topic:
         self._left_out: set[str] = set()
         self._commits = self._records = self._undecoded = self._lost = 0
         self._cared_at = 0
+        self._landed_last: Landed | None = None
+        self._seen: tuple[LogSeen, ...] = ()
         self.known: TableKnown | None = None
         self.failures = 0
         self.error = ""
@@ -56,6 +59,12 @@ class Topic:
     def in_care(self) -> bool:
         """Whether its table is just maintained."""
         return self._care is not None and not self._care.done()
+
+    def look(self, now: TopicNow) -> None:
+        """Take where the topic's logs end just now."""
+        # Before the table was read nobody knows; after a failure it is about what it was.
+        if self._landed_last is not None:
+            self._seen = plan_seen(self._seen, self._landed_last, now.logs, time.monotonic())
 
     def go_on(self, pool: ThreadPoolExecutor, now: TopicNow) -> None:
         """Begin the next batch, if there is one and it is not resting."""
@@ -111,6 +120,7 @@ class Topic:
             table=table_at(self._config.tee.path, self._name),
             positions=dict(sorted(known.landed.positions.items())) if known is not None else {},
             lag=lag_of(known.landed, now.logs) if known is not None and now is not None else None,
+            seconds_behind=self._behind(now),
             commits=self._commits,
             records=self._records,
             undecoded=self._undecoded,
@@ -119,11 +129,19 @@ class Topic:
             failing=self.error or self.refused or self.not_told,
         )
 
+    def _behind(self, now: TopicNow | None) -> float | None:
+        if self._landed_last is None or now is None:
+            return None
+        at = time.monotonic()
+        return round(seconds_behind(plan_seen(self._seen, self._landed_last, now.logs, at), at), 3)
+
     def _landed(self, outcome: Attempt) -> None:
         if self.error:
             self._tell(Event("tee_topic_back", f"{self._name} lands again"))
         self.error, self.failures, self._due = "", 0, 0.0
         self.known = outcome.known
+        if outcome.known is not None:
+            self._landed_last = outcome.known.landed
         if outcome.refused:
             if not self.refused:
                 self._tell(Event("tee_topic_refused", f"{self._name}: {outcome.refused}"))

@@ -6,6 +6,12 @@ import { behind, bytes, count, el, latency, seconds, stateOf, table } from "./do
 const name = (source) => source.title || source.alias;
 const link = (source) => el("a", { href: `#/source/${encodeURIComponent(source.alias)}` }, name(source));
 
+/** How far hub records are in Delta. */
+function landing(tee) {
+  const behind = tee.seconds_behind ? `, ${seconds(tee.seconds_behind)} behind` : "";
+  return `${tee.state.toLowerCase()}, ${count(tee.records)} records${behind}`;
+}
+
 /** What the last audit found, and how long ago. */
 function verdict(audit, at) {
   if (!audit?.at) return "none yet";
@@ -45,7 +51,7 @@ export async function overview() {
     ], all),
     el("h2", {}, "Hub"),
     el("dl", { class: "facts" },
-      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["last audit", verdict(now.audit, now.at)], ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
+      [["cluster", now.hub_cluster_id || "unknown"], ["lanes", count(now.lanes)], ["last checkpoint", now.checkpoint_at ? `${seconds((Date.parse(now.at) - Date.parse(now.checkpoint_at)) / 1000)} ago` : "none yet"], ["open gaps", count(now.gaps.open)], ["last audit", verdict(now.audit, now.at)], ...(now.tee ? [["Delta", landing(now.tee)]] : []), ["runs for", seconds((Date.parse(now.at) - Date.parse(now.started_at)) / 1000)], ["version", now.version]]
         .map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))));
   return { at: now, parts };
 }

@@ -1,37 +1,26 @@
 """An audit beside a running instance, in a process of its own: it takes nothing from the stream.
 
-Run as a module it is that process: what to compare comes on stdin, what it tells goes to stdout, a
-JSON value a line. It ends when whoever started it does.
+Run as a module it is that process, as `aggregator.apart` says.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import pickle
 import subprocess
-import sys
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import Field
 
+from aggregator.apart import Child, be_apart, begin, hand_over, leave, told_by
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.documents.document import Document
 from aggregator.errors import EXIT_OTHER, AggregatorError, RefusedError
 from aggregator.verify.core import Scope
 
-NICENESS = 10
-"""The stream goes first."""
 STOP_SECONDS = 2.0
 """Nothing of an audit that is stopped is kept, so there is nothing to wait for."""
-ORPHAN_SECONDS = 10.0
-SPARK_VARIABLES = ("PYSPARK_", "SPARK_")
-"""What spark-submit tells a driver: by it another Python would take part in the instance's JVM."""
 LOCAL = "local[*]"
 
 
@@ -53,7 +42,7 @@ class AuditRunner:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._latest = AuditRun()
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
         self._closed = False
 
     @property
@@ -73,13 +62,7 @@ class AuditRunner:
             if self._latest.running:
                 raise RefusedError(["an audit is running already: wait for its end"])
             try:
-                child = self._child = subprocess.Popen(
-                    [sys.executable, "-m", "aggregator.verify.apart"],
-                    env={k: v for k, v in os.environ.items() if not k.startswith(SPARK_VARIABLES)},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                )
+                child = self._child = begin("aggregator.verify.apart")
             except OSError as error:
                 raise AggregatorError(f"no process for an audit: {error.strerror}") from error
             begun = self._latest = AuditRun(running=True, started_at=datetime.now(UTC))
@@ -104,15 +87,12 @@ class AuditRunner:
                 child.kill()
                 child.wait()
 
-    def _follow(self, child: subprocess.Popen[bytes], config: Config, scope: Scope) -> None:
+    def _follow(self, child: Child, config: Config, scope: Scope) -> None:
         told: dict[str, Any] = {}
         try:
-            assert child.stdin is not None and child.stdout is not None
-            # Through a pipe between two processes of ours: secrets stand on no command line.
-            pickle.dump((config, scope), child.stdin)
-            child.stdin.flush()
-            for line in child.stdout:
-                told |= json.loads(line)
+            hand_over(child, (config, scope))
+            for news in told_by(child):
+                told |= news
                 words = mask_text(str(told.get("progress", "")), config)
                 self._latest = self._latest.model_copy(update={"progress": words})
         except Exception as error:  # a thread has no caller to raise to: it becomes the answer
@@ -136,11 +116,7 @@ def main() -> None:
     from aggregator.verify.record import record
     from aggregator.verify.run import VerifyRequest, verify
 
-    os.nice(NICENESS)
-    config, scope = pickle.load(sys.stdin.buffer)
-    tell = _teller()
-    stop = threading.Event()
-    threading.Thread(target=_watch, args=(stop,), daemon=True).start()
+    (config, scope), tell, stop = be_apart()
     try:
         report = verify(
             config,
@@ -152,41 +128,11 @@ def main() -> None:
         record(config, report)
     except AggregatorError as error:
         tell({"error": str(error)})
-        _leave(error.exit_code)
+        leave(error.exit_code)
     except Exception as error:  # nobody is there to see it: it is the answer
         tell({"error": f"{type(error).__name__}: {error}"})
-        _leave(EXIT_OTHER)
-    _leave(0)
-
-
-def _watch(stop: threading.Event) -> None:
-    """When whoever started this is gone, end soon: also while a JVM starts, or a cluster hangs."""
-    # Nothing more is ever written there: what comes is the end of it. Not by the buffer of stdin,
-    # whose lock a thread that waits would take along to the end of the process.
-    while os.read(0, 1024):
-        pass
-    stop.set()
-    threading.Event().wait(ORPHAN_SECONDS)
-    _leave(EXIT_OTHER)
-
-
-def _leave(code: int) -> None:
-    """End at once: the JVM ends when its stdin does."""
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-    os._exit(code)
-
-
-def _teller() -> Callable[[dict[str, Any]], None]:
-    """What writes to the stdout of now; nothing else, such as Java, does from here on."""
-    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def tell(what: dict[str, Any]) -> None:
-        with contextlib.suppress(OSError):
-            print(json.dumps(what), file=out, flush=True)
-
-    return tell
+        leave(EXIT_OTHER)
+    leave(0)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from aggregator.documents.document import (
     Status,
     SyncedGroup,
 )
+from aggregator.documents.tee import TeeState, TeeStatus
 from aggregator.flow.news import Measured
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import LaneLife, Partition, SourceLife, State
@@ -117,6 +118,15 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
         acl_sync=AclSyncStatus(added=2),
+        tee=TeeStatus(
+            state=TeeState.RUNNING,
+            path="/t",
+            at=NOW,
+            topics=2,
+            records=9,
+            lag=3,
+            seconds_behind=1.5,
+        ),
         group_sync=GroupSyncStatus(groups=(SyncedGroup(group="billing"),)),
         completeness=CompletenessStatus(
             allowed_lateness_seconds=120,

@@ -37,6 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": set(),
     "events": set(),
     "failpoint": {"errors"},
+    # A process beside this one: what is in it is another one's matter.
+    "apart": {"errors"},
     "config": WORDS,
     "plan": WORDS | {"config"},
     # What the rooms of side stories decide: pure, whatever else is in the room.
@@ -89,19 +91,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What people ask of a running instance: it knows the engine only as something that it steers.
     "steering": BELOW_DOCUMENTS
     | {"documents", "flow", "clusters", "commits", "gaps", "moves", "backfills"},
-    "engine": BELOW_DOCUMENTS | ROOMS | {"documents"},
+    "engine": BELOW_DOCUMENTS | ROOMS | {"documents", "tee"},
     # Sources as connectors: their words, their JSON, and what was changed over REST.
     "connect": BELOW_EDGES | {"checkpoint", "documents"},
     # Other tools' files, and what they have stored.
     "imports": BELOW_DOCUMENTS | {"documents", "clusters", "moves", "quarantine"},
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
-    # Hub records in Delta tables: a job beside the engine, which knows nothing of it.
-    "tee": BELOW_DOCUMENTS,
+    # Hub records in Delta tables: a job beside the engine, which starts it and looks at it.
+    "tee": BELOW_DOCUMENTS | {"apart", "documents"},
     # All tables at once, while nobody writes them.
     "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"documents", "clusters", "gaps", "audits", "backfills"},
+    "verify": BELOW_DOCUMENTS | {"apart", "documents", "clusters", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"credentials", "registry", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config import load_text
+from aggregator.config.render import to_yaml
 from aggregator.errors import ConfigError, HeldError
 from aggregator.plan.selection import Selection
 from aggregator.tee.hub import takes
@@ -26,9 +27,9 @@ def problems_with(*sets: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "decode"), [("true", "json"), ("json", "json"), ("off", "off"), ("false", "off")]
+    ("text", "decode"), [("true", "auto"), ("json", "json"), ("off", "off"), ("false", "off")]
 )
-def test_true_decodes_json(text: str, decode: str) -> None:
+def test_true_decodes_whatever_can_be(text: str, decode: str) -> None:
     assert load_text(f"{MINIMAL}\ntee: {{decode: {text}}}").tee.decode == decode
     assert load_text(MINIMAL, [f"tee.decode={text}"], {}).tee.decode == decode
 
@@ -41,6 +42,17 @@ def test_without_a_word_users_topics_land_undecoded() -> None:
     assert [name for name in names if takes(config, selection, name)] == ["orders"]
 
 
+def test_a_config_that_names_a_tee_has_it_run_beside() -> None:
+    assert load_text(MINIMAL).tee.run == "alone"
+    assert load_text(f"{MINIMAL}\ntee: {{decode: true}}").tee.run == "beside"
+    assert load_text(MINIMAL, ["tee.path=/lake"], {}).tee.run == "beside"
+    assert load_text(MINIMAL, ["tee.run=alone"], {}).tee.run == "alone"
+    # What is shown of it, and read again, says the same.
+    for text in (MINIMAL, f"{MINIMAL}\ntee: {{path: /lake}}"):
+        config = load_text(text)
+        assert load_text(to_yaml(config)).tee == config.tee
+
+
 def test_the_quarantine_lands_where_it_is_named() -> None:
     config = load_text(MINIMAL, ["tee.topics.include=central.quarantine"], {})
     assert takes(config, Selection.of(config.tee.topics), "central.quarantine")
@@ -51,7 +63,7 @@ def test_what_cannot_be_is_refused_with_the_setting_and_the_fix() -> None:
         "tee.topics.include=*", "tee.path=state", "tee.decode=avro", "tee.keep=1h"
     )
     assert sorted(found) == [
-        "tee.decode: 'avro' is not one of off, json",
+        "tee.decode: 'avro' is not one of off, json, auto",
         "tee.keep: '1h' is not a length of time of at least 1d, such as 500ms, 10s or 5m",
         "tee.path: is checkpoint.path, where other tables are"
         " (choose another folder; its tables are called as the hub topics)",

@@ -27,6 +27,7 @@ from aggregator.tee.core import (
     reached,
     to_metadata,
 )
+from aggregator.tee.core_behind import MOST_LOOKS, LogSeen, plan_seen, seconds_behind
 from aggregator.tee.core_columns import EMPTY, Struct, count_columns, plan_columns
 from support.examples import examples
 
@@ -163,3 +164,26 @@ def test_fields_that_no_table_takes_are_left_out_and_named() -> None:
     found = plan_columns(struct(a="long"), many, most=11)
     assert count_columns(found.struct) == 11
     assert len(found.left_out) == 10
+
+
+def test_seconds_behind_count_from_the_oldest_end_that_has_not_landed() -> None:
+    seen = plan_seen((), Landed("t", {0: 5}), logs((0, 5)), 10.0)
+    assert (seen, seconds_behind(seen, 11.0)) == ((), 0.0)
+    for moment, end in ((12.0, 7), (14.0, 9), (16.0, 9)):
+        seen = plan_seen(seen, Landed("t", {0: 5}), logs((0, end)), moment)
+    assert seconds_behind(seen, 17.0) == 5.0
+    seen = plan_seen(seen, Landed("t", {0: 7}), logs((0, 9)), 17.0)
+    assert seconds_behind(seen, 17.0) == 3.0
+    assert plan_seen(seen, Landed("t", {0: 9}), logs((0, 9)), 18.0) == ()
+    # Retention may take what has not landed.
+    assert plan_seen(seen, Landed("t", {0: 7}), logs((9, 9)), 18.0) == ()
+
+
+def test_looks_that_are_not_reached_for_long_become_few_and_the_oldest_stays() -> None:
+    seen: tuple[LogSeen, ...] = ()
+    for at in range(1_000):
+        seen = plan_seen(seen, Landed("t", {0: 0}), logs((0, at + 1)), float(at))
+        assert len(seen) <= MOST_LOOKS
+    assert seconds_behind(seen, 1_000.0) == 1_000.0
+    assert seen[-1].at == 999.0
+    assert list(seen) == sorted(seen)

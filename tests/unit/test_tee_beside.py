@@ -1,0 +1,151 @@
+"""A tee beside an instance is watched: what becomes of it is a state, and it is started again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from aggregator.apart import Child
+from aggregator.config import load_text
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.documents.tee import TeeState, TeeStatus
+from aggregator.events import Event
+from aggregator.tee.beside import TeeBeside
+from support.reading import wait_for
+
+PROGRAM = """
+import json, pickle, sys
+config = pickle.load(sys.stdin.buffer)
+topic = {"topic": "orders", "table": "t", "positions": {}, "commits": 1, "records": 5,
+    "undecoded": 2, "columns": 0, "lost": 0, "lag": 3, "seconds_behind": 1.5}
+report = {"name": "n", "path": config.tee.path, "at": "2026-11-25T00:00:00Z", "seconds": 1.0}
+def tell(**what):
+    print(json.dumps(what), flush=True)
+"""
+RUNS = PROGRAM + "tell(report={**report, 'topics': [topic]}); sys.stdin.buffer.read()"
+FAILS = PROGRAM + "tell(error='password=\"s3cr3t\" it is no folder'); sys.exit(3)"
+HELD = PROGRAM + "tell(error='another tee writes there', held=True); sys.exit(3)"
+DIES = PROGRAM + "import os; os.kill(os.getpid(), 9)"
+UNWELL = PROGRAM + "tell(report={**report, 'hub': 'is away'}); sys.stdin.buffer.read()"
+
+
+def config_of(tee: str = "{path: /lake}") -> Config:
+    return load_text(
+        'hub: {bootstrap_servers: "hub:9092"}\n'
+        'sources: {eu: {bootstrap_servers: "eu:9092", topics: {include: orders}}}\n'
+        + (f"tee: {tee}\n" if tee else "")
+    )
+
+
+def child_of(program: str) -> Child:
+    line = [sys.executable, "-c", program]
+    return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+class Watched:
+    """A tee whose process is one of these programs, one after the other, the last for ever."""
+
+    def __init__(self, *programs: str, config: Config | None = None) -> None:
+        self.in_force = InForce(config or config_of())
+        self.events: list[Event] = []
+        self.children: list[Child] = []
+        self._programs = programs
+        self.tee = TeeBeside(self.in_force, self.events.append, self._begin)
+
+    def _begin(self) -> Child:
+        at = min(len(self.children), len(self._programs) - 1)
+        self.children.append(child_of(self._programs[at]))
+        return self.children[-1]
+
+    def until(self, check: Callable[[TeeStatus], object], what: str) -> TeeStatus:
+        """Wait until its status is so."""
+
+        def checked() -> TeeStatus | None:
+            status = self.tee.status
+            return status if status is not None and check(status) else None
+
+        found = wait_for(checked, what)
+        assert found is not None
+        return found
+
+
+@contextmanager
+def watched(*programs: str) -> Iterator[Watched]:
+    found = Watched(*programs)
+    found.tee.start()
+    try:
+        yield found
+    finally:
+        found.tee.stop()
+    assert all(child.poll() is not None for child in found.children)
+
+
+def test_where_the_config_has_no_tee_none_is_started() -> None:
+    for text in ("", "{run: alone}"):
+        without = Watched(RUNS, config=config_of(text))
+        without.tee.start()
+        without.tee.stop()
+        assert (without.children, without.tee.status) == ([], None)
+
+
+def test_what_it_tells_is_the_status() -> None:
+    with watched(RUNS) as it:
+        status = it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
+        assert (status.path, status.topics, status.failures) == ("/lake", 1, 0)
+        assert (status.records, status.undecoded, status.lag) == (5, 2, 3)
+        assert (status.seconds_behind, status.problems) == (1.5, ())
+    # Nobody has to kill one that runs.
+    assert [child.returncode for child in it.children] == [0]
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "reason"),
+    [
+        (FAILS, "tee_failed", "it is no folder"),
+        (HELD, "tee_held", "another tee writes there"),
+        (DIES, "tee_failed", "it ended with exit code -9"),
+        ("this is no Python", "tee_failed", "exit code 1"),
+    ],
+)
+def test_one_that_ends_by_itself_is_told_once_and_started_again(
+    program: str, kind: str, reason: str
+) -> None:
+    with watched(program, program, RUNS) as it:
+        waits = it.until(lambda now: now.state is TeeState.WAITING, "it waits")
+        assert reason in waits.problems[0]
+        assert "s3cr3t" not in waits.problems[0]
+        status = it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
+        assert (status.failures, status.problems) == (2, ())
+        wait_for(lambda: it.events[-1].kind == "tee_back", "it says that it is back")
+        assert [event.kind for event in it.events] == [kind, "tee_back"]
+
+
+def test_what_does_not_land_is_a_problem_of_one_that_runs() -> None:
+    with watched(UNWELL) as it:
+        status = it.until(lambda now: now.state is TeeState.FAILING, "it fails")
+        assert status.problems == ("hub: is away",)
+
+
+def test_a_change_of_the_config_is_another_process_and_counts_go_on() -> None:
+    with watched(RUNS) as it:
+        it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
+        it.in_force.config = config_of("{path: /other}")
+        status = it.until(lambda now: now.path == "/other" and now.records == 10, "it runs again")
+        assert status.failures == 0
+        it.in_force.config = config_of("")
+        wait_for(lambda: all(child.poll() is not None for child in it.children), "it has ended")
+        assert it.tee.status is None
+        assert len(it.children) == 2
+    assert it.events == []
+
+
+def test_one_that_does_not_end_is_killed_when_the_instance_stops() -> None:
+    deaf = RUNS.replace("sys.stdin.buffer.read()", "import time; time.sleep(600)")
+    with watched(deaf) as it:
+        it.until(lambda now: now.state is TeeState.RUNNING, "it runs")
+    assert [child.returncode for child in it.children] == [-9]
