@@ -33,6 +33,7 @@ LAYERS = (
     "connect",
     "imports",
     "timeline",
+    "wire",
     "tee",
     "upkeep",
     *("steering", "engine", "verify", "serve", "cli", "__main__", "notebook"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -15,21 +15,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError, RegistryError
-from aggregator.notebook.avro import avro_value, incompatible, need_avro, reader_of
-from aggregator.registry import open_registry, place_of, translated_topics
+from aggregator.registry import translated_topics
+from aggregator.wire.avro import avro_value, incompatible, need_avro, reader_of
+from aggregator.wire.named import Written, names, payload, schema_number, schema_of
 
 Format = Literal["json", "avro", "text"]
 MOST_SCHEMAS = 200
-HEAD = 5
-"""Bytes before the payload in Confluent's wire format: a zero, and the schema's id."""
 _BAD = "_not_json"
-
-
-class _Written(NamedTuple):
-    """A schema that values of the frame name: by the registry of which cluster, under which id."""
-
-    origin: str | None
-    number: int
 
 
 def decoded(
@@ -111,7 +103,7 @@ def _by_registry(
         is_other = F.col("topic").isin(*others) if others else F.lit(False)
         # Their ids are the hub's, wherever they came from.
         origin = F.when(is_other != F.lit(default), F.lit(None)).otherwise(origin)
-    number = _number(column)
+    number = schema_number(column)
     schemas, reasons = _schemas(frame, config, origin, number, source)
     chosen = None if reader is None else _text(reader)
     if chosen is None and schemas:
@@ -121,17 +113,17 @@ def _by_registry(
         if chosen is None or (why := incompatible(spark, chosen, text)):
             reasons[written] = f"cannot be read as the others are ({why}); decode it by itself"
             continue
-        here = _is(written, origin, number)
-        one = avro_value(F.expr(f"substring({column}, {HEAD + 1})"), text, chosen)
+        here = names(written, origin, number)
+        one = avro_value(payload(column), text, chosen)
         cases = F.when(here, one) if cases is None else cases.when(here, one)
     # Without any of them there is no type either.
     value = F.lit(None).cast("string") if cases is None else cases
     problem = F.when(number.isNull(), F.lit("is not in the wire format: no zero byte and an id"))
     for written, reason in reasons.items():
-        problem = problem.when(_is(written, origin, number), F.lit(reason))
+        problem = problem.when(names(written, origin, number), F.lit(reason))
     for written in schemas:
         problem = problem.when(
-            _is(written, origin, number), F.lit(f"is not what schema {written.number} says")
+            names(written, origin, number), F.lit(f"is not what schema {written.number} says")
         )
     late = F.lit("names a schema that no value named when the ids were collected")
     done = frame.withColumn(f"{column}_schema", number)
@@ -140,7 +132,7 @@ def _by_registry(
 
 def _schemas(
     frame: DataFrame, config: Config, origin: Column, number: Column, source: str | None
-) -> tuple[dict[_Written, str], dict[_Written, str]]:
+) -> tuple[dict[Written, str], dict[Written, str]]:
     """The schemas that the values name, and why some cannot be had."""
     named = frame.select(origin.alias("origin"), number.alias("number")).where("number is not null")
     rows = named.distinct().limit(MOST_SCHEMAS + 1).collect()
@@ -149,15 +141,11 @@ def _schemas(
             f"values name more than {MOST_SCHEMAS} schemas, so these are hardly in the wire "
             "format; else decode a part of the frame at a time"
         )
-    found: dict[_Written, str] = {}
-    failed: dict[_Written, str] = {}
-    for written in sorted((_Written(*row) for row in rows), key=lambda it: (it.number, str(it))):
-        place = place_of(config, source, None, written.origin)
-        registry = open_registry(place.schemas)
+    found: dict[Written, str] = {}
+    failed: dict[Written, str] = {}
+    for written in sorted((Written(*row) for row in rows), key=lambda it: (it.number, str(it))):
         try:
-            if registry is None:
-                raise RegistryError(f"names schema {written.number}: set {place.path}.registry")
-            schema = registry.schema(written.number)
+            schema = schema_of(config, written, source)
             if schema.kind != "AVRO":
                 raise RegistryError(f"schema {written.number} is of type {schema.kind}, not Avro")
         except RegistryError as error:
@@ -165,17 +153,6 @@ def _schemas(
         else:
             found[written] = schema.text
     return found, failed
-
-
-def _number(column: str) -> Column:
-    """The schema's id of a value in the wire format, else null."""
-    head = F.expr(f"hex(substring({column}, 1, {HEAD}))")
-    is_framed = F.expr(f"length({column}) >= {HEAD}") & head.startswith("00")
-    return F.when(is_framed, F.conv(F.substring(head, 3, 8), 16, 10).cast("bigint"))
-
-
-def _is(written: _Written, origin: Column, number: Column) -> Column:
-    return (number == written.number) & origin.eqNullSafe(F.lit(written.origin))
 
 
 def _text(schema: str | Mapping[str, Any]) -> str:

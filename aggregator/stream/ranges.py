@@ -27,7 +27,11 @@ BULK_OPTIONS = {
 
 
 def read_ranges(
-    spark: SparkSession, ranges: Mapping[TopicPartition, OffsetRange], options: Mapping[str, str]
+    spark: SparkSession,
+    ranges: Mapping[TopicPartition, OffsetRange],
+    options: Mapping[str, str],
+    *,
+    headers: bool = True,
 ) -> DataFrame:
     """The records of offset ranges of one cluster, once, as Spark's Kafka source gives them."""
     starts: dict[str, dict[str, int]] = defaultdict(dict)
@@ -42,7 +46,7 @@ def read_ranges(
         .option("assign", json.dumps(assigned))
         .option("startingOffsets", json.dumps(starts))
         .option("endingOffsets", json.dumps(ends))
-        .option("includeHeaders", "true")
+        .option("includeHeaders", str(headers).lower())
         .option("failOnDataLoss", "true")
         .load()
     )

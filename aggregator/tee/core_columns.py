@@ -15,6 +15,7 @@ Struct = dict[str, Any]
 
 MOST_COLUMNS = 2_000
 """Objects whose keys are data, such as ids, would make a column of each."""
+TOO_MANY = "there are too many columns"
 NO_TYPE = ("void", "null")
 _REFUSED = re.compile(r"[ ,;{}()\n\t=]")
 """What Delta takes in no name of a column."""
@@ -70,7 +71,7 @@ def _merge_struct(
             continue
         count = count_columns(new)
         if count > room[0]:
-            left_out.append(f"{at}: there are too many columns")
+            left_out.append(f"{at}: {TOO_MANY}")
             continue
         room[0] -= count
         by_lower[name.lower()] = name

@@ -14,13 +14,16 @@ from aggregator.model import TopicPartition
 from aggregator.stream.ranges import read_ranges
 from aggregator.tee.core import Batch, Landed, LostBefore, Receded, plan_batch
 from aggregator.tee.core_columns import EMPTY, Struct
-from aggregator.tee.decode import DECODERS
+from aggregator.tee.decode import Decoder
 from aggregator.tee.frames import with_landing_columns
 from aggregator.tee.hub import TopicNow
 from aggregator.tee.table import LandingTable
 
 POLL_MS = "60000"
 """How long a read may wait for a broker that does not answer."""
+POLL_RECORDS = "5000"
+"""Spark keeps what a poll brought for each partition: with ten times as many Java's heap is full of
+it, and most of its time goes into collections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Attempt:
 def hub_options(config: Config) -> Mapping[str, str]:
     """Options of Spark's Kafka source for the hub."""
     return {
+        "kafka.max.poll.records": POLL_RECORDS,
         **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
         # One group for all batches, so that executors keep their consumers. Nothing is committed.
         "kafka.group.id": f"aggregator-{config.name}-tee",
@@ -56,9 +60,17 @@ def hub_options(config: Config) -> Mapping[str, str]:
 
 
 def land(
-    config: Config, table: LandingTable, known: TableKnown | None, topic: TopicNow, limit: int
+    config: Config,
+    table: LandingTable,
+    decoder: Decoder | None,
+    known: TableKnown | None,
+    topic: TopicNow,
+    limit: int,
 ) -> Attempt:
-    """Land the next batch, if there is one. Raises PySparkException or Py4JJavaError."""
+    """Land the next batch, if there is one. Raises PySparkException or Py4JJavaError.
+
+    And RegistryError while the schemas cannot be asked for that records name.
+    """
     began = time.monotonic()
     if known is None:
         known = TableKnown(table.landed(), table.columns())
@@ -67,8 +79,14 @@ def land(
         return Attempt(known, refused=str(batch))
     if batch is None:
         return Attempt(known)
-    rows, columns, left_out = _rows(config, table, known.columns, batch)
-    appended = table.append(rows, batch)
+    rows, columns, left_out = _rows(config, table, decoder, known.columns, batch)
+    try:
+        appended = table.append(rows, batch)
+    except Exception as error:
+        if decoder is None or not decoder.is_surprised(error):
+            raise
+        rows, columns, left_out = _rows(config, table, decoder, known.columns, batch)
+        appended = table.append(rows, batch)
     if appended is None:
         # The JVM of a tee that was killed was quicker, say: the table knows what it did.
         return Attempt(None)
@@ -84,14 +102,15 @@ def land(
 
 
 def _rows(
-    config: Config, table: LandingTable, have: Struct, batch: Batch
+    config: Config, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
 ) -> tuple[DataFrame, Struct, tuple[str, ...]]:
     ranges = {TopicPartition(table.topic, each): log for each, log in batch.ranges.items()}
-    records = read_ranges(table.spark, ranges, hub_options(config))
-    rows = with_landing_columns(records)
-    decoder = DECODERS[config.tee.decode]
+
+    def read(headers: bool) -> DataFrame:
+        return read_ranges(table.spark, ranges, hub_options(config), headers=headers)
+
+    rows = with_landing_columns(read(True))
     if decoder is None:
         return rows, have, ()
-    columns = decoder.columns(table.topic, records, have)
-    rows = decoder.decode(table.topic, rows, columns.struct)
-    return rows, columns.struct, columns.left_out
+    columns = decoder.columns(read, have)
+    return decoder.decode(rows, columns.struct), columns.struct, columns.left_out

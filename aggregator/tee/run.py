@@ -25,6 +25,7 @@ from aggregator.errors import ClusterError
 from aggregator.events import Event, EventSink
 from aggregator.stream.reader import open_reader
 from aggregator.tee.core import plan_rest, reached
+from aggregator.tee.decode_auto import wants_avro
 from aggregator.tee.hub import HubLook, HubNow
 from aggregator.tee.lock import alone, held_in_jvm
 from aggregator.tee.report import TeeReport
@@ -241,7 +242,7 @@ def _session(config: Config, given: SparkSession | None) -> Iterator[SparkSessio
     if master == "auto":
         master = f"local[{os.cpu_count() or 1}]"
     with _own_stdout():
-        spark = open_reader(config, master)
+        spark = open_reader(config, master, ("avro",) if wants_avro(config) else ())
     try:
         yield spark
     finally:

@@ -19,6 +19,7 @@ from aggregator.tee.care import Cared, care
 from aggregator.tee.core import FIRST_LIMIT, Landed, lag_of, plan_batch, plan_limit, plan_rest
 from aggregator.tee.core_behind import LogSeen, plan_seen, seconds_behind
 from aggregator.tee.core_columns import EMPTY, count_columns
+from aggregator.tee.decode_auto import decoder_of
 from aggregator.tee.hub import TopicNow
 from aggregator.tee.land import Attempt, TableKnown, land
 from aggregator.tee.report import LandedTopic
@@ -34,6 +35,7 @@ class Topic:
         self._name = name
         self._tell = tell
         self._table = LandingTable(spark, config.tee.path, config.name, name)
+        self._decoder = decoder_of(config, name)
         self._work: Future[Attempt] | None = None
         self._care: Future[Cared | None] | None = None
         self._care_due = time.monotonic() + config.tee.maintain_interval
@@ -74,7 +76,8 @@ class Topic:
             planned = plan_batch(self.known.landed, now.topic_id, now.logs, self._limit)
             if planned is None:
                 return
-        self._work = pool.submit(land, self._config, self._table, self.known, now, self._limit)
+        of = self._table, self._decoder, self.known
+        self._work = pool.submit(land, self._config, *of, now, self._limit)
 
     def take_up(self, *, cut_off: bool = False) -> None:
         """Take what a batch has come to, and what became of the table's maintenance.

@@ -20,12 +20,14 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import HeldError
 from aggregator.events import Event
+from aggregator.stream.reader import open_reader
 from aggregator.tee.care import care
 from aggregator.tee.report import TeeReport
 from aggregator.tee.run import tee
 from support.application import application
 from support.clusters import ClusterFactory
 from support.reading import read_topic, wait_for
+from support.registry import ApicurioRegistry, framed_avro, schema_registries
 from support.running import make_config, source
 
 KILLS = 10
@@ -98,6 +100,47 @@ def assert_landed(hub: EmbeddedCluster, folder: Path, topic: str) -> int:
         (record.partition, record.offset, record.value) for record in there
     ]
     return len(rows)
+
+
+def records_of(name: str, *fields: dict[str, Any]) -> dict[str, Any]:
+    """An Avro schema of a record."""
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+ORDER = records_of(
+    "Order",
+    {"name": "id", "type": "int"},
+    {
+        "name": "at",
+        "type": ["null", records_of("Place", {"name": "lat", "type": "float"})],
+        "default": None,
+    },
+)
+"""Its next version has a field more, at the top and within."""
+ORDER_2 = records_of(
+    "Order",
+    {"name": "id", "type": "long"},
+    {
+        "name": "at",
+        "type": [
+            "null",
+            records_of(
+                "Place",
+                {"name": "lat", "type": "float"},
+                {"name": "lon", "type": "double", "default": 0.0},
+            ),
+        ],
+        "default": None,
+    },
+    {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+)
+OTHER = records_of("Other", {"name": "id", "type": "string"})
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApicurioRegistry]:
+    with schema_registries(tmp_path_factory.mktemp("registry")) as (found,):
+        yield found
 
 
 @contextmanager
@@ -229,6 +272,112 @@ def test_what_a_record_is_made_of_lands_and_a_new_field_becomes_a_column(
     assert row["decode_error"] is None
     # And once more nothing: everything has landed.
     assert land() == []
+
+
+def test_avro_is_decoded_by_the_schemas_that_records_name(
+    hub: EmbeddedCluster,
+    spark: SparkSession,
+    registry: ApicurioRegistry,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, decode="true")
+    hub_of = {**config.hub.model_dump(), "schemas": {"registry": registry.url}}
+    config = config.model_copy(update={"hub": type(config.hub).model_validate(hub_of)})
+    # The session of these tests was opened without.
+    open_reader(config, "local[2]", ("avro",))
+    first, other = registry.register(f"{unique}-value", ORDER), registry.register("other", OTHER)
+
+    def land(*values: bytes | None) -> list[dict[str, Any]]:
+        produce(hub.bootstrap_servers, unique, [copied(value, 1) for value in values])
+        report = tee(config, once=True, spark=spark)
+        assert report.problems == ()
+        assert [it.records for it in report.topics] == [len(values)]
+        rows = rows_of(tmp_path, unique)[-len(values) :]
+        assert [row["value"] for row in rows] == list(values)
+        return rows
+
+    one = framed_avro(first, ORDER, {"id": 1, "at": {"lat": 0.5}})
+    rows = land(one, None)
+    assert [row["decoded"] for row in rows] == [{"id": 1, "at": {"lat": 0.5}}, None]
+    # A schema that nobody has named before, behind one that was; fields of it are columns.
+    second = registry.register(f"{unique}-value", ORDER_2)
+    two = framed_avro(second, ORDER_2, {"id": 2**40, "at": {"lat": 1, "lon": 2}, "tags": ["a"]})
+    rows = land(one, two)
+    assert [row["decoded"] for row in rows] == [
+        {"id": 1, "at": {"lat": 0.5, "lon": None}, "tags": None},
+        {"id": 2**40, "at": {"lat": 1.0, "lon": 2.0}, "tags": ["a"]},
+    ]
+    assert [row["decode_error"] for row in rows] == [None, None]
+    # What cannot be decoded is whole, with its reason; JSON beside Avro is decoded as well.
+    unknown = b"\x00" + (10**6).to_bytes(4, "big") + b"?"
+    rows = land(
+        one[:-2],
+        framed_avro(other, OTHER, {"id": "x"}),
+        unknown,
+        b"plain",
+        b'{"id": 7, "by": "me"}',
+    )
+    assert [row["decode_error"] is None for row in rows] == [False] * 4 + [True]
+    assert rows[0]["decode_error"] == f"is not what schema {first} says"
+    assert rows[1]["decode_error"] == "a field is of another type than its column"
+    assert "1000000" in rows[2]["decode_error"]
+    assert rows[3]["decode_error"] == "not JSON"
+    assert rows[4]["decoded"] == {"id": 7, "at": None, "tags": None, "by": "me"}
+
+
+def test_a_registry_that_is_away_holds_a_topic_back(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, decode="true")
+    hub_of = {**config.hub.model_dump(), "schemas": {"registry": "http://127.0.0.1:9"}}
+    config = config.model_copy(update={"hub": type(config.hub).model_validate(hub_of)})
+    produce(hub.bootstrap_servers, unique, [copied(b"\x00\x00\x00\x00\x07x", 1)])
+    report = tee(config, once=True, spark=spark)
+    assert version_of(tmp_path, unique) == -1
+    assert ["no answer" in it for it in report.problems] == [True]
+
+
+def test_a_tee_beside_an_instance_lands_what_it_writes_and_ends_with_it(
+    hub: EmbeddedCluster, source_a: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=2)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique)},
+        tee={"topics": {"include": unique}, "path": str(tmp_path / "tee"), "interval": "100ms"},
+        api={"listen": "off"},
+    )
+
+    def write() -> None:
+        produce(source_a.bootstrap_servers, unique, [NewRecord(b"%d" % at) for at in range(100)])
+
+    def has_landed(count: int) -> bool:
+        return version_of(tmp_path, unique) >= 0 and len(rows_of(tmp_path, unique)) == count
+
+    # It cannot begin, and what it is beside goes on.
+    (tmp_path / "tee").touch()
+    write()
+    with application(config, tmp_path / "runs") as running:
+        running.until_logged("tee_failed")
+        running.until(lambda: len(read_topic(hub.bootstrap_servers, unique)) == 100, "replication")
+        (tmp_path / "tee").unlink()
+        running.until_logged("tee_back")
+        running.until(lambda: has_landed(100), "all has landed")
+        # Nobody can ask it to end any more.
+        running.kill()
+        assert running.wait_gone(), running.members()
+    write()
+    with application(config, tmp_path / "runs") as running:
+        running.until(lambda: has_landed(200), "all has landed")
+        running.terminate()
+        assert running.wait(60), running.text
+        assert running.exit_code == 0, running.text
+        assert running.wait_gone(), running.members()
+    assert assert_landed(hub, tmp_path, unique) == 200
 
 
 def test_a_hub_that_is_away_for_a_while_is_gone_on_with(

@@ -99,7 +99,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # What was: by the minute and by the event, for people.
     "timeline": BELOW_EDGES | {"checkpoint", "documents"},
     # Hub records in Delta tables: a job beside the engine, which starts it and looks at it.
-    "tee": BELOW_DOCUMENTS | {"apart", "documents"},
+    "tee": BELOW_DOCUMENTS | {"apart", "documents", "wire"},
+    # Values that name a schema of a registry, as columns.
+    "wire": BELOW_EDGES | {"registry"},
     # All tables at once, while nobody writes them.
     "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee"},
     # A Spark job beside the engine.
@@ -111,7 +113,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"steering", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS
-    | {"documents", "clusters", "connect", "completeness"}
+    | {"wire", "documents", "clusters", "connect", "completeness"}
     | {"peek", "quarantine", "gaps", "audits", "timeline"},
     "cli": BELOW_DOCUMENTS
     | ROOMS

@@ -20,7 +20,9 @@ _WRAP = "value"
 
 def need_avro(spark: SparkSession) -> None:
     """Raise AggregatorError when the session has no Avro."""
-    if "spark-avro" not in spark.conf.get("spark.jars", ""):  # type: ignore[operator]
+    # Those of its settings, and those that were added while it ran.
+    context: Any = spark.sparkContext._jsc
+    if "spark-avro" not in str(context.sc().listJars().mkString(",")):
         raise AggregatorError(
             "this session cannot read Avro: open it by open_hub or open_session; where the jars "
             "are in a folder, `aggregator jars --set avro --download FOLDER` adds what is missing"
