@@ -17,6 +17,8 @@ MOST_COLUMNS = 2_000
 """Objects whose keys are data, such as ids, would make a column of each."""
 TOO_MANY = "there are too many columns"
 NO_TYPE = ("void", "null")
+INNER = {"array": "elementType", "map": "valueType"}
+"""What a list or a map is made of."""
 _REFUSED = re.compile(r"[ ,;{}()\n\t=]")
 """What Delta takes in no name of a column."""
 
@@ -44,8 +46,8 @@ def count_columns(of: Any) -> int:
     """How many columns a type is made of."""
     if not isinstance(of, dict):
         return 1
-    if of.get("type") == "array":
-        return count_columns(of["elementType"])
+    if of.get("type") in INNER:
+        return count_columns(of[INNER[of["type"]]])
     return sum(count_columns(field["type"]) for field in of.get("fields", ()))
 
 
@@ -84,9 +86,9 @@ def _merge(have: Any, seen: Any, path: str, room: list[int], left_out: list[str]
         return have
     if have.get("type") == seen.get("type") == "struct":
         return _merge_struct(have, seen, path, room, left_out)
-    if have.get("type") == seen.get("type") == "array":
-        inner = _merge(have["elementType"], seen["elementType"], path, room, left_out)
-        return {**have, "elementType": inner}
+    if have.get("type") == seen.get("type") and have["type"] in INNER:
+        of = INNER[have["type"]]
+        return {**have, of: _merge(have[of], seen[of], path, room, left_out)}
     return have
 
 
@@ -94,9 +96,10 @@ def _clean(of: Any, path: str, left_out: list[str]) -> Any:
     """A type of a new column without what has no type yet; None when nothing of it has one."""
     if not isinstance(of, dict):
         return None if of in NO_TYPE else of
-    if of.get("type") == "array":
-        inner = _clean(of["elementType"], path, left_out)
-        return None if inner is None else {**of, "elementType": inner, "containsNull": True}
+    if of.get("type") in INNER:
+        inner = _clean(of[INNER[of["type"]]], path, left_out)
+        may_be_null = {"array": "containsNull", "map": "valueContainsNull"}[of["type"]]
+        return None if inner is None else {**of, INNER[of["type"]]: inner, may_be_null: True}
     endless = [10**9]
     merged = _merge_struct(EMPTY, of, f"{path}.", endless, left_out)
     return merged if merged["fields"] else None

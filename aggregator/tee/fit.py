@@ -5,13 +5,12 @@ Column functions; runs no action. Types are what Spark's `jsonValue()` makes of 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType, _parse_datatype_json_string
+from pyspark.sql.types import DataType, StructType
 
 
 def fitted(value: Column, seen: Any, want: Any) -> Column:
@@ -58,7 +57,8 @@ def misfits(value: Column, seen: Any, want: Any) -> Iterator[Column]:
 
 def spark_type(of: Any) -> DataType:
     """The type that `jsonValue()` has made this of."""
-    return _parse_datatype_json_string(json.dumps(of))
+    one = {"name": "it", "type": of, "nullable": True, "metadata": {}}
+    return struct_type({"type": "struct", "fields": [one]})["it"].dataType
 
 
 def struct_type(of: Any) -> StructType:

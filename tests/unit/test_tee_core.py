@@ -150,6 +150,17 @@ def test_a_new_field_is_a_new_column_and_none_changes_its_type() -> None:
     assert plan_columns(have, EMPTY).struct == have
 
 
+def test_what_a_map_holds_gets_fields_as_well() -> None:
+    def held(of: Any) -> Struct:
+        return {"type": "map", "keyType": "string", "valueType": of, "valueContainsNull": True}
+
+    have, seen = struct(a=held(struct(b="long"))), struct(a=held(struct(c="long")), d=held("void"))
+    found = plan_columns(have, seen).struct
+    assert found == struct(a=held(struct(b="long", c="long")))
+    assert plan_columns(EMPTY, seen).struct == struct(a=held(struct(c="long")))
+    assert count_columns(found) == 2
+
+
 def test_fields_without_a_type_wait_until_they_have_one() -> None:
     seen = struct(a="void", b=array("void"), c=struct(), d=array(struct(e="void")), f="long")
     assert plan_columns(EMPTY, seen).struct == struct(f="long")
