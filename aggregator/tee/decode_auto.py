@@ -7,6 +7,7 @@ nothing here decodes, is a reason in the record's row.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
@@ -42,6 +43,8 @@ from aggregator.wire.named import Written, names, payload, schema_number, schema
 
 MOST_SCHEMAS = 200
 NOT_FOUND = 404
+AGAIN_SECONDS = 60.0
+"""So often it is asked again for a schema that the registry had not."""
 TEXTS, ORIGIN, NUMBER, AVRO = "texts", "named_by", "named", "avro_"
 
 
@@ -50,6 +53,7 @@ class _Known:
     """What records of the topic were so far: the schemas that they name, and whether some are JSON.
 
     `types` are those of what Avro's schemas write, `failed` reasons why one decodes nothing.
+    `full`: so many are named that values are hardly in the wire format; no more are asked for.
     """
 
     json: bool = False
@@ -58,6 +62,8 @@ class _Known:
     types: dict[Written, Struct] = field(default_factory=dict)
     failed: dict[Written, str] = field(default_factory=dict)
     looked: bool = False
+    full: bool = False
+    asked_at: float = field(default_factory=time.monotonic)
 
     @property
     def written(self) -> set[Written]:
@@ -85,9 +91,11 @@ class AutoDecoder:
         if not self._known.looked:
             self._look(read)
         known = self._known
-        for written in known.failed.copy():
-            del known.failed[written]
-            self._ask(read(False), known, written)
+        if known.failed and time.monotonic() - known.asked_at > AGAIN_SECONDS:
+            known.asked_at = time.monotonic()
+            for written in known.failed.copy():
+                del known.failed[written]
+                self._ask(read(False), known, written)
         found, left_out = have, list[str]()
         for written in sorted(known.types, key=str):
             added = plan_columns(found, widened(known.types[written]))
@@ -127,6 +135,9 @@ class AutoDecoder:
             plain = F.lit("not in a registry's wire format, and not JSON")
             is_object = F.ltrim(text_of("value")).startswith("{")
             error = error.when(F.col(NUMBER).isNull() & ~is_object, plain)
+        if known.full:
+            many = F.lit(f"names a schema, of more than {MOST_SCHEMAS} that values here name")
+            error = error.when(F.col(NUMBER).isNotNull(), many)
         columns = [error.otherwise(raise_surprise()).alias(ERROR)]
         return found.select(*own, *columns, *([decoded.alias(DECODED)] if struct["fields"] else []))
 
@@ -149,10 +160,9 @@ class AutoDecoder:
         (row,) = seen.collect()
         wanted = {Written(*it) for it in row["named"]} | self._known.written
         known = _Known(json=self._known.json or row["json"] > 0, looked=True)
+        known.full = len(wanted) > MOST_SCHEMAS
         for written in sorted(wanted, key=lambda it: (it.number, str(it.origin)))[:MOST_SCHEMAS]:
             self._ask(records, known, written)
-        for written in wanted - known.written:
-            known.failed[written] = f"values name more than {MOST_SCHEMAS} schemas"
         self._known = known
 
     def _ask(self, records: DataFrame, known: _Known, written: Written) -> None:

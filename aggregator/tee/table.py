@@ -27,7 +27,8 @@ SETTINGS = {
     "parquet.block.size": str(32 << 20),
     # Eight bytes with a known order; by default twelve, which tell readers no least and no most.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Where no two are alike, a dictionary is made, and then thrown away.
+    # Where hardly two are alike, a dictionary is made, and then thrown away: a small one sooner.
+    "parquet.dictionary.page.size": str(64 << 10),
     **{f"parquet.enable.dictionary#{name}": "false" for name in ALL_DIFFERENT},
 }
 """Of the session that appends: what Parquet costs is most of what a batch costs."""
