@@ -20,12 +20,23 @@ def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkS
     JarsError when the jars or a Java cannot be had.
     """
     driver = prepare_driver(config, lambda _: None)
-    folder = Path(config.spark.jars) if config.spark.jars else None
     # Behind the class path, so that the archive of classes still fits it.
-    added = [jar for name in more for jar in jars(name, folder=folder)]
-    driver = replace(driver, jars=(*driver.jars, *added))
+    driver = replace(driver, jars=(*driver.jars, *_jars(config, more)))
     spark = build_session(session_conf(config, master, driver), driver.java_home)
-    for jar in added:
-        # A JVM that ran before has its class path already, and takes no more from the settings.
-        spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+    # A JVM that ran before has its class path already, and takes no more from the settings.
+    add_jars(spark, config, more)
     return spark
+
+
+def add_jars(spark: SparkSession, config: Config, more: Sequence[str]) -> None:
+    """Have a session read the jar sets `more` as well: each session has its own.
+
+    JarsError when they cannot be had.
+    """
+    for jar in _jars(config, more):
+        spark.sql("ADD JAR '{}'".format(str(jar).replace("'", "\\'")))
+
+
+def _jars(config: Config, more: Sequence[str]) -> list[Path]:
+    folder = Path(config.spark.jars) if config.spark.jars else None
+    return [jar for name in more for jar in jars(name, folder=folder)]

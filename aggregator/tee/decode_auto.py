@@ -21,6 +21,7 @@ from aggregator.errors import RegistryError
 from aggregator.registry import Schema
 from aggregator.registry.where import is_translated
 from aggregator.stream.headers import origin_columns, origin_texts
+from aggregator.stream.reader import add_jars
 from aggregator.tee.core_columns import Columns, Struct, plan_columns
 from aggregator.tee.decode import (
     MISFIT,
@@ -38,7 +39,7 @@ from aggregator.tee.decode import (
 )
 from aggregator.tee.fit import fitted, misfits, struct_type, widened
 from aggregator.tee.frames import DECODED, ERROR
-from aggregator.wire.avro import avro_value, need_avro
+from aggregator.wire.avro import avro_value
 from aggregator.wire.named import Written, names, payload, schema_number, schema_of
 
 MOST_SCHEMAS = 200
@@ -177,7 +178,8 @@ class AutoDecoder:
         if schema.kind == "JSON":
             known.text.add(written)
         elif schema.kind == "AVRO":
-            need_avro(records.sparkSession)
+            if not known.avro:
+                add_jars(records.sparkSession, self._config, ("avro",))
             known.avro[written] = schema
             known.types[written] = _type_of(records, schema)
         else:

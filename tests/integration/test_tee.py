@@ -7,6 +7,7 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import HeldError
 from aggregator.events import Event
-from aggregator.stream.reader import open_reader
 from aggregator.tee.care import care
 from aggregator.tee.report import TeeReport
 from aggregator.tee.run import tee
@@ -144,8 +144,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApicurioRegis
 
 
 @contextmanager
-def writing(hub: EmbeddedCluster, topic: str) -> Iterator[None]:
-    """Some hundred records a second into the hub, each with the next origin offset."""
+def writing(hub: EmbeddedCluster, *topics: str) -> Iterator[None]:
+    """Some hundred records a second into hub topics, each with the next origin offset."""
     stop = threading.Event()
 
     def write() -> None:
@@ -155,7 +155,8 @@ def writing(hub: EmbeddedCluster, topic: str) -> Iterator[None]:
                 copied(json.dumps({"id": at, "part": at % 7}).encode(), at, key=b"k%d" % (at % 50))
                 for at in range(offset, offset + 50)
             ]
-            produce(hub.bootstrap_servers, topic, batch)
+            for topic in topics:
+                produce(hub.bootstrap_servers, topic, batch)
             offset += len(batch)
 
     thread = threading.Thread(target=write, name="writing")
@@ -187,37 +188,61 @@ def teeing(config: Config, spark: SparkSession) -> Iterator[list[Event]]:
     assert [report.problems for report in reports] == [()]
 
 
+def killed_often(config: Config, folder: Path, topic: str, kills: int) -> list[int]:
+    """Kill a tee so often at random moments, then let it land all; returns how far each life came.
+
+    It is in the middle of a first commit, or of one of the next.
+    """
+    rng = random.Random(topic[-1])
+    landed = [-1]
+    for at in range(kills):
+        with application(config, folder / "runs", command="tee") as running:
+            if at % 3 == 0:
+                running.until_logged("tee_running")
+            else:
+                running.until(lambda: version_of(folder, topic) > landed[-1], "it lands")
+            # A moment is what this is about.
+            running.wait(rng.uniform(0.0, 2.0))
+            running.kill()
+            landed.append(version_of(folder, topic))
+    with application(config, folder / "runs", command="tee") as running:
+        running.until(lambda: version_of(folder, topic) > landed[-1], "it lands")
+        running.terminate()
+        assert running.wait(60), running.text
+        assert running.exit_code == 0, running.text
+        assert "records have landed" in running.text
+    return landed
+
+
 @pytest.mark.timeout(600)
-def test_killed_ten_times_the_table_has_each_record_of_the_hub_once(
+def test_killed_ten_times_the_tables_have_each_record_of_the_hub_once(
     hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    hub_topic(hub, unique, 3)
-    config = tee_config(hub, tmp_path, unique)
-    rng = random.Random(4)
-    landed = [-1]
-    with writing(hub, unique):
-        for at in range(KILLS):
-            with application(config, tmp_path / "runs", command="tee") as running:
-                if at % 3 == 0:
-                    running.until_logged("tee_running")
-                else:
-                    running.until(lambda: version_of(tmp_path, unique) > landed[-1], "it lands")
-                # A moment is what this is about: within a first commit, or in one of the next.
-                running.wait(rng.uniform(0.0, 2.0))
-                running.kill()
-                landed.append(version_of(tmp_path, unique))
-        with application(config, tmp_path / "runs", command="tee") as running:
-            running.until(lambda: version_of(tmp_path, unique) > landed[-1], "it lands")
-            running.terminate()
-            assert running.wait(60), running.text
-            assert running.exit_code == 0, running.text
-            assert "records have landed" in running.text
-    assert len(set(landed)) > KILLS // 2, landed
-    once = [*("--once", "-o", "json")]
-    with application(config, tmp_path / "runs", command="tee", arguments=once) as running:
-        assert running.wait(120), running.text
-        assert running.exit_code == 0, running.text
-    assert assert_landed(hub, tmp_path, unique) > 500
+    # Two at a time: most of a life is the start of Java.
+    topics = {topic: tmp_path / topic for topic in (f"{unique}-a", f"{unique}-b")}
+    configs = {topic: tee_config(hub, folder, topic) for topic, folder in topics.items()}
+    for topic in topics:
+        hub_topic(hub, topic, 3)
+    with ThreadPoolExecutor(len(topics)) as pool:
+        with writing(hub, *topics):
+            lives = [
+                pool.submit(killed_often, configs[topic], folder, topic, KILLS // len(topics))
+                for topic, folder in topics.items()
+            ]
+            landed = [life.result() for life in lives]
+        assert sum(len(set(it)) for it in landed) > KILLS // 2, landed
+
+        def end(topic: str) -> None:
+            folder, once = topics[topic], ["--once", "-o", "json"]
+            with application(
+                configs[topic], folder / "runs", command="tee", arguments=once
+            ) as running:
+                assert running.wait(120), running.text
+                assert running.exit_code == 0, running.text
+
+        list(pool.map(end, topics))
+    for topic, folder in topics.items():
+        assert assert_landed(hub, folder, topic) > 250
 
 
 def test_what_a_record_is_made_of_lands_and_a_new_field_becomes_a_column(
@@ -285,8 +310,6 @@ def test_avro_is_decoded_by_the_schemas_that_records_name(
     config = tee_config(hub, tmp_path, unique, decode="true")
     hub_of = {**config.hub.model_dump(), "schemas": {"registry": registry.url}}
     config = config.model_copy(update={"hub": type(config.hub).model_validate(hub_of)})
-    # The session of these tests was opened without.
-    open_reader(config, "local[2]", ("avro",))
     first, other = registry.register(f"{unique}-value", ORDER), registry.register("other", OTHER)
 
     def land(*values: bytes | None) -> list[dict[str, Any]]:
