@@ -3,27 +3,42 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 PER_CORE = 2
 """A process that tests keeps half a core busy, and waits the rest of the time: for Java to start,
 for an interval of the product, for a deadline that is to pass."""
 GIGABYTES = 3.0
 """What one takes: three brokers that it keeps, Java with Spark, and what a test starts besides."""
+CGROUP = Path("/sys/fs/cgroup")
 
 
-def jobs(cores: int, gigabytes: float) -> int:
+def jobs(cores: float, gigabytes: float) -> int:
     """So many processes for a machine with so many cores and so much memory; at least one."""
-    return max(1, min(PER_CORE * cores, int(gigabytes / GIGABYTES)))
+    return max(1, min(round(PER_CORE * cores), int(gigabytes / GIGABYTES)))
 
 
-def jobs_here() -> int:
-    """So many on this machine."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    return jobs(_cores(), memory)
+def jobs_here(group: Path = CGROUP) -> int:
+    """So many on this machine; `group` has the limits of the container that this runs in."""
+    return jobs(_cores(group), _bytes(group) / 2**30)
 
 
-def _cores() -> int:
-    """Those that this process may use, where the system tells."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def _cores(group: Path) -> float:
+    # What a container is given is not told by the number of cores.
+    quota, period = (*_limit(group / "cpu.max"), "100000")[:2]
+    known = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1
+    return cores if quota == "max" else min(cores, int(quota) / int(period))
+
+
+def _bytes(group: Path) -> int:
+    (limit, *_) = _limit(group / "memory.max")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return memory if limit == "max" else min(memory, int(limit))
+
+
+def _limit(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8").split() or ["max"]
+    except OSError:
+        return ["max"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.jobs import jobs
+from support.jobs import jobs, jobs_here
 from support.order import LONGEST
 
 INTEGRATION = Path(__file__).parents[1] / "integration"
@@ -25,3 +25,15 @@ def test_two_processes_for_each_core_test_where_there_is_memory(
     cores: int, gigabytes: float, processes: int
 ) -> None:
     assert jobs(cores, gigabytes) == processes
+
+
+def test_a_container_gets_no_more_than_it_is_given(tmp_path: Path) -> None:
+    unlimited = jobs_here(tmp_path)
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert jobs_here(tmp_path) == unlimited >= 1
+    (tmp_path / "cpu.max").write_text("50000 100000\n")
+    assert jobs_here(tmp_path) == 1
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    (tmp_path / "memory.max").write_text(f"{4 * 2**30}\n")
+    assert jobs_here(tmp_path) == 1
