@@ -44,8 +44,8 @@ def peek(
 ) -> None:
     """Show the newest records of a topic, decoded, and where each came from.
 
-    JSON and text are shown as they are, Avro and JSON with a schema id by the registry in
-    hub.schemas or sources.ALIAS.schemas, all else as bytes in hexadecimal, with the reason. Reads
+    JSON and text are shown as they are; Avro, Protobuf and JSON with a schema id by the registry in
+    hub.schemas or sources.ALIAS.schemas; all else as bytes in hexadecimal, with the reason. Reads
     by assignment: no group is joined. With --follow a line each; with -o json each is an object.
     """
     config = load_config(ctx, config_file, sets)

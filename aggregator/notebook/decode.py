@@ -1,27 +1,28 @@
 """Keys and values of a frame as structs. What cannot be decoded keeps its row, with the reason.
 
-Decoding is done on the JVM: no Python per record.
+Decoding is done on the JVM, without Python per record; that of Protobuf in Python, in batches.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from aggregator.config.schema import Config
-from aggregator.errors import AggregatorError, RegistryError
-from aggregator.registry import translated_topics
+from aggregator.errors import AggregatorError
+from aggregator.notebook.named import named_by
 from aggregator.wire.avro import avro_value, incompatible, need_avro, reader_of
-from aggregator.wire.named import Written, names, payload, schema_number, schema_of
+from aggregator.wire.named import Written
 
-Format = Literal["json", "avro", "text"]
-MOST_SCHEMAS = 200
+Format = Literal["json", "avro", "protobuf", "json_schema", "text"]
 _BAD = "_not_json"
+_FOUND = "_found"
+_NO_OBJECT = "is no JSON object of this schema"
 
 
 def decoded(
@@ -44,6 +45,11 @@ def decoded(
       collected in a first pass. `<column>_schema` is the id. All are read as `reader` says, else as
       that of them by which the most can be read. `source` is where a frame without origin columns
       lies.
+    - protobuf: the same. `schema` is the text of a .proto file, `reader` a message's full name;
+      without one it is the message with the most fields of those that values name, or the first of
+      `schema`.
+    - json_schema: JSON in the wire format, by `schema` as with json. The registry has to know the
+      id, and the value is not checked by what it knows.
     - text: UTF-8.
 
     Raises AggregatorError for a frame or a schema with which nothing can be decoded.
@@ -52,14 +58,20 @@ def decoded(
         text = F.try_validate_utf8(F.col(column).cast("string"))
         return _with(frame, column, text, F.lit("is no UTF-8 text"))
     if format == "json":
-        return _json(frame, column, schema)
+        return _json(frame, column, schema, F.col(column))
+    if format == "json_schema":
+        return _json_by_registry(frame, config, column, schema, source)
+    if format == "protobuf":
+        if schema is not None:
+            return _protobuf(frame, column, str(schema), reader)
+        return _protobuf_by_registry(frame, config, column, reader, source)
     if format != "avro":
-        raise AggregatorError(f"'{format}' is no format: json, avro or text")
+        raise AggregatorError(f"'{format}' is no format: {', '.join(get_args(Format))}")
     need_avro(frame.sparkSession)
     if schema is not None:
         value = avro_value(F.col(column), _text(schema), None if reader is None else _text(reader))
         return _with(frame, column, value, F.lit("is not what the schema says"))
-    return _by_registry(frame, config, column, reader, source)
+    return _avro_by_registry(frame, config, column, reader, source)
 
 
 def _with(frame: DataFrame, column: str, value: Column, problem: Column) -> DataFrame:
@@ -68,8 +80,14 @@ def _with(frame: DataFrame, column: str, value: Column, problem: Column) -> Data
     return done.withColumn(f"{column}_problem", F.when(missing, problem))
 
 
-def _json(frame: DataFrame, column: str, schema: StructType | str | None) -> DataFrame:
-    text = F.try_validate_utf8(F.col(column).cast("string"))
+def _json(
+    frame: DataFrame,
+    column: str,
+    schema: StructType | str | None,
+    content: Column,
+    problem: Column | str = _NO_OBJECT,
+) -> DataFrame:
+    text = F.try_validate_utf8(content.cast("string"))
     if schema is None:
         if frame.isStreaming:
             raise AggregatorError("a live frame needs a schema: schema='id BIGINT, name STRING'")
@@ -88,71 +106,83 @@ def _json(frame: DataFrame, column: str, schema: StructType | str | None) -> Dat
     # Once as a column: an expression that stands twice is computed twice.
     done = frame.withColumn(_BAD, found)
     whole = F.when(F.col(_BAD)[_BAD].isNull(), F.col(_BAD).dropFields(_BAD))
-    return _with(done, column, whole, F.lit("is no JSON object of this schema")).drop(_BAD)
+    return _with(done, column, whole, F.lit(problem)).drop(_BAD)
 
 
-def _by_registry(
+def _avro_by_registry(
     frame: DataFrame, config: Config, column: str, reader: Any, source: str | None
 ) -> DataFrame:
-    if frame.isStreaming:
-        raise AggregatorError("which schemas a live frame will name is not known: give a schema")
+    named = named_by(frame, config, column, "AVRO", source)
     spark = frame.sparkSession
-    origin = F.col("origin_cluster") if "origin_cluster" in frame.columns else F.lit(source)
-    if source is None and "topic" in frame.columns:
-        default, others = translated_topics(config)
-        is_other = F.col("topic").isin(*others) if others else F.lit(False)
-        # Their ids are the hub's, wherever they came from.
-        origin = F.when(is_other != F.lit(default), F.lit(None)).otherwise(origin)
-    number = schema_number(column)
-    schemas, reasons = _schemas(frame, config, origin, number, source)
     chosen = None if reader is None else _text(reader)
-    if chosen is None and schemas:
-        chosen = reader_of(spark, list(schemas.values()))
+    if chosen is None and named.schemas:
+        chosen = reader_of(spark, [it.text for it in named.schemas.values()])
     cases: Column | None = None
-    for written, text in schemas.items():
-        if chosen is None or (why := incompatible(spark, chosen, text)):
-            reasons[written] = f"cannot be read as the others are ({why}); decode it by itself"
+    for written, schema in named.schemas.items():
+        if chosen is None or (why := incompatible(spark, chosen, schema.text)):
+            reason = f"cannot be read as the others are ({why}); decode it by itself"
+            named.reasons[written] = reason
             continue
-        here = names(written, origin, number)
-        one = avro_value(payload(column), text, chosen)
+        one = avro_value(named.payload, schema.text, chosen)
+        here = named.by(written)
         cases = F.when(here, one) if cases is None else cases.when(here, one)
     # Without any of them there is no type either.
     value = F.lit(None).cast("string") if cases is None else cases
-    problem = F.when(number.isNull(), F.lit("is not in the wire format: no zero byte and an id"))
-    for written, reason in reasons.items():
-        problem = problem.when(names(written, origin, number), F.lit(reason))
-    for written in schemas:
-        problem = problem.when(
-            names(written, origin, number), F.lit(f"is not what schema {written.number} says")
-        )
-    late = F.lit("names a schema that no value named when the ids were collected")
-    done = frame.withColumn(f"{column}_schema", number)
-    return _with(done, column, value, problem.otherwise(late))
+    done = frame.withColumn(f"{column}_schema", named.number)
+    return _with(done, column, value, named.problem(_misread(named.schemas)))
 
 
-def _schemas(
-    frame: DataFrame, config: Config, origin: Column, number: Column, source: str | None
-) -> tuple[dict[Written, str], dict[Written, str]]:
-    """The schemas that the values name, and why some cannot be had."""
-    named = frame.select(origin.alias("origin"), number.alias("number")).where("number is not null")
-    rows = named.distinct().limit(MOST_SCHEMAS + 1).collect()
-    if len(rows) > MOST_SCHEMAS:
-        raise AggregatorError(
-            f"values name more than {MOST_SCHEMAS} schemas, so these are hardly in the wire "
-            "format; else decode a part of the frame at a time"
-        )
-    found: dict[Written, str] = {}
-    failed: dict[Written, str] = {}
-    for written in sorted((Written(*row) for row in rows), key=lambda it: (it.number, str(it))):
-        try:
-            schema = schema_of(config, written, source)
-            if schema.kind != "AVRO":
-                raise RegistryError(f"schema {written.number} is of type {schema.kind}, not Avro")
-        except RegistryError as error:
-            failed[written] = str(error)
-        else:
-            found[written] = schema.text
-    return found, failed
+def _json_by_registry(
+    frame: DataFrame, config: Config, column: str, schema: Any, source: str | None
+) -> DataFrame:
+    named = named_by(frame, config, column, "JSON", source)
+    problem = named.problem(dict.fromkeys(named.schemas, _NO_OBJECT))
+    content = F.when(named.by_any(named.schemas), named.payload)
+    done = frame.withColumn(f"{column}_schema", named.number)
+    return _json(done, column, schema, content, problem)
+
+
+def _protobuf(frame: DataFrame, column: str, text: str, reader: Any) -> DataFrame:
+    from aggregator.notebook.protobuf import reading_of, told_by
+    from aggregator.peek.core_protobuf import ProtoFile, class_of
+
+    file = ProtoFile(text)
+    try:
+        kind = class_of(file, reader or "")
+    except ValueError as error:
+        raise AggregatorError(f"the schema of Protobuf: {error}") from error
+    reading = reading_of([file], kind, framed=False)
+    done = frame.withColumn(_FOUND, told_by(reading, F.lit(0), F.col(column)))
+    found = F.col(_FOUND)
+    return _with(done, column, found["value"], found["problem"]).drop(_FOUND)
+
+
+def _protobuf_by_registry(
+    frame: DataFrame, config: Config, column: str, reader: Any, source: str | None
+) -> DataFrame:
+    from aggregator.notebook.protobuf import choosing, message_of, reading_of, told_by
+    from aggregator.peek.core_protobuf import ProtoFile
+
+    named = named_by(frame, config, column, "PROTOBUF", source, choosing(column))
+    files = {it: ProtoFile(found.text, found.imported) for it, found in named.schemas.items()}
+    kind = message_of([(files[it], head) for it, head in named.heads if it in files], reader)
+    done = frame.withColumn(f"{column}_schema", named.number)
+    if kind is None:
+        # Without a message there is no type either.
+        problem = named.problem(_misread(files))
+        return _with(done, column, F.lit(None).cast("string"), problem)
+    at = F.lit(None).cast("int")
+    for index, written in enumerate(files):
+        at = F.when(named.by(written), F.lit(index)).otherwise(at)
+    reading = reading_of(tuple(files.values()), kind, framed=True)
+    done = done.withColumn(_FOUND, told_by(reading, at, named.payload))
+    found = F.col(_FOUND)
+    problem = named.problem(dict.fromkeys(files, found["problem"]))
+    return _with(done, column, found["value"], problem).drop(_FOUND)
+
+
+def _misread(several: Iterable[Written]) -> dict[Written, str | Column]:
+    return {it: f"is not what schema {it.number} says" for it in several}
 
 
 def _text(schema: str | Mapping[str, Any]) -> str:

@@ -1,4 +1,5 @@
-"""What a key or a value says: null, text, JSON, Avro by a schema registry, or else its bytes. Pure.
+"""What a key or a value says: null, text, JSON, Avro and Protobuf by a schema registry, or else its
+bytes. Pure.
 
 Nothing is lost: bytes that cannot be decoded are told as they are, with the reason.
 """
@@ -16,12 +17,13 @@ from typing import Any, Literal
 import fastavro
 
 from aggregator.errors import RegistryError
-from aggregator.registry.core import Framed, Schema, framed
+from aggregator.registry.core import Framed, Schema, SchemaKind, framed
 
 MOST_BYTES = 2_000
 """So much of a key, value or header is shown to whoever only glances at it."""
 
-Format = Literal["null", "text", "json", "avro", "bytes"]
+Format = Literal["null", "text", "json", "avro", "protobuf", "bytes"]
+FORMATS: dict[SchemaKind, Format] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
 SchemaOf = Callable[[int], Schema]
 """The schema of an id; RegistryError when it cannot be had."""
 
@@ -64,10 +66,13 @@ def shown(content: bytes, most: int | None) -> str:
 def decoded(payload: bytes, schema: Schema) -> Any:
     """What a schema's payload says, as plain Python; ValueError with the reason when it does not.
 
-    Avro, and JSON that is checked by no schema.
+    Avro, Protobuf, and JSON that is checked by no schema.
     """
     if schema.kind == "PROTOBUF":
-        raise ValueError("Protobuf is not decoded")
+        # Its runtime is loaded for those who have such records.
+        from aggregator.peek.core_protobuf import ProtoFile, parsed, plain
+
+        return plain(parsed(payload, ProtoFile(schema.text, schema.imported)))
     try:
         if schema.kind == "JSON":
             return json.loads(payload)
@@ -102,7 +107,7 @@ def _of_frame(content: bytes, frame: Framed, schema_of: SchemaOf, most: int | No
     text = as_json(value)
     if most is not None and len(text) > most:
         text = f"{text[:most]}…"
-    return Said(text, "json" if schema.kind == "JSON" else "avro", frame.schema)
+    return Said(text, FORMATS[schema.kind], frame.schema)
 
 
 def _is_json(content: bytes) -> bool:

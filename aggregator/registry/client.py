@@ -59,7 +59,7 @@ class Registry:
         return self._found.get(number)
 
     def schema(self, number: int) -> Schema:
-        """The schema with this id; of Avro, with all that it refers to.
+        """The schema with this id; of Avro and Protobuf, with all that it refers to.
 
         Raises RegistryError when the registry has none, or does not answer in time.
         """
@@ -94,7 +94,8 @@ class Registry:
                 text = whole(text, self._referred(told, deadline, 0))
             except ValueError as error:
                 raise RegistryError(f"{self.url}: schema {number} is no JSON: {error}") from error
-        return Schema(number, kind, text)
+        imported = self._referred(told, deadline, 0) if kind == "PROTOBUF" else {}
+        return Schema(number, kind, text, tuple(imported.items()))
 
     def _referred(self, told: Mapping[str, Any], deadline: float, deep: int) -> dict[str, str]:
         """The texts of the schemas that one refers to, by name, and of those that these do."""

@@ -30,11 +30,15 @@ class Framed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as it was registered; of an Avro schema, with all that it refers to in the text."""
+    """A schema as it was registered; of an Avro schema, with all that it refers to in the text.
+
+    `imported`: of Protobuf, the files that it imports, by name, and those that these do.
+    """
 
     number: int
     kind: SchemaKind
     text: str
+    imported: tuple[tuple[str, str], ...] = ()
 
 
 def framed(content: bytes) -> Framed | None:

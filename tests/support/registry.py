@@ -33,11 +33,16 @@ class ApicurioRegistry:
         self.process = process
 
     def register(
-        self, subject: str, schema: Any, references: Sequence[tuple[str, str, int]] = ()
+        self,
+        subject: str,
+        schema: Any,
+        references: Sequence[tuple[str, str, int]] = (),
+        kind: str = "AVRO",
     ) -> int:
-        """Register an Avro schema; returns its id. References are name, subject, version."""
+        """Register a schema; returns its id. References are name, subject, version."""
         body = {
-            "schema": json.dumps(schema),
+            "schema": schema if isinstance(schema, str) else json.dumps(schema),
+            "schemaType": kind,
             "references": [
                 {"name": name, "subject": other, "version": version}
                 for name, other, version in references

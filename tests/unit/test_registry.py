@@ -252,8 +252,6 @@ def test_bytes_that_no_schema_fits_are_told_with_the_reason() -> None:
         found = told(content, schema_of)
         assert (found.text, found.format) == (f"0x{content.hex()}", "bytes")
         assert "is not what its schema says" in found.problem
-    with pytest.raises(ValueError, match="Protobuf is not decoded"):
-        decoded(b"", Schema(3, "PROTOBUF", ""))
 
 
 def test_what_is_long_is_cut_off_and_is_decoded_before_that() -> None:
