@@ -71,6 +71,16 @@ class CompletenessTable:
             newest[claim.source, claim.topic] = _merged(before, claim)
         return tuple(newest.values())
 
+    def claims(self, begin: datetime, end: datetime) -> tuple[tuple[datetime, Claim], ...]:
+        """What was written down in [begin, end), and when, in the order of time."""
+        delta = open_delta(self.path, self._options, TABLE, may_be_begun=True)
+        if delta is None:
+            return ()
+        wanted = (pc.field("at") >= begin) & (pc.field("at") < end)
+        with translated(self.path, "read", TABLE):
+            found = dataset(delta, self.path, TABLE).to_table(filter=wanted).sort_by("at")
+            return tuple((row["at"], _claim(row)) for row in found.to_pylist())
+
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
         return trim_rows(self.path, self._options, TABLE, before)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from aggregator.completeness.table import CompletenessTable
 from aggregator.config.schema import Config
 from aggregator.connect.effective import load_effective
 from aggregator.errors import AggregatorError
@@ -116,7 +117,7 @@ class Hub:
     ) -> DataFrame:
         """The frame with `value_decoded`, and `value_problem` for what could not be decoded.
 
-        json, avro or text; as `aggregator.notebook.decode.decoded` says.
+        json, avro, protobuf, json_schema or text; as `aggregator.notebook.decode.decoded` says.
         """
         return decoded(
             frame, self.config, format, column=column, schema=schema, reader=reader, source=source
@@ -129,7 +130,7 @@ class Hub:
     def table(
         self, name: str, *, version: int | None = None, as_of: When | None = None
     ) -> DataFrame:
-        """A table beside the checkpoint: checkpoints, gaps, history, events, audits.
+        """A table beside the checkpoint: checkpoints, gaps, history, events, audits, completeness.
 
         With time travel: as it was at a version, or at a moment.
         """
@@ -156,6 +157,10 @@ class Hub:
         """What `aggregator verify` found."""
         return self.table("audits", version=version, as_of=as_of)
 
+    def completeness(self, *, version: int | None = None, as_of: When | None = None) -> DataFrame:
+        """Up to when the hub was complete, by hub topic and source, whenever that changed."""
+        return self.table("completeness", version=version, as_of=as_of)
+
     def plot_lag(self, since: When = "24h", until: When | None = None, **only: Any) -> Plot:
         """Lag of each source over time."""
         from aggregator.notebook.plots import plot_lag
@@ -174,6 +179,21 @@ class Hub:
 
         return plot_latency(self._past(since, until, **only))
 
+    def plot_completeness(
+        self, since: When = "24h", until: When | None = None, *, topic: str | None = None
+    ) -> Plot:
+        """How far back the moment lay up to which the hub had all of each source, over time.
+
+        Of the hub topic that was furthest behind, or of `topic`.
+        """
+        from aggregator.notebook.plots import plot_completeness
+
+        begin, end = _span(since, until)
+        own = self.config.checkpoint
+        table = CompletenessTable(own.path, own.storage_options)
+        claims = table.claims(begin, end)
+        return plot_completeness([it for it in claims if topic in (None, it[1].topic)])
+
     def plot_flow(self, since: When = "24h", until: When | None = None) -> Plot:
         """How much each source gave to the hub."""
         from aggregator.notebook.plots import plot_flow
@@ -189,9 +209,7 @@ class Hub:
         topic: str | None = None,
         step_seconds: float = 0.0,
     ) -> tuple[HistoryRow, ...]:
-        begin, end = _moment(since), _moment(until) or datetime.now(UTC)
-        if begin is None:
-            raise AggregatorError("since when? '24h', or a moment with its UTC offset")
+        begin, end = _span(since, until)
         found = read_history(
             self.config, begin, end, source=source, topic=topic, step_seconds=step_seconds
         )
@@ -200,6 +218,13 @@ class Hub:
     def _sources(self, sources: Collection[str] | str) -> tuple[str, ...]:
         names = (sources,) if isinstance(sources, str) else tuple(sources)
         return tuple(alias for name in names for alias in self.config.chosen(name))
+
+
+def _span(since: When, until: When | None) -> tuple[datetime, datetime]:
+    begin, end = _moment(since), _moment(until) or datetime.now(UTC)
+    if begin is None:
+        raise AggregatorError("since when? '24h', or a moment with its UTC offset")
+    return begin, end
 
 
 def _moment(when: When | None) -> datetime | None:

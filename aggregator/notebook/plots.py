@@ -1,6 +1,6 @@
-"""Plots of what was: lag, throughput, latency, and what flows from where, in one call each.
+"""Plots of what was, in one call each: lag, throughput, latency, completeness, what flows whence.
 
-Out of rows of the history; no Spark. Colours and greys can be read on a light and on a dark page,
+Out of rows of Delta tables; no Spark. Colours and greys can be read on a light and on a dark page,
 and the page shows through.
 """
 
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from itertools import cycle
 from typing import Any
 
-from aggregator.documents.units import size_text
+from aggregator.completeness.core_claims import Claim
+from aggregator.documents.units import short_duration, size_text
 from aggregator.errors import AggregatorError
 from aggregator.timeline.document import HistoryRow
 
@@ -22,7 +24,7 @@ try:
     from matplotlib.figure import Figure
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
-    from matplotlib.ticker import EngFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, MultipleLocator
 except ImportError as error:
     raise AggregatorError(
         "plots need matplotlib: install kafka-aggregator with its extra 'notebook'"
@@ -35,6 +37,8 @@ GREY = "#868e96"
 COLOURS = ("#339af0", "#f76707", "#37b24d", "#e64980", "#9775fa", "#f59f00", "#15aabf", "#a0785a")
 """With a contrast of about three on white and on black each."""
 SIZE = (9.0, 3.6)
+STEPS = (0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3_600, 4 * 3_600, 86_400, 7 * 86_400, 1e9)
+"""Lengths of time that an axis may count by, in seconds."""
 
 
 class Plot(Figure):
@@ -68,6 +72,41 @@ def plot_latency(rows: Rows) -> Plot:
         ("p99", lambda it: it.age_p99_ms),
     ]
     return _over_time(rows, "Age at the hub", "ms", values)
+
+
+def plot_completeness(claims: Sequence[tuple[datetime, Claim]]) -> Plot:
+    """How far back the moment lay up to which the hub had everything, per source.
+
+    Of its hub topic that was furthest behind. It grows until more is known to be there: a saw.
+    """
+    lines: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
+    known: dict[str, dict[str, int | None]] = defaultdict(dict)
+    for at, claim in claims:
+        # Null is all sources together: the worst of them, and so no line of its own.
+        if claim.source is None:
+            continue
+        topics = known[claim.source]
+        if topics:
+            lines[claim.source].append((at, _behind(at, topics.values())))
+        topics[claim.topic] = claim.up_to_ms
+        lines[claim.source].append((at, _behind(at, topics.values())))
+    figure, axes = _figure("Complete up to so long ago")
+    if not lines:
+        return _nothing(figure, axes)
+    for (source, points), colour in zip(sorted(lines.items()), cycle(COLOURS), strict=False):
+        moments, ages = zip(*points, strict=True)
+        axes.plot(moments, ages, color=colour, label=source)
+    oldest = max((age for points in lines.values() for _, age in points if age == age), default=0)
+    axes.yaxis.set_major_locator(MultipleLocator(next(it for it in STEPS if oldest <= 6 * it)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda it, _: short_duration(it)))
+    return _dressed(figure, axes)
+
+
+def _behind(at: datetime, up_to: Iterable[int | None]) -> float:
+    """Seconds from the earliest of these moments; nothing is known where one is not."""
+    moments = list(up_to)
+    known = [it for it in moments if it is not None]
+    return at.timestamp() - min(known) / 1000 if len(known) == len(moments) else float("nan")
 
 
 def plot_flow(rows: Rows) -> Plot:
@@ -121,8 +160,13 @@ def _over_time(rows: Rows, title: str, unit: str, values: Sequence[tuple[str, Va
     if not sources:
         return _nothing(figure, axes)
     axes.set_ylabel(unit, color=GREY)
-    axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(EngFormatter())
+    return _dressed(figure, axes)
+
+
+def _dressed(figure: Plot, axes: Axes) -> Plot:
+    """The figure, with time at the bottom and the names of the lines at the side."""
+    axes.set_ylim(bottom=0)
     locator: Any = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
@@ -145,6 +189,7 @@ def _figure(title: str) -> tuple[Plot, Axes]:
 
 
 def _nothing(figure: Plot, axes: Axes) -> Plot:
+    axes.axis("off")
     said = "nothing was written down in that time"
     axes.text(0.5, 0.5, said, color=GREY, ha="center", va="center", transform=axes.transAxes)
     return figure

@@ -11,12 +11,13 @@ from pyspark.sql import functions as F
 from aggregator.audits.table import TABLE as AUDITS
 from aggregator.checkpoint.delta import TABLE as CHECKPOINTS
 from aggregator.checkpoint.delta import local_path, table_uri
+from aggregator.completeness.table import TABLE as COMPLETENESS
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointError
 from aggregator.gaps.table import TABLE as GAPS
 from aggregator.timeline.table import EVENTS, HISTORY
 
-TABLES = (CHECKPOINTS, GAPS, HISTORY, EVENTS, AUDITS)
+TABLES = (CHECKPOINTS, GAPS, HISTORY, EVENTS, AUDITS, COMPLETENESS)
 
 
 def read_table(

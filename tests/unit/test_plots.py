@@ -8,9 +8,11 @@ from typing import Any
 import matplotlib.colors
 import pytest
 
+from aggregator.completeness.core_claims import Claim
 from aggregator.notebook.plots import (
     COLOURS,
     GREY,
+    plot_completeness,
     plot_flow,
     plot_lag,
     plot_latency,
@@ -19,6 +21,7 @@ from aggregator.notebook.plots import (
 from aggregator.timeline.document import HistoryRow
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
+START_MS = round(START.timestamp() * 1000)
 ROWS = tuple(
     HistoryRow(
         at=START + timedelta(minutes=minute),
@@ -33,6 +36,17 @@ ROWS = tuple(
     )
     for minute in range(4)
     for source in ("eu", "us")
+)
+CLAIMS = tuple(
+    (START + timedelta(seconds=at), Claim(source, topic, up_to))
+    for at, source, topic, up_to in (
+        (0, "eu", "a", START_MS),
+        (0, None, "a", START_MS),
+        (10, "eu", "b", START_MS + 5_000),
+        (20, "eu", "a", START_MS + 19_000),
+        (20, "us", "a", None),
+        (30, "us", "a", START_MS + 30_000),
+    )
 )
 PLOTS = (plot_lag, plot_throughput, plot_latency, plot_flow)
 
@@ -63,6 +77,15 @@ def test_the_flow_says_how_much_came_from_each_source() -> None:
         "us  6.0 k records, 240.0 kB",
         "hub",
     ]
+
+
+def test_completeness_grows_old_until_more_is_known_to_be_there() -> None:
+    (axes,) = plot_completeness(CLAIMS).axes
+    assert [it.get_label() for it in axes.lines] == ["eu", "us"]
+    # Of the topic that is furthest behind, before and behind each change.
+    assert ydata(axes.lines[0]) == [0, 10, 10, 20, 15]
+    assert str(ydata(axes.lines[1])) == "[nan, nan, 0.0]"
+    assert plot_completeness(CLAIMS)._repr_png_() and plot_completeness(())._repr_png_()
 
 
 def test_colours_can_be_told_from_a_light_page_and_from_a_dark_one() -> None:
