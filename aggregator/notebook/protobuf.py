@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -108,13 +108,12 @@ def message_of(heads: Sequence[tuple[ProtoFile, bytes]], name: str | None) -> An
 def told_by(reading: ProtoReading, number: Column, payload: Column) -> Column:
     """A struct for each payload: `value`, and `problem` where that is null."""
 
-    # Told by their types whether it is given columns or their parts: no strings here.
-    def told(numbers: pa.Array, payloads: pa.Array) -> pa.Array:
+    def told(numbers: pa.Array, payloads: pa.Array) -> Any:
         return batch(reading, numbers.to_pylist(), payloads.to_pylist())
 
-    told.__annotations__ = {"numbers": pa.Array, "payloads": pa.Array, "return": pa.Array}
     shape = StructType.fromJson(json.loads(reading.shape))
-    made: Any = arrow_udf(told, _result(shape))
+    # By its kind, not by the types of the function, which are strings in this module.
+    made: Any = arrow_udf(told, _result(shape), ArrowUDFType.SCALAR)
     found: Column = made(number, payload)
     return found
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,6 +34,8 @@ class Span:
 
 
 ALL = Span()
+PYTHON = "PYSPARK_PYTHON"
+"""Names the Python of Spark's workers."""
 
 
 def open_session(config: Config, master: str = "local[2]") -> SparkSession:
@@ -42,9 +46,13 @@ def open_session(config: Config, master: str = "local[2]") -> SparkSession:
     and not those for Avro, the session goes without them.
     """
     try:
-        return open_reader(config, master, ("avro",))
+        spark = open_reader(config, master, ("avro",))
     except JarsError:
-        return open_reader(config, master)
+        spark = open_reader(config, master)
+    if master.startswith("local") and PYTHON not in os.environ:
+        # Not the first python3 on the path, which need not have what is needed here.
+        spark.sparkContext.pythonExec = sys.executable
+    return spark
 
 
 def hub_records(

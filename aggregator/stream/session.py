@@ -45,6 +45,8 @@ DEFAULTS = {
     # Work beside the lanes (recovery, SQL) is small: 200 shuffle tasks would only cost.
     "spark.sql.shuffle.partitions": "8",
     "spark.default.parallelism": "8",
+    # Nor are our tables large: Delta reads a table's log in fifty tasks, each time it is opened.
+    "spark.databricks.delta.snapshotPartitions": "2",
     # Real-time batches may be shorter than Spark's five seconds.
     "spark.sql.streaming.realTimeMode.minBatchDuration": "1000",
     # A task lives for minutes and there are few: what Spark remembers of old ones is never asked.
