@@ -45,7 +45,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
 .PHONY: test-integration test-image
-.PHONY: check lint format docs screenshots lock clean
+.PHONY: check lint format docs screenshots notebooks lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +102,11 @@ docs: $(STAMP) ## Write the generated pages of docs/ anew
 screenshots: connector ## Make the pictures of docs/images anew, in a real Chromium
 	AGGREGATOR_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/integration/test_dashboard.py \
 		-k many_sources
+
+notebooks: connector ## Run the notebooks on real clusters, and write their pages in docs/ anew
+	rm -f docs/notebooks/*
+	AGGREGATOR_RENDERED=docs/notebooks $(BIN)/pytest -q tests/integration/test_notebook.py \
+		-k "first_look or other_notebooks"
 
 lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (needs uv)
 	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }

@@ -5,10 +5,16 @@ One run has copied what all of it looks at, with a registry for each of the two 
 
 from __future__ import annotations
 
+import ast
+import base64
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,17 +25,33 @@ import polars
 import pytest
 from duckdb_extensions import import_extension
 from pyspark.sql import Row
+from typer.testing import CliRunner, Result
 
+from aggregator.cli.main import app
+from aggregator.connect.effective import load_effective
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.errors import AggregatorError, CheckpointError
 from aggregator.notebook import Hub, open_hub
+from aggregator.peek.core_proto import descriptor_of
+from aggregator.peek.core_protobuf import ProtoFile, class_of
+from support.reading import wait_for
 from support.registry import ApicurioRegistry, framed_avro, schema_registries
+from support.rendered import render
+from support.running import catch_up
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+RENDERED = os.environ.get("AGGREGATOR_RENDERED")
+"""A folder to write the notebooks' pages to: `make notebooks`."""
+LIVE_SECONDS = 120.0
+"""So long records flow before, so that there is something to see."""
 RECORDS = 300
 # The clusters are shared with other tests.
-PLAIN, ORDERS, MIXED = (f"{it}-{uuid.uuid4().hex[:8]}" for it in ("plain", "orders", "mixed"))
+OWN = "" if RENDERED else f"-{uuid.uuid4().hex[:8]}"
+PLAIN, ORDERS, MIXED = f"plain{OWN}", f"orders{OWN}", f"mixed{OWN}"
+TRIPS, CHECKED = f"checked-trips{OWN}", f"checked{OWN}"
+COPIED = 2 * RECORDS + 40 + 9 + 2 * 10 + 5 + 4
 ADDRESS = {
     "type": "record",
     "name": "Address",
@@ -45,6 +67,17 @@ ORDER = {
 """With its reference in place; `with_reference` is what is registered."""
 LATER = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": "-"}]}
 USER = {"type": "record", "name": "User", "fields": [{"name": "id", "type": "string"}]}
+
+STOP = 'syntax = "proto3"; package geo; message Stop { string city = 1; }'
+TRIP = """\
+syntax = "proto3";
+package geo;
+import "stop.proto";
+message Other { string why = 1; }
+message Trip { int64 id = 1; repeated Stop stops = 2; map<string, int32> seats = 3; }
+"""
+LATER_TRIP = TRIP.replace("int64 id = 1;", "int64 id = 1; optional string note = 4;")
+REFERENCE = [("stop.proto", "stop-value", 1)]
 
 # A run, and then notebooks with a Spark session of their own.
 pytestmark = pytest.mark.timeout(900)
@@ -76,7 +109,27 @@ def ids(registries: list[ApicurioRegistry]) -> dict[str, int]:
         found[name] = registry.register("orders-value", with_reference(schema), references)
     found["user"] = a.register("users-value", USER)
     assert found["user"] == found["b"]
+    a.register("stop-value", STOP, kind="PROTOBUF")
+    found["trip-a"] = a.register("trips-value", TRIP, REFERENCE, "PROTOBUF")
+    b.register("stop-value", STOP, kind="PROTOBUF")
+    # As the Python clients register it.
+    descriptor = base64.b64encode(descriptor_of("trip.proto", LATER_TRIP).SerializeToString())
+    found["trip-b"] = b.register("trips-value", descriptor.decode(), REFERENCE, "PROTOBUF")
+    shape = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    found["checked"] = a.register("checked-value", shape, kind="JSON")
     return found
+
+
+def framed(number: int, payload: bytes) -> bytes:
+    return b"\0" + number.to_bytes(4, "big") + payload
+
+
+def trip(text: str, number: int, **more: Any) -> bytes:
+    """A trip as Confluent's serializers write it: the second message of its file."""
+    one = class_of(ProtoFile(text, (("stop.proto", STOP),)), "geo.Trip")(id=number, **more)
+    one.stops.add(city="Köln")
+    one.seats["window"] = number
+    return b"\x02\x02" + bytes(one.SerializeToString())
 
 
 @pytest.fixture(scope="module")
@@ -103,12 +156,24 @@ def config_file(
             ORDERS,
             [NewRecord(framed_avro(ids[name], schema, {**order, "id": n})) for n in range(20)],
         )
+        text, note = (TRIP, {}) if name == "a" else (LATER_TRIP, {"note": "soon"})
+        create_topic(at, TRIPS, partitions=1)
+        written = (framed(ids[f"trip-{name}"], trip(text, n, **note)) for n in range(10))
+        produce(at, TRIPS, [NewRecord(it) for it in written])
     at = source_a.bootstrap_servers
     create_topic(at, MIXED, partitions=1)
     whole = framed_avro(ids["a"], ORDER, {"id": 1, "ship_to": {"city": "Bonn"}})
     mixed = [whole, whole[:-2], whole + b"x", b"\0\0\0\3\xe7?", b"\0\1", b"text", b'{"a": 1}', None]
     mixed.append(framed_avro(ids["user"], USER, {"id": "u"}))
     produce(at, MIXED, [NewRecord(it, b"\xff") for it in mixed])
+    # A message of another kind, one cut off, one that its schema has not, and no Protobuf.
+    number = ids["trip-a"]
+    odd = [framed(number, it) for it in (b"\0\n\1x", trip(TRIP, 1)[:-1], b"\x02\x0e", b"")]
+    produce(at, TRIPS, [NewRecord(it) for it in (*odd, whole)])
+    create_topic(at, CHECKED, partitions=1)
+    checked = [b'{"n": 1}', b"{", b'{"n": 2}']
+    produce(at, CHECKED, [NewRecord(framed(ids["checked"], it)) for it in checked])
+    produce(at, CHECKED, [NewRecord(b'{"n": 3}')])
     folder = tmp_path_factory.mktemp("run")
     file = folder / "aggregator.yaml"
     a, b = registries
@@ -118,32 +183,50 @@ hub: {{bootstrap_servers: "{hub.bootstrap_servers}"}}
 sources:
   a:
     bootstrap_servers: "{source_a.bootstrap_servers}"
-    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}"}}
+    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}|{TRIPS}|{CHECKED}"}}
     schemas: {{registry: "{a.url}"}}
   b:
     bootstrap_servers: "{source_b.bootstrap_servers}"
-    topics: {{include: "{PLAIN}|{ORDERS}"}}
+    topics: {{include: "{PLAIN}|{ORDERS}|{TRIPS}"}}
     schemas: {{registry: "{b.url}"}}
 topics: {{partitions: 3}}
 checkpoint: {{path: {folder / "state"}}}
 timeline: {{interval: 5s}}
+completeness: {{allowed_lateness: 1s, interval: 1s}}
+tee: {{topics: {{include: "{PLAIN}"}}, path: {folder / "tee"}, decode: true}}
 api: {{listen: "off"}}
 """)
-    done = aggregator("run", "-c", str(file), "--until-caught-up")
-    assert done.returncode == 0, done.stderr
+    assert catch_up(load_effective(file)).exit_code == 0
     assert sum(end_offsets(hub.bootstrap_servers, PLAIN).values()) == 2 * RECORDS
-    assert aggregator("verify", "-c", str(file)).returncode == 0
+    if RENDERED:
+        live(file, source_a, source_b)
+    done = aggregator("verify", "-c", str(file))
+    assert done.exit_code == 0, done.output
     return file
 
 
-def aggregator(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "aggregator", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+def live(config: Path, *sources: EmbeddedCluster) -> None:
+    """Records flow for a while, more of them now and then, so that plots have something to show."""
+    command = [sys.executable, "-m", "aggregator", "run", "-c", str(config)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as run:
+        begun, number = time.monotonic(), 0
+        while (passed := time.monotonic() - begun) < LIVE_SECONDS:
+            for many, cluster in zip((40, 15 if passed % 40 < 20 else 70), sources, strict=True):
+                values = (b'{"n": %d, "by": "live"}' % (number + it) for it in range(many))
+                produce(cluster.bootstrap_servers, PLAIN, [NewRecord(it) for it in values])
+                number += many
+            time.sleep(0.2)
+        run.send_signal(signal.SIGTERM)
+
+
+def aggregator(*words: str) -> Result:
+    """A command in this process: Python and Java start once for all of them."""
+    return CliRunner().invoke(app, words)
 
 
 def peeked(config: Path, *words: str) -> list[dict[str, Any]]:
     done = aggregator("peek", *words, "-c", str(config), "-o", "json")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.output
     records: list[dict[str, Any]] = json.loads(done.stdout)["records"]
     return records
 
@@ -185,6 +268,63 @@ def test_peek_loses_no_record_and_says_why_it_cannot_be_decoded(config_file: Pat
     assert f"a/{MIXED}-0@5" in table.stdout and "0x0001 (2 bytes)" in table.stdout
 
 
+def test_peek_decodes_protobuf_and_what_a_json_schema_describes(
+    config_file: Path, ids: dict[str, int]
+) -> None:
+    found = peeked(config_file, TRIPS, "--limit", "40")
+    told = [it for it in found if it["value_format"] == "protobuf"]
+    assert len(found) == 25 and len(told) == 21
+    for record in told:
+        source = record["origin"][0]
+        assert record["value_schema"] == ids[f"trip-{source}"]
+        value = json.loads(record["value"])
+        if "why" not in value:
+            number = value["id"]
+            assert (value["stops"], value["seats"]) == ([{"city": "Köln"}], {"window": number})
+            assert value.get("note") == (None if source == "a" else "soon")
+    problems = " ".join(it["problem"] for it in found)
+    for why in ("cannot be read as Protobuf", "has no such message", "chooses no message"):
+        assert why in problems
+    checked = peeked(config_file, CHECKED, "--source", "a")
+    assert [(it["value_format"], it["value_schema"]) for it in reversed(checked)] == [
+        ("json", ids["checked"]),
+        ("bytes", ids["checked"]),
+        ("json", ids["checked"]),
+        ("json", None),
+    ]
+
+
+def test_peek_goes_on_with_what_comes_until_it_is_interrupted(
+    config_file: Path, hub: EmbeddedCluster, unique: str
+) -> None:
+    at = hub.bootstrap_servers
+    create_topic(at, unique, partitions=2)
+    produce(at, unique, [NewRecord(b"before", partition=1)])
+    words = ("peek", unique, "--follow", "-o", "json", "-c", str(config_file))
+    command = [sys.executable, "-m", "aggregator", *words]
+    lines: list[dict[str, Any]] = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
+        assert follower.stdout is not None and follower.stderr is not None
+        told = follower.stdout
+        reader = threading.Thread(target=lambda: lines.extend(map(json.loads, told)))
+        reader.start()
+        try:
+            wait_for(lambda: lines, "what was there is told")
+            for number in range(3):
+                produce(at, unique, [NewRecord(b"%d" % number, partition=number % 2)])
+                wait_for(lambda: len(lines) == number + 2, "what comes is told")  # noqa: B023
+        finally:
+            follower.send_signal(signal.SIGINT)
+        reader.join()
+        assert (follower.wait(), follower.stderr.read()) == (0, b"")
+    assert [(it["partition"], it["value"]) for it in lines] == [
+        (1, "before"),
+        (0, "0"),
+        (1, "1"),
+        (0, "2"),
+    ]
+
+
 def test_peek_of_what_is_not_there_says_so(config_file: Path) -> None:
     for words, code in (
         (("nix",), 1),
@@ -192,7 +332,7 @@ def test_peek_of_what_is_not_there_says_so(config_file: Path) -> None:
         ((PLAIN, "--source", "x"), 2),
     ):
         done = aggregator("peek", *words, "-c", str(config_file))
-        assert (done.returncode, done.stdout) == (code, ""), done
+        assert (done.exit_code, done.stdout) == (code, ""), done.output
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +349,7 @@ def test_records_are_had_by_topic_source_time_and_offsets(opened: Hub) -> None:
     assert opened.records(PLAIN, until="1h").count() == 0
     first = opened.records(PLAIN, offsets={0: (2, 5), 2: (0, 1)}).orderBy("partition", "offset")
     assert [(it.partition, it.offset) for it in first.collect()] == [(0, 2), (0, 3), (0, 4), (2, 0)]
-    assert set(opened.topics) == {PLAIN, ORDERS, MIXED}
+    assert set(opened.topics) == {PLAIN, ORDERS, MIXED, TRIPS, CHECKED}
     assert opened.source_records("b", PLAIN).count() == RECORDS
     with pytest.raises(AggregatorError, match="offsets are those of one topic"):
         opened.records(offsets={0: (0, 1)})
@@ -226,6 +366,69 @@ def test_avro_of_several_registries_becomes_one_struct(opened: Hub, ids: dict[st
         assert (row.value_decoded, row.value_problem) == (expected, None)
         assert row.value_schema == ids[row.origin_cluster]
     assert {row.value_decoded.id for row in rows} == set(range(20))
+
+
+def test_what_comes_from_now_on_is_a_stream(opened: Hub, hub: EmbeddedCluster, unique: str) -> None:
+    at = hub.bootstrap_servers
+    create_topic(at, unique, partitions=1)
+    produce(at, unique, [NewRecord(b"before")])
+    origin = {"cluster": "a", "topic": "t", "partition": "3", "offset": "7", "timestamp": "1"}
+    headers = [(f"origin.{name}", text.encode()) for name, text in origin.items()]
+    frame = opened.decoded(opened.live(unique), "json", schema="n BIGINT")
+    query = frame.writeStream.format("memory").queryName("came").start()
+    try:
+
+        def came() -> list[Row]:
+            # When it has begun to look cannot be seen from here.
+            produce(at, unique, [NewRecord(b'{"n": 1}', headers=headers)])
+            return opened.spark.table("came").collect()
+
+        row = wait_for(came, "a record that came is in the frame")[0]
+    finally:
+        query.stop()
+    assert (row.origin_cluster, row.origin_partition, row.origin_offset) == ("a", 3, 7)
+    assert (row.value_decoded, row.value_problem) == (Row(n=1), None)
+    assert opened.spark.table("came").where("value_decoded IS NULL").count() == 0
+
+
+def test_protobuf_of_several_registries_becomes_one_struct(
+    opened: Hub, ids: dict[str, int]
+) -> None:
+    rows = opened.decoded(opened.records(TRIPS), "protobuf").collect()
+    assert len(rows) == 25
+    whole = [it for it in rows if it.value_problem is None]
+    assert len(whole) == 20
+    for row in whole:
+        value, number = row.value_decoded, row.value_decoded.id
+        assert (value.stops, value.seats) == ([Row(city="Köln")], {"window": number})
+        assert value.note == (None if row.origin_cluster == "a" else "soon")
+        assert row.value_schema == ids[f"trip-{row.origin_cluster}"]
+    problems = {it.value_problem for it in rows if it.value_decoded is None}
+    assert len(problems) == 5
+    for why in (
+        "is a geo.Other, and here are read geo.Trip",
+        "cannot be read as Protobuf",
+        "has no such message",
+        "chooses no message",
+        f"schema {ids['a']} is of type Avro, not Protobuf",
+    ):
+        assert any(why in it for it in problems), (why, problems)
+    other = opened.decoded(opened.records(TRIPS), "protobuf", reader="geo.Other")
+    assert [it.value_decoded.why for it in other.where("value_problem IS NULL").collect()] == ["x"]
+    stops = opened.records(TRIPS).selectExpr("substring(value, 8) AS value").limit(20)
+    text = STOP.replace("city = 1", "city = 9") + " message Trip { int64 id = 1; }"
+    plain = opened.decoded(stops, "protobuf", schema=text, reader="geo.Trip")
+    assert plain.where("value_problem IS NULL AND value_decoded.id < 10").count() > 0
+
+
+def test_what_a_json_schema_describes_is_a_struct(opened: Hub, ids: dict[str, int]) -> None:
+    rows = opened.decoded(opened.records(CHECKED), "json_schema").orderBy("offset").collect()
+    assert [(it.value_decoded, it.value_problem, it.value_schema) for it in rows] == [
+        (Row(n=1), None, ids["checked"]),
+        (None, "is no JSON object of this schema", ids["checked"]),
+        (Row(n=2), None, ids["checked"]),
+        (None, "is not in the wire format: no zero byte and an id", None),
+    ]
 
 
 def test_what_cannot_be_decoded_keeps_its_row_and_the_reason(opened: Hub) -> None:
@@ -280,38 +483,53 @@ def test_tables_are_frames_with_time_travel(opened: Hub, config_file: Path) -> N
     assert opened.checkpoints(as_of="0s").count() == opened.checkpoints().count()
     with pytest.raises(CheckpointError, match="nothing of it is kept"):
         opened.checkpoints(as_of="7d")
-    assert opened.history().where("topic is null").agg({"records": "sum"}).first() == (
-        (2 * RECORDS + 49),
-    )
+    assert opened.history().where("topic is null").agg({"records": "sum"}).first() == (COPIED,)
     assert opened.audits().where("missing > 0").count() == 0
     assert opened.events().count() > 0
     with pytest.raises(CheckpointError, match="no table of gaps yet"):
         opened.gaps()
+    assert opened.completeness().where("source = 'a' AND up_to IS NOT NULL").count() > 0
+    assert opened.plot_completeness(topic=PLAIN).axes[0].lines
     for plot in (opened.plot_lag, opened.plot_throughput, opened.plot_latency, opened.plot_flow):
         assert plot().axes
 
 
-def test_polars_and_duckdb_read_the_tables_without_spark(config_file: Path, tmp_path: Path) -> None:
+def test_what_the_docs_show_without_spark_works(
+    config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(config_file.parent)
+    page = (ROOT / "docs" / "read-the-hub.md").read_text("utf-8").split("## Without Spark")[1]
+    examples = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+    assert len(examples) == 3
+    for example in examples:
+        # Not installed here: it would slow down everything else. Arrow's table is made alike.
+        text = example.replace("to_pandas(", "to_pyarrow_table(")
+        *lines, last = ast.parse(text).body
+        names: dict[str, Any] = {}
+        exec(compile(ast.Module(lines, []), "docs", "exec"), names)
+        assert isinstance(last, ast.Expr)
+        assert eval(compile(ast.Expression(last.value), "docs", "eval"), names) is not None
     path = config_file.parent / "state" / "history"
     by_polars = polars.read_delta(str(path)).filter(polars.col("topic").is_null())
-    assert by_polars["records"].sum() == 2 * RECORDS + 49
+    assert by_polars["records"].sum() == COPIED
     database = duckdb.connect()
     database.execute(f"SET extension_directory = '{tmp_path}'")
     import_extension("delta", con=database)
     query = f"SELECT sum(records) FROM delta_scan('{path}') WHERE topic IS NULL"
-    assert database.execute(query).fetchall() == [(2 * RECORDS + 49,)]
+    assert database.execute(query).fetchall() == [(COPIED,)]
 
 
 @pytest.fixture(scope="module")
 def shown(config_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What each notebook prints, cell by cell; all in one kernel, so that Java starts once."""
-    program = tmp_path_factory.mktemp("notebooks") / "run.py"
+    folder = tmp_path_factory.mktemp("notebooks")
+    program = folder / "run.py"
     program.write_text(RUN_ALL)
     done = subprocess.run(
-        [sys.executable, str(program), *map(str, sorted(NOTEBOOKS.glob("*.ipynb")))],
+        [sys.executable, str(program), str(folder), *map(str, sorted(NOTEBOOKS.glob("*.ipynb")))],
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=800,
         env={
             **os.environ,
             "AGGREGATOR_CONFIG": str(config_file),
@@ -320,12 +538,22 @@ def shown(config_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
         },
     )
     assert done.returncode == 0, done.stderr[-5_000:]
-    found: dict[str, list[str]] = json.loads(done.stdout)
-    return found
+    books = {path.stem: json.loads(path.read_text("utf-8")) for path in folder.glob("*.ipynb")}
+    if RENDERED:
+        for stem, book in books.items():
+            render(book, stem, Path(RENDERED), {str(config_file.parent): "/data"})
+    return {
+        stem: [
+            "".join(str(it.get("text") or sorted(it.get("data", {}))) for it in cell["outputs"])
+            for cell in book["cells"]
+            if cell["cell_type"] == "code"
+        ]
+        for stem, book in books.items()
+    }
 
 
 RUN_ALL = """\
-import json, sys
+import sys
 from pathlib import Path
 import nbformat
 from jupyter_client.manager import start_new_kernel
@@ -333,16 +561,13 @@ from nbclient import NotebookClient
 
 manager, client = start_new_kernel()
 client.stop_channels()
-shown = {}
-for path in map(Path, sys.argv[1:]):
+folder, *paths = map(Path, sys.argv[1:])
+for path in paths:
     book = nbformat.read(path, as_version=4)
     NotebookClient(book, km=manager, timeout=240).execute(cleanup_kc=False)
-    shown[path.stem] = [
-        "".join(str(it.get("text", "") or sorted(it.get("data", {}))) for it in cell.outputs)
-        for cell in book.cells if cell.cell_type == "code"
-    ]
+    # As one text each, which is easier to read than lines.
+    (folder / path.name).write_text(nbformat.writes(book, split_lines=False))
 manager.shutdown_kernel(now=True)
-print(json.dumps(shown))
 """
 
 
@@ -368,7 +593,20 @@ def test_the_other_notebooks_show_what_they_say(
     schemas = next(text for text in shown["avro-across-clusters"] if "count" in text)
     rows = [cells_of(line) for line in schemas.splitlines() if line.startswith("|")]
     assert rows[1:] == [["a", str(ids["a"]), "20"], ["b", str(ids["b"]), "20"]]
-    assert sum("image/png" in text for text in shown["lag-over-time"]) == 4
+    assert sum("image/png" in text for text in shown["lag-over-time"]) == 5
     compared = next(text for text in shown["compare-sources-and-hub"] if "altered" in text)
     rows = [cells_of(line) for line in compared.splitlines() if line.startswith("|")]
     assert rows[1:] == [[it, str(RECORDS), "0", "0"] for it in ("a", "b")]
+
+
+def test_a_rewind_writes_nothing_twice_and_what_lands_in_delta_is_there_once(
+    shown: dict[str, list[str]],
+) -> None:
+    rewound = "".join(shown["rewind-safely"])
+    assert "REPLAY" in rewound
+    assert f"before {RECORDS}, after {RECORDS}, distinct origins {RECORDS}" in rewound
+    landed = "".join(shown["land-in-delta"])
+    for source in ("a", "b"):
+        assert any([source, str(RECORDS)] == cells_of(line)[1:] for line in landed.splitlines()), (
+            landed
+        )

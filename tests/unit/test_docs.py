@@ -17,6 +17,7 @@ from aggregator.config.schema import MetricsConfig, SourceConfig
 from aggregator.connect import core_words
 from aggregator.connect.core import KNOWN
 from aggregator.serve.metrics import metrics_text
+from support.rendered import source_of
 from support.statuses import whole_status
 
 ROOT = Path(__file__).parents[2]
@@ -211,3 +212,15 @@ def test_the_notebooks_are_stored_without_output() -> None:
     for notebook in found:
         cells = json.loads(notebook.read_text("utf-8"))["cells"]
         assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+
+
+def test_each_notebook_has_its_page_with_all_that_it_says_now() -> None:
+    stems = {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert {path.stem for path in (DOCS / "notebooks").glob("*.md")} == stems
+    for stem in stems:
+        page = (DOCS / "notebooks" / f"{stem}.md").read_text("utf-8")
+        for cell in json.loads((ROOT / "notebooks" / f"{stem}.ipynb").read_text("utf-8"))["cells"]:
+            assert source_of(cell) in page, "make notebooks"
+        pictures = re.findall(r"!\[\]\(([^)]+)\)", page)
+        assert all((DOCS / "notebooks" / it).is_file() for it in pictures)
+        assert not re.search(r"/tmp/|/root/|/home/|/work/", page)
