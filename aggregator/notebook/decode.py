@@ -143,6 +143,7 @@ def _json_by_registry(
 
 
 def _protobuf(frame: DataFrame, column: str, text: str, reader: Any) -> DataFrame:
+    # Here and below: its runtime is loaded for those who have such records.
     from aggregator.notebook.protobuf import reading_of, told_by
     from aggregator.peek.core_protobuf import ProtoFile, class_of
 
@@ -160,7 +161,7 @@ def _protobuf(frame: DataFrame, column: str, text: str, reader: Any) -> DataFram
 def _protobuf_by_registry(
     frame: DataFrame, config: Config, column: str, reader: Any, source: str | None
 ) -> DataFrame:
-    from aggregator.notebook.protobuf import choosing, message_of, reading_of, told_by
+    from aggregator.notebook.protobuf import choosing, message_of, reading_of, told_by, why_none
     from aggregator.peek.core_protobuf import ProtoFile
 
     named = named_by(frame, config, column, "PROTOBUF", source, choosing(column))
@@ -168,9 +169,11 @@ def _protobuf_by_registry(
     kind = message_of([(files[it], head) for it, head in named.heads if it in files], reader)
     done = frame.withColumn(f"{column}_schema", named.number)
     if kind is None:
+        for written, head in named.heads:
+            if written in files:
+                named.reasons[written] = why_none(files[written], head)
         # Without a message there is no type either.
-        problem = named.problem(_misread(files))
-        return _with(done, column, F.lit(None).cast("string"), problem)
+        return _with(done, column, F.lit(None).cast("string"), named.problem({}))
     at = F.lit(None).cast("int")
     for index, written in enumerate(files):
         at = F.when(named.by(written), F.lit(index)).otherwise(at)

@@ -105,6 +105,15 @@ def message_of(heads: Sequence[tuple[ProtoFile, bytes]], name: str | None) -> An
     return max(found, key=lambda it: len(it.DESCRIPTOR.fields), default=None)
 
 
+def why_none(file: ProtoFile, head: bytes) -> str:
+    """Why a payload that begins so is no message of the file."""
+    try:
+        chosen_by(file, head)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def told_by(reading: ProtoReading, number: Column, payload: Column) -> Column:
     """A struct for each payload: `value`, and `problem` where that is null."""
 

@@ -44,13 +44,13 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 RENDERED = os.environ.get("AGGREGATOR_RENDERED")
 """A folder to write the notebooks' pages to: `make notebooks`."""
-LIVE_SECONDS = 120.0
+LIVE_SECONDS = 90.0
 """So long records flow before, so that there is something to see."""
 RECORDS = 300
 # The clusters are shared with other tests.
 OWN = "" if RENDERED else f"-{uuid.uuid4().hex[:8]}"
 PLAIN, ORDERS, MIXED = f"plain{OWN}", f"orders{OWN}", f"mixed{OWN}"
-TRIPS, CHECKED = f"checked-trips{OWN}", f"checked{OWN}"
+TRIPS, CHECKED, LIVE = f"checked-trips{OWN}", f"checked{OWN}", f"live{OWN}"
 COPIED = 2 * RECORDS + 40 + 9 + 2 * 10 + 5 + 4
 ADDRESS = {
     "type": "record",
@@ -183,11 +183,11 @@ hub: {{bootstrap_servers: "{hub.bootstrap_servers}"}}
 sources:
   a:
     bootstrap_servers: "{source_a.bootstrap_servers}"
-    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}|{TRIPS}|{CHECKED}"}}
+    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}|{TRIPS}|{CHECKED}|{LIVE}"}}
     schemas: {{registry: "{a.url}"}}
   b:
     bootstrap_servers: "{source_b.bootstrap_servers}"
-    topics: {{include: "{PLAIN}|{ORDERS}|{TRIPS}"}}
+    topics: {{include: "{PLAIN}|{ORDERS}|{TRIPS}|{LIVE}"}}
     schemas: {{registry: "{b.url}"}}
 topics: {{partitions: 3}}
 checkpoint: {{path: {folder / "state"}}}
@@ -208,12 +208,14 @@ api: {{listen: "off"}}
 def live(config: Path, *sources: EmbeddedCluster) -> None:
     """Records flow for a while, more of them now and then, so that plots have something to show."""
     command = [sys.executable, "-m", "aggregator", "run", "-c", str(config)]
+    for cluster in sources:
+        create_topic(cluster.bootstrap_servers, LIVE, partitions=2)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as run:
         begun, number = time.monotonic(), 0
         while (passed := time.monotonic() - begun) < LIVE_SECONDS:
             for many, cluster in zip((40, 15 if passed % 40 < 20 else 70), sources, strict=True):
                 values = (b'{"n": %d, "by": "live"}' % (number + it) for it in range(many))
-                produce(cluster.bootstrap_servers, PLAIN, [NewRecord(it) for it in values])
+                produce(cluster.bootstrap_servers, LIVE, [NewRecord(it) for it in values])
                 number += many
             time.sleep(0.2)
         run.send_signal(signal.SIGTERM)

@@ -14,7 +14,8 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.notebook.protobuf import batch, message_of, reading_of, struct_of
+from aggregator.errors import AggregatorError
+from aggregator.notebook.protobuf import batch, message_of, reading_of, struct_of, why_none
 from aggregator.peek.core_decode import told
 from aggregator.peek.core_proto import descriptor_of
 from aggregator.peek.core_protobuf import ProtoFile, class_of, parsed, plain, split
@@ -199,6 +200,15 @@ def test_versions_of_a_message_become_one_type_and_what_does_not_fit_says_so() -
     found = batch(reading, [0, 1, 2], payloads).to_pylist()
     assert [it["value"] for it in found] == [{"a": 1, "b": None}, values[1], None]
     assert "cannot be read as the others are" in found[2]["problem"]
+
+
+def test_where_no_value_can_be_read_the_schema_says_why() -> None:
+    broken = ProtoFile("message A { Missing m = 1; }")
+    assert message_of([(broken, b"\0"), (FILE, b"\2\x0e")], None) is None
+    assert "cannot be used" in why_none(broken, b"\0")
+    assert why_none(FILE, b"\0") == ""
+    with pytest.raises(AggregatorError, match=r"no message shop[.]Nothing in Item, Order"):
+        message_of([(FILE, b"\0")], "shop.Nothing")
 
 
 def test_a_type_that_holds_itself_ends() -> None:
