@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
@@ -117,12 +117,12 @@ def why_none(file: ProtoFile, head: bytes) -> str:
 def told_by(reading: ProtoReading, number: Column, payload: Column) -> Column:
     """A struct for each payload: `value`, and `problem` where that is null."""
 
-    def told(numbers: pa.Array, payloads: pa.Array) -> Any:
+    # What kind of function it is, Spark reads from its types.
+    def told(numbers: pa.Array, payloads: pa.Array) -> pa.Array:
         return batch(reading, numbers.to_pylist(), payloads.to_pylist())
 
     shape = StructType.fromJson(json.loads(reading.shape))
-    # By its kind, not by the types of the function, which are strings in this module.
-    made: Any = arrow_udf(told, _result(shape), ArrowUDFType.SCALAR)
+    made: Any = arrow_udf(told, _result(shape))  # type: ignore[call-overload]
     found: Column = made(number, payload)
     return found
 

@@ -32,7 +32,7 @@ def render(book: Mapping[str, Any], stem: str, folder: Path, names: Mapping[str,
                 pictures += 1
                 picture = folder / f"{stem}-{pictures}.png"
                 picture.write_bytes(base64.b64decode(data["image/png"]))
-                parts.append(f"![]({picture.name})\n\n")
+                parts.append(f"![what it draws]({picture.name})\n\n")
             elif shown := _shown(output, names):
                 parts.append(f"```text\n{shown}\n```\n\n")
     (folder / f"{stem}.md").write_text("".join(parts).rstrip() + "\n", "utf-8")
