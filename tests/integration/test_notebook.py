@@ -191,7 +191,7 @@ topics: {{partitions: 3}}
 checkpoint: {{path: {folder / "state"}}}
 timeline: {{interval: 5s}}
 completeness: {{allowed_lateness: 1s, interval: 1s}}
-tee: {{topics: {{include: "{PLAIN}"}}, path: {folder / "tee"}, decode: true}}
+tee: {{run: alone, topics: {{include: "{PLAIN}"}}, path: {folder / "tee"}, decode: true}}
 api: {{listen: "off"}}
 """)
     done = aggregator("run", "-c", str(file), "--until-caught-up")
