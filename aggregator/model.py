@@ -354,6 +354,21 @@ class PoisonRule:
 
 
 @dataclass(frozen=True, slots=True)
+class EventRule:
+    """By what the events of a hub topic are told apart, each of which is to come once.
+
+    `by` is key, header:NAME or value:$.PATH; an event is remembered for `window_ms`. What is
+    dropped goes to the hub topic `duplicates`; a record larger than `duplicate_bytes` not whole.
+    """
+
+    by: str
+    window_ms: int
+    duplicates: str
+    # Not compared: a change of this alone is no reason to start a lane anew.
+    duplicate_bytes: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """One source topic -> one hub topic, with its partitioning.
 
@@ -371,6 +386,13 @@ class Route:
     poison: PoisonRule = PoisonRule()
     origin: OriginForm = "headers"
     schemas: SchemaMode = "pass"
+    dedup: EventRule | None = None
+
+    @property
+    def hub_topics(self) -> frozenset[str]:
+        """Where its records go: to its hub topic, or to quarantine, or among the duplicates."""
+        duplicates = self.dedup.duplicates if self.dedup is not None else ""
+        return frozenset({self.hub_topic, self.poison.quarantine, duplicates}) - {""}
 
     def source_partitions(self) -> tuple[SourcePartition, ...]:
         """Every partition this route reads."""

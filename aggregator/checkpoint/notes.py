@@ -49,10 +49,16 @@ def append_rows(
 
     A column that an older table lacks is added to it.
     """
+    found = pa.Table.from_pylist([dict(row) for row in rows], schema=schema)
+    append_table(path, storage_options, table, found)
+
+
+def append_table(path: str, storage_options: Mapping[str, str], table: str, rows: pa.Table) -> None:
+    """The same with rows that are a table of Arrow's."""
     with translated(path, "written", table):
         write_deltalake(
             table_uri(path, table),
-            pa.Table.from_pylist([dict(row) for row in rows], schema=schema),
+            rows,
             mode="append",
             schema_mode="merge",
             name=f"aggregator_{table}",

@@ -93,6 +93,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
         if isinstance(override, dict):
             found.extend(_config_problems(f"topics.overrides.{name}", override))
     found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
+    found.extend(_dedup_problems(tree))
     if str(tree.get("heartbeats")).strip().lower() in _TRUE:
         found.extend(_heartbeats_problems(tree))
     return found
@@ -301,6 +302,24 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
         yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
 
 
+def _dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """What the tasks know of events is in one process: theirs."""
+    topics, master = _map(tree, "topics"), str(_map(tree, "spark").get("master") or "auto")
+    rules = {"topics": topics}
+    rules |= {f"topics.overrides.{name}": it for name, it in _map(topics, "overrides").items()}
+    paths = [
+        f"{path}.dedup"
+        for path, it in rules.items()
+        if isinstance(it, dict) and _map(it, "dedup").get("by")
+    ]
+    if not re.fullmatch(r"auto|local(\[[^\]]*\])?", master.strip()):
+        hint = "remove it, or set spark.master: auto, so that all tasks are in one process"
+        for path in paths:
+            yield Problem(path, f"does not work on executors, and spark.master is {master}", hint)
+    if paths and topics.get("duplicates") and topics["duplicates"] == topics.get("quarantine"):
+        yield Problem("topics.duplicates", "is topics.quarantine", "choose another name")
+
+
 def _tee_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     """Its tables lie in a folder of their own: a topic may be called as the checkpoint's are."""
     tee = _map(tree, "tee")
@@ -322,6 +341,9 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
     topics = _map(tree, "topics")
     ours = f"hub topic {HEARTBEATS_TOPIC} is that of the heartbeats"
     quarantine = str(topics.get("quarantine", "")).replace("${name}", str(tree.get("name", "")))
+    duplicates = str(topics.get("duplicates", "")).replace("${name}", str(tree.get("name", "")))
+    if duplicates == HEARTBEATS_TOPIC:
+        yield Problem("topics.duplicates", ours, "choose another name, or set heartbeats: false")
     if quarantine == HEARTBEATS_TOPIC:
         yield Problem("topics.quarantine", ours, "choose another name, or set heartbeats: false")
     for alias, source in _map(tree, "sources").items():

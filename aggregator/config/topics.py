@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from aggregator.config.dedup import DedupRule
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.model import OriginForm, SchemaMode
@@ -85,6 +86,11 @@ class TopicRules(Node):
         "it has there), or check (as they are, but a record whose id its source's registry does "
         "not know is quarantined); for sources with schemas.registry",
     )
+    dedup: DedupRule = Field(
+        default_factory=DedupRule,
+        description="the same event of several records comes once: {by, window}; what is dropped "
+        "goes to topics.duplicates",
+    )
     configs: dict[str, str] = Field(
         default_factory=dict,
         description="topic configs that hub topics have whatever the sources say, such as "
@@ -94,6 +100,11 @@ class TopicRules(Node):
         default_factory=lambda: list(DEFAULT_CONFIG_EXCLUDE),
         description="regexes of topic configs that are never taken over",
     )
+
+    @field_validator("dedup", mode="before")
+    @classmethod
+    def _none_is_off(cls, value: Any) -> Any:
+        return {} if value is None else value
 
     @field_validator("configs", mode="before")
     @classmethod
@@ -136,6 +147,11 @@ class TopicsConfig(TopicRules):
         default="${name}.quarantine",
         description="hub topic for records that the hub refuses; ${name} is the aggregation's name",
     )
+    duplicates: str = Field(
+        default="${name}.duplicates",
+        description="hub topic for records that dedup has dropped; ${name} is the aggregation's "
+        "name",
+    )
     kafka_streams: Literal["take", "leave_out"] = Field(
         default="take",
         description="topics *-changelog and *-repartition, which Kafka Streams keeps for itself: "
@@ -154,9 +170,9 @@ class TopicsConfig(TopicRules):
     def _check_rename(cls, value: Rename) -> Rename:
         return check_rename(value) if isinstance(value, str) else value
 
-    @field_validator("quarantine")
+    @field_validator("quarantine", "duplicates")
     @classmethod
-    def _check_quarantine(cls, value: str) -> str:
+    def _check_aside(cls, value: str) -> str:
         plain = value.replace("${name}", "name")
         if "${" in plain:
             raise ValueError("knows ${name} only")
@@ -187,6 +203,12 @@ class TopicsConfig(TopicRules):
         """Hub topics that an override gives another name: what they would be called -> that."""
         given = {name: str(keys.get("rename", "")) for name, keys in self.overrides.items()}
         return {name: other for name, other in given.items() if other}
+
+    @property
+    def has_dedup(self) -> bool:
+        """Whether any hub topic has its events once."""
+        own = (DedupRule.model_validate(it.get("dedup") or {}) for it in self.overrides.values())
+        return self.dedup.is_on or any(it.is_on for it in own)
 
     def rules_for(self, hub_topic: str) -> TopicRules:
         """The rules for one hub topic: its override on top of the common ones."""

@@ -4,7 +4,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.HashMap;
@@ -13,25 +12,18 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Callable;
-import java.util.concurrent.CancellationException;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
  * Reads the hub's tail and tells which origins it holds at or beyond given positions: a bit for
  * each offset, so that whole topics fit. Called from Python, on the driver; one at a time.
  */
 public final class HubTail {
-    private static final long SILENCE_NANOS = 60_000_000_000L;
-    private static final Duration POLL = Duration.ofMillis(200);
-
     /** Of one source partition: what is known of it, and what was found. */
     private static final class Part {
         long position;
@@ -86,7 +78,10 @@ public final class HubTail {
         ExecutorService pool = Executors.newFixedThreadPool(threads);
         try {
             List<Callable<Long>> jobs = new ArrayList<>();
-            hands.forEach(hand -> jobs.add(() -> tail.scan(hand)));
+            hands.forEach(
+                hand
+                -> jobs.add(
+                    () -> HubReader.read(tail.consumer, hand, () -> cancelled, tail::take)));
             long read = 0;
             for (Future<Long> done : pool.invokeAll(jobs)) {
                 read += done.get();
@@ -102,43 +97,6 @@ public final class HubTail {
     /** Ends a `read` that is under way. */
     public static void cancel() {
         cancelled = true;
-    }
-
-    private long scan(Map<TopicPartition, long[]> ranges) {
-        long read = 0;
-        long heard = System.nanoTime();
-        Map<String, Object> settings = new HashMap<>(consumer);
-        try (
-            KafkaConsumer<byte[], byte[]> hub = new KafkaConsumer<>(
-                settings, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
-            hub.assign(ranges.keySet());
-            ranges.forEach((tp, bounds) -> hub.seek(tp, bounds[0]));
-            while (!ranges.isEmpty()) {
-                if (cancelled) {
-                    throw new CancellationException("stopped while the hub's tail was read");
-                }
-                ConsumerRecords<byte[], byte[]> polled = hub.poll(POLL);
-                for (TopicPartition tp : polled.partitions()) {
-                    for (ConsumerRecord<byte[], byte[]> record : polled.records(tp)) {
-                        if (record.offset() < ranges.get(tp)[1]) {
-                            read++;
-                            take(tp, record);
-                        }
-                    }
-                }
-                boolean news =
-                    ranges.keySet().removeIf(tp -> hub.position(tp) >= ranges.get(tp)[1]);
-                if (news) {
-                    hub.assign(ranges.keySet());
-                }
-                if (news || !polled.isEmpty()) {
-                    heard = System.nanoTime();
-                } else if (System.nanoTime() - heard > SILENCE_NANOS) {
-                    throw new IllegalStateException("the hub has told nothing for a minute");
-                }
-            }
-        }
-        return read;
     }
 
     private void take(TopicPartition tp, ConsumerRecord<byte[], byte[]> record) {

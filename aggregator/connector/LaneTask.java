@@ -42,6 +42,8 @@ final class LaneTask {
     /** Much longer than from one batch to the next. */
     private static final long FORGOTTEN_NANOS = 10_000_000_000L;
     private static final long SLOW_SLICE_MS = 50;
+    /** Until a partition that waits for another record is looked at again. */
+    private static final long RESUME_NANOS = 500_000_000L;
     private static final int QUARANTINE_OVERHEAD_BYTES = 128;
     private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
 
@@ -53,6 +55,7 @@ final class LaneTask {
     private final Producer<byte[], byte[]> producer;
     private final Points points;
     private final Origin.Tag[] tags;
+    private final Gate gate;
     private final Bucket records = new Bucket(System.nanoTime());
     private final Bucket bytes = new Bucket(System.nanoTime());
     private final Histogram age = new Histogram();
@@ -66,6 +69,8 @@ final class LaneTask {
     private long looped;
     private int untilLook;
     private long nextPoint;
+    /** When partitions that wait for another record go on; 0 when there are none. */
+    private long resumeAt;
     private Orders orders = Orders.NONE;
     private long attempt = -1;
     private volatile Throwable failure;
@@ -79,6 +84,7 @@ final class LaneTask {
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         producer = new KafkaProducer<>(settings(spec, spec.producer), serializer(), serializer());
         retries = retries(producer);
+        gate = new Gate(spec);
         tags = new Origin.Tag[spec.parts.size()];
         for (int i = 0; i < tags.length; i++) {
             TaskSpec.Part part = spec.parts.get(i);
@@ -150,6 +156,10 @@ final class LaneTask {
             }
             obey(Reporter.orders(spec, orders));
             long nanos = System.nanoTime();
+            if (resumeAt != 0 && nanos - resumeAt >= 0) {
+                resumeAt = 0;
+                feed.resume();
+            }
             if (nanos >= nextPoint) {
                 point(nanos);
             }
@@ -217,9 +227,21 @@ final class LaneTask {
         if (refusal == null) {
             refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
         }
-        if (refusal == null) {
+        Gate.Verdict verdict = refusal == null && gate.guards(at)
+            ? gate.judge(at, key, value, headers, from.offset())
+            : Gate.Verdict.SEND;
+        if (verdict == Gate.Verdict.WAIT) {
+            stop(Feed.State.AWAITING, gate.reason);
+            resumeAt = System.nanoTime() + RESUME_NANOS;
+            return;
+        }
+        if (verdict == Gate.Verdict.DROP) {
+            int room = part.route.duplicateBytes;
+            setAside(spec.duplicatesPlace, room, gate.reason, key, value, headers, own);
+        } else if (refusal == null) {
             int partition = part.route.placement.of(key, from.partition(), from.offset());
-            hand(part.route.firstPlace + partition, key, value, headers);
+            Claims.Claim claim = gate.guards(at) ? gate.claim : null;
+            hand(part.route.firstPlace + partition, key, value, headers, claim);
         } else if (!quarantined(refusal, key, value, headers, own)) {
             return;
         }
@@ -262,6 +284,7 @@ final class LaneTask {
         Failpoint.pass("task-abort");
         try {
             producer.close(Duration.ZERO);
+            gate.gone();
             feed.close();
         } finally {
             OPEN.remove(spec.name, this);
@@ -296,6 +319,17 @@ final class LaneTask {
     /** What is news at once when it changes. */
     record Stand(long point, boolean ended, String error) {}
 
+    /** Whether it sends to a hub topic and does not go by these claims. By any thread. */
+    boolean sendsWithout(Claims claims, String hubTopic) {
+        for (int i = 0; i < spec.parts.size(); i++) {
+            boolean sends = spec.parts.get(i).route.hubTopic.equals(hubTopic);
+            if (sends && !gate.goesBy(claims, i)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
     /** How it stands; cheap. By any thread. */
     Stand stand() {
         boolean over = ended;
@@ -328,12 +362,18 @@ final class LaneTask {
                     reasons.put(part.name(), feed.reasons[i]);
                 }
             }
-            long[] counts = topics.computeIfAbsent(part.topic, name -> new long[2]);
+            long[] counts = topics.computeIfAbsent(part.topic, name -> new long[4]);
             counts[0] += sentRecords[i];
             counts[1] += sentBytes[i];
+            gate.count(i, counts, 2);
         }
         ObjectNode sent = json.putObject("topics");
-        topics.forEach((name, counts) -> sent.putArray(name).add(counts[0]).add(counts[1]));
+        topics.forEach((name, counts) -> {
+            ArrayNode numbers = sent.putArray(name);
+            for (long count : counts) {
+                numbers.add(count);
+            }
+        });
         ArrayNode ends = json.putArray("ends");
         for (int i = 0; i < point.ends().length; i++) {
             if (point.ends()[i] > 0) {
@@ -400,18 +440,32 @@ final class LaneTask {
         ConsumerRecord<byte[], byte[]> from = feed.record;
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         if (route.quarantine.isEmpty()) {
-            feed.stop(
+            stop(
                 Feed.State.POISONED,
                 "hub topic " + route.hubTopic + " would refuse " + spec.cluster + "/" + from.topic()
                     + "-" + from.partition() + "@" + from.offset() + " (" + reason
                     + "), and topics.on_poison is stop: raise the limits of " + route.hubTopic
                     + ", or set topics.on_poison: quarantine");
-            nextPoint = 0;
-            untilLook = 0;
             return false;
         }
+        setAside(
+            spec.quarantinePlace, route.quarantineBytes, reason, key, value, headers, ownHeaders);
+        return true;
+    }
+
+    /** Sends it to another topic than its own, with what there is to say; as whole as it fits. */
+    private void setAside(
+        int place,
+        int bytes,
+        String reason,
+        byte[] key,
+        byte[] value,
+        Headers headers,
+        int ownHeaders) {
+        ConsumerRecord<byte[], byte[]> from = feed.record;
+        TaskSpec.Route route = spec.parts.get(feed.part).route;
         int size = Limits.batchBytes(key, value, headers);
-        int room = route.quarantineBytes - QUARANTINE_OVERHEAD_BYTES - route.hubTopic.length()
+        int room = bytes - QUARANTINE_OVERHEAD_BYTES - reason.length() - route.hubTopic.length()
             - (route.compact ? QUARANTINE_TIMESTAMP_BYTES : 0);
         String kept = size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
         Header[] all = headers.toArray();
@@ -431,11 +485,18 @@ final class LaneTask {
             marked.add(all[i]);
         }
         hand(
-            spec.quarantinePlace,
+            place,
             kept.equals("nothing") ? null : key,
             kept.equals("whole") ? value : null,
-            marked);
-        return true;
+            marked,
+            null);
+    }
+
+    /** Stops the partition of the record that was read last before that one. */
+    private void stop(Feed.State state, String why) {
+        feed.stop(state, why);
+        nextPoint = 0;
+        untilLook = 0;
     }
 
     /**
@@ -451,18 +512,16 @@ final class LaneTask {
         if (answer == null) {
             asked.add(question);
             if (feed.record != null) {
-                feed.stop(
+                stop(
                     Feed.State.AWAITING,
                     "schema " + question.id() + " of a " + side
                         + " is not known at the hub's registry yet");
             }
-            nextPoint = 0;
-            untilLook = 0;
         }
         return answer;
     }
 
-    private void hand(int place, byte[] key, byte[] value, Headers headers) {
+    private void hand(int place, byte[] key, byte[] value, Headers headers, Claims.Claim claim) {
         long timestamp = feed.record.timestamp();
         // A record without a timestamp (-1) cannot be sent so: it gets the time of arrival.
         ProducerRecord<byte[], byte[]> to = new ProducerRecord<>(
@@ -474,6 +533,7 @@ final class LaneTask {
             headers);
         Points.Epoch epoch = points.sending();
         long polledAt = feed.polledAtMs;
+        int part = feed.part;
         producer.send(to, (metadata, error) -> {
             if (error != null) {
                 failed(error);
@@ -483,6 +543,10 @@ final class LaneTask {
             flight.add(now - polledAt);
             if (timestamp >= 0) {
                 age.add(Math.max(0, now - timestamp));
+            }
+            if (claim != null) {
+                // First: what a report point covers has to be held.
+                gate.arrived(part, claim, metadata.partition(), metadata.offset() + 1);
             }
             epoch.acknowledge(place, metadata.offset() + 1);
         });

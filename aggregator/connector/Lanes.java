@@ -39,6 +39,7 @@ public final class Lanes {
         ORDERS.clear();
         REPORTS.clear();
         JVMS.clear();
+        Dedup.reset();
     }
 
     /** An executor may send for so long after an answer, and no longer than we may ourselves. */

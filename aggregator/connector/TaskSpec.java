@@ -72,6 +72,10 @@ final class TaskSpec implements Serializable {
         final boolean checkSchemas;
         /** Whether they become those of the hub, too. */
         final boolean translateSchemas;
+        /** By what its events are to come once; null where they may come as often as they do. */
+        final EventRule events;
+        /** The largest record that the topic of the dropped ones takes. */
+        final int duplicateBytes;
         /** Index of the hub topic's partition 0 among all places of the task. */
         final int firstPlace;
 
@@ -86,6 +90,8 @@ final class TaskSpec implements Serializable {
             compact = json.path("compact").asBoolean();
             translateSchemas = json.path("schemas").asText().equals("translate");
             checkSchemas = translateSchemas || json.path("schemas").asText().equals("check");
+            events = EventRule.of(json.path("dedup"));
+            duplicateBytes = json.path("dedup").path("bytes").asInt();
             this.firstPlace = firstPlace;
         }
     }
@@ -113,6 +119,7 @@ final class TaskSpec implements Serializable {
     final List<String> placeTopics = new ArrayList<>();
     final List<Integer> placePartitions = new ArrayList<>();
     final int quarantinePlace;
+    final int duplicatesPlace;
 
     TaskSpec(JsonNode lane, int reading, int task) {
         this.lane = lane.get("lane").asText();
@@ -137,6 +144,9 @@ final class TaskSpec implements Serializable {
         }
         quarantinePlace = placeTopics.size();
         placeTopics.add(lane.path("quarantine").path("topic").asText(""));
+        placePartitions.add(quarantinePartition);
+        duplicatesPlace = placeTopics.size();
+        placeTopics.add(lane.path("duplicates").asText(""));
         placePartitions.add(quarantinePartition);
     }
 

@@ -29,10 +29,15 @@ LARGEST_BUCKETS = 72
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Records and bytes (of keys and values) that were sent."""
+    """Records and bytes (of keys and values) that were sent.
+
+    `dropped` of them went among the duplicates; `without_id` were to come once, and name no event.
+    """
 
     records: int = 0
     bytes_: int = 0
+    dropped: int = 0
+    without_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

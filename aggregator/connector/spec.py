@@ -17,6 +17,7 @@ from aggregator.model import (
     ORIGIN_HEADERS,
     QUARANTINE_HEADERS,
     QUARANTINE_TIMESTAMP,
+    EventRule,
     Limits,
     Positions,
     Route,
@@ -79,6 +80,7 @@ def render_spec(
             "headers": QUARANTINE_HEADERS,
             "timestamp": QUARANTINE_TIMESTAMP,
         },
+        "duplicates": next((it.dedup.duplicates for it in routes if it.dedup), ""),
         "routes": [_route(route) for route in routes],
         "readings": [
             {
@@ -153,7 +155,14 @@ def _route(route: Route) -> dict[str, Any]:
         "quarantine_bytes": rule.quarantine_bytes,
         "compact": route.origin == "header",
         "schemas": route.schemas,
+        "dedup": _dedup(route.dedup),
     }
+
+
+def _dedup(rule: EventRule | None) -> dict[str, Any] | None:
+    if rule is None:
+        return None
+    return {"by": rule.by, "window_ms": rule.window_ms, "bytes": rule.duplicate_bytes}
 
 
 def _limits(limits: Limits) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from aggregator.discover.rights import (
     topic_rights,
 )
 from aggregator.model import ClusterFailure, FailureKind, TopicFacts
-from aggregator.plan.quarantine import APPEND_TIME, quarantine_topic
+from aggregator.plan.quarantine import APPEND_TIME, aside_topics
 
 SOON_SECONDS = 30 * 86_400
 """A certificate that ends within so long is pointed out."""
@@ -123,7 +123,7 @@ def _hub_rights(
         needs.append("ALTER")
     results = topic_rights(HUB, described, needs, who)
     if config.topics.create:
-        names = [*described.topics, quarantine_topic(config)]
+        names = [*described.topics, *aside_topics(config)]
         results.append(create_rights(config, names, admin, timeout, who))
     return results
 
@@ -151,7 +151,7 @@ def _hub_limits(config: Config, described: Described, brokers: int) -> list[Chec
         )
     for name, facts in described.topics.items():
         results.append(_in_sync(name, facts, described.effective.get(name, {})))
-        wanted = APPEND_TIME if name == quarantine_topic(config) else "CreateTime"
+        wanted = APPEND_TIME if name in aside_topics(config) else "CreateTime"
         results.append(_limits(name, facts, wanted))
     return results
 

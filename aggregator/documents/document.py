@@ -113,6 +113,10 @@ class Copied(Document):
     topic: str
     records: int
     bytes: int
+    dropped: int = Field(default=0, description="of the records: duplicates of events of the hub")
+    without_id: int = Field(
+        default=0, description="of the records: those that dedup found no event in"
+    )
 
 
 class Percentiles(Document):

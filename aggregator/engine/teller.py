@@ -18,6 +18,7 @@ from aggregator.clusters.heartbeats import Heartbeats
 from aggregator.commits.observer import Observer
 from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.schema import Config
+from aggregator.dedup.keeper import DedupKeeper
 from aggregator.documents.document import BackfillStatus, HeartbeatsStatus, Phase
 from aggregator.events import Event, EventSink
 from aggregator.flow.news import Measured
@@ -44,6 +45,7 @@ class Told:
     completeness: CompletenessWatch
     acl_sync: AclSync
     tee: TeeBeside
+    dedup: DedupKeeper
 
 
 class Teller:

@@ -27,8 +27,10 @@ from aggregator.commits.tail import HubSnapshot
 from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
+from aggregator.connector.dedup import DedupConnector
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import bucket_bounds
+from aggregator.dedup.keeper import DedupKeeper
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.engine.teller import Told
 from aggregator.events import Event, EventSink
@@ -134,16 +136,19 @@ def threads_of(
                 spark = session.result()
                 connector = Connector(spark)
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
+                dedup = DedupKeeper(control.in_force, DedupConnector(spark), emit)
+                dedup.start()
                 try:
                     told = Told(
                         *(observer, quarantine, audits, groups, heartbeats, group_sync),
-                        *(completeness, acl_sync, tee),
+                        *(completeness, acl_sync, tee, dedup),
                     )
                     yield Threads(
                         spark, connector, lookout, sources, admin, stood, told, translator
                     )
                 finally:
                     observer.stop()
+                    dedup.stop()
             finally:
                 quarantine.stop(admin)
     finally:

@@ -46,11 +46,7 @@ def plan_doubt(
         if log.latest > max(log.earliest, known_ends.get(tp, log.earliest))
     }
     topics = {tp.topic for tp in beyond}
-    into = {
-        (route.cluster, route.topic)
-        for route in routes
-        if topics & {route.hub_topic, route.poison.quarantine}
-    }
+    into = {(route.cluster, route.topic) for route in routes if topics & route.hub_topics}
     doubted = frozenset(sp for sp in clean if (sp.cluster, sp.topic) in into)
     if not doubted:
         return Doubt()

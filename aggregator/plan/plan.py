@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.errors import RefusedError
-from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
+from aggregator.model import ClusterFacts, ClusterFailure, Discovery, EventRule, Lane, Route
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
@@ -16,9 +16,9 @@ from aggregator.plan.history import history_warnings
 from aggregator.plan.hub_topics import HubTopic, LeftOutTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
-from aggregator.plan.poison import plan_poison
+from aggregator.plan.poison import plan_poison, room_in
 from aggregator.plan.producer import is_local
-from aggregator.plan.quarantine import plan_quarantine
+from aggregator.plan.quarantine import plan_duplicates, plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
 from aggregator.plan.tasks import tasks_per_source
@@ -119,13 +119,20 @@ def make_plan(
     hub_plan = plan_hub_topics(config.topics, matching.contributions, hub, before)
     matching = replace(matching, contributions=hub_plan.contributions)
     quarantine = plan_quarantine(config, matching.contributions, hub)
+    duplicates = plan_duplicates(config, matching.contributions, hub)
     heartbeats = plan_heartbeats(config, matching.contributions, hub)
-    actions = (*hub_plan.actions, *quarantine.actions)
+    actions = (*hub_plan.actions, *quarantine.actions, *duplicates.actions)
     routes = plan_routes(config, matching, hub_plan.topics)
     partitions = [sp for route in routes for sp in route.source_partitions()]
-    poison = plan_poison(config, matching.contributions, facts_after(hub, actions), quarantine.name)
+    after = facts_after(hub, actions)
+    poison = plan_poison(config, matching.contributions, after, quarantine.name)
+    room = room_in(duplicates.name, config, matching.contributions, after)
     routes = tuple(
-        replace(route, poison=poison.get((route.cluster, route.topic), route.poison))
+        replace(
+            route,
+            poison=poison.get((route.cluster, route.topic), route.poison),
+            dedup=replace(route.dedup, duplicate_bytes=room) if route.dedup else None,
+        )
         for route in routes
     )
     # A transform sees only the topics that asked for it, so it has readers of its own.
@@ -142,6 +149,7 @@ def make_plan(
         *matching.refusals,
         *hub_plan.refusals,
         *quarantine.refusals,
+        *duplicates.refusals,
         heartbeats.refusal,
         slots.refusal,
     )
@@ -149,6 +157,7 @@ def make_plan(
         *matching.warnings,
         *hub_plan.warnings,
         *quarantine.warnings,
+        *duplicates.warnings,
         heartbeats.warning,
         *history,
         slots.warning,
@@ -160,7 +169,7 @@ def make_plan(
             alias: discovery.failed[alias] for alias in config.sources if alias in discovery.failed
         },
         routes=routes,
-        hub_topics={**hub_plan.topics, **quarantine.topics},
+        hub_topics={**hub_plan.topics, **quarantine.topics, **duplicates.topics},
         actions=actions,
         lanes=plan_lanes(partitions, config.stream.lanes, current_lanes, room=slots.has_room),
         slots=slots,
@@ -207,7 +216,12 @@ def _route(route: Route) -> dict[str, Any]:
         "limits": asdict(route.poison.limits),
         "origin": route.origin,
         "schemas": route.schemas,
+        "dedup": _dedup(route.dedup),
     }
+
+
+def _dedup(rule: EventRule | None) -> dict[str, Any] | None:
+    return None if rule is None else {"by": rule.by, "window_seconds": rule.window_ms / 1000}
 
 
 def _action(action: Action) -> dict[str, Any]:

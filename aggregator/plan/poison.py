@@ -95,6 +95,21 @@ def plan_poison(
     return rules
 
 
+def room_in(
+    topic: str,
+    config: Config,
+    contributions: Mapping[str, Sequence[Contribution]],
+    hub_topics: Mapping[str, TopicFacts],
+) -> int:
+    """The largest batch of one record that a hub topic takes; 0 when there is none."""
+    if topic not in hub_topics:
+        return 0
+    sources = [source.topic for found in contributions.values() for source in found]
+    targets = [hub_topics[name] for name in {*contributions, topic} if name in hub_topics]
+    producer = hub_producer(config, sources, targets)
+    return _Hub(hub_topics[topic], producer["compression.type"], largest_request(producer)).bytes_
+
+
 def is_refusal(failure: str) -> bool:
     """Whether a write failed because of a record: by the class that its failure begins with.
 

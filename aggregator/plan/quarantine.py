@@ -1,13 +1,14 @@
-"""The hub topic for records that the hub refuses: which it is, and what it takes to have it. Pure.
+"""The hub topics for records that do not go to their own: which, and what it takes to have them.
 
-It keeps what it gets: no retention, no compaction, and the time of arrival as its timestamps, so
-that it refuses no record for its timestamp.
+One is for records that the hub refuses, one for those that dedup drops. They keep what they get: no
+compaction, and the time of arrival as their timestamps, so that they refuse no record for its
+timestamp. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from aggregator.config.schema import Config
 from aggregator.model import ClusterFacts, TopicFacts
@@ -32,9 +33,24 @@ QUARANTINE_PARTITION = 0
 APPEND_TIME = "LogAppendTime"
 
 
+DUPLICATES_MS = 7 * 86_400_000
+"""How long what was dropped is kept: it may be a third of all that flows."""
+
+
 @dataclass(frozen=True, slots=True)
-class QuarantinePlan:
-    """The quarantine topic, "" when no route asks for one, and what leads there."""
+class Aside:
+    """One of these topics: its name, what it is called, and the settings that are about it."""
+
+    name: str
+    called: str
+    setting: str
+    without: str
+    retention_ms: int = UNLIMITED
+
+
+@dataclass(frozen=True, slots=True)
+class AsidePlan:
+    """Such a topic, "" when no route asks for one, and what leads there."""
 
     name: str = ""
     topics: Mapping[str, HubTopic] = field(default_factory=dict)
@@ -48,9 +64,19 @@ def quarantine_topic(config: Config) -> str:
     return config.topics.quarantine.replace("${name}", config.name)
 
 
+def duplicates_topic(config: Config) -> str:
+    """The name of the topic for records that dedup drops."""
+    return config.topics.duplicates.replace("${name}", config.name)
+
+
+def aside_topics(config: Config) -> tuple[str, ...]:
+    """Hub topics that hold records of others, and are no topics of users'."""
+    return quarantine_topic(config), duplicates_topic(config)
+
+
 def plan_quarantine(
     config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
-) -> QuarantinePlan:
+) -> AsidePlan:
     """What to do at the hub, so that records into these hub topics can be quarantined."""
     sources = [
         source
@@ -58,73 +84,122 @@ def plan_quarantine(
         if config.topics.rules_for(hub_topic).on_poison == "quarantine"
         for source in found
     ]
+    aside = Aside(
+        quarantine_topic(config), "quarantine topic", "topics.quarantine", "topics.on_poison: stop"
+    )
+    return _plan(aside, sources, config, contributions, hub)
+
+
+def plan_duplicates(
+    config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
+) -> AsidePlan:
+    """What to do at the hub, so that duplicates of records into these hub topics can be dropped."""
+    sources = [
+        source
+        for hub_topic, found in contributions.items()
+        if config.topics.rules_for(hub_topic).dedup.is_on
+        for source in found
+    ]
+    aside = Aside(
+        *(duplicates_topic(config), "duplicates topic", "topics.duplicates"),
+        *("topics.dedup: null", DUPLICATES_MS),
+    )
+    found = _plan(aside, sources, config, contributions, hub)
+    return replace(found, refusals=(*found.refusals, *_compacted(config, contributions, hub)))
+
+
+def _compacted(
+    config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
+) -> Iterator[str]:
+    for name, sources in contributions.items():
+        existing, own = hub.topics.get(name), config.topics.rules_for(name)
+        policy = own.configs.get(CLEANUP_POLICY) or (
+            existing.cleanup_policy
+            if existing is not None
+            else ",".join(source.topic.cleanup_policy for source in sources)
+        )
+        if own.dedup.is_on and "compact" in policies(policy):
+            yield (
+                f"hub topic {name} is compacted, and dedup would drop later values of a key: set "
+                f"topics.overrides.{name}.dedup: null, or {CLEANUP_POLICY}: delete in its configs"
+            )
+
+
+def _plan(
+    aside: Aside,
+    sources: Sequence[Contribution],
+    config: Config,
+    contributions: Mapping[str, Sequence[Contribution]],
+    hub: ClusterFacts,
+) -> AsidePlan:
     if not sources:
-        return QuarantinePlan()
-    name = quarantine_topic(config)
-    existing = hub.topics.get(name)
-    if problem := _problem(name, existing, contributions, config):
-        return QuarantinePlan(name, refusals=(problem,))
+        return AsidePlan()
+    existing = hub.topics.get(aside.name)
+    if problem := _problem(aside, existing, contributions, config):
+        return AsidePlan(aside.name, refusals=(problem,))
     # Room for what a source takes, for the origin headers, and for ours.
     size = wanted_message_bytes(sources) + HEADER_SLACK_BYTES
     if existing is None:
-        return _missing(name, size, config)
-    return _existing(existing, size, config)
+        return _missing(aside, size, config)
+    return _existing(aside, existing, size, config)
 
 
 def _problem(
-    name: str,
+    aside: Aside,
     existing: TopicFacts | None,
     contributions: Mapping[str, Sequence[Contribution]],
     config: Config,
 ) -> str:
+    name, called, setting = aside.name, aside.called, aside.setting
     if problem := topic_name_problem(name):
-        return f"quarantine topic '{name}': {problem}; change topics.quarantine"
+        return f"{called} '{name}': {problem}; change {setting}"
     if name in contributions:
         return (
-            f"quarantine topic {name} is also the hub topic of {contributions[name][0]}; change "
-            "topics.quarantine, or exclude that topic"
+            f"{called} {name} is also the hub topic of {contributions[name][0]}; change "
+            f"{setting}, or exclude that topic"
         )
     if existing is None and not config.topics.create:
         return (
-            f"quarantine topic {name} does not exist and topics.create is false; create it with "
-            f"{RETENTION_MS}=-1 and {TIMESTAMP_TYPE}={APPEND_TIME}, or set topics.on_poison: stop"
+            f"{called} {name} does not exist and topics.create is false; create it with "
+            f"{RETENTION_MS}={aside.retention_ms} and {TIMESTAMP_TYPE}={APPEND_TIME}, or set "
+            f"{aside.without}"
         )
     if existing is not None and "compact" in policies(existing.cleanup_policy):
         return (
-            f"quarantine topic {name} is compacted: it would refuse records without a key and "
-            f"delete others; set {CLEANUP_POLICY}=delete on it, or change topics.quarantine"
+            f"{called} {name} is compacted: it would refuse records without a key and "
+            f"delete others; set {CLEANUP_POLICY}=delete on it, or change {setting}"
         )
     return ""
 
 
-def _missing(name: str, size: int, config: Config) -> QuarantinePlan:
+def _missing(aside: Aside, size: int, config: Config) -> AsidePlan:
     configs = {
         CLEANUP_POLICY: "delete",
         MAX_MESSAGE_BYTES: str(size),
         TIMESTAMP_TYPE: APPEND_TIME,
         RETENTION_BYTES: str(UNLIMITED),
-        RETENTION_MS: str(UNLIMITED),
+        RETENTION_MS: str(aside.retention_ms),
     }
-    action = CreateTopic(name, 1, config.topics.replication_factor, configs)
-    topic = HubTopic(name, 1, UNLIMITED, "delete")
-    return QuarantinePlan(name, {name: topic}, (action,))
+    action = CreateTopic(aside.name, 1, config.topics.replication_factor, configs)
+    topic = HubTopic(aside.name, 1, aside.retention_ms, "delete")
+    return AsidePlan(aside.name, {aside.name: topic}, (action,))
 
 
-def _existing(hub: TopicFacts, size: int, config: Config) -> QuarantinePlan:
+def _existing(aside: Aside, hub: TopicFacts, size: int, config: Config) -> AsidePlan:
     changes: dict[str, tuple[str | None, str]] = {}
     warnings = []
     fix = "it is altered" if config.topics.sync_configs else "alter it"
     if hub.timestamp_type != APPEND_TIME:
         changes[TIMESTAMP_TYPE] = (hub.configs.get(TIMESTAMP_TYPE), APPEND_TIME)
         warnings.append(
-            f"quarantine topic {hub.name}: {TIMESTAMP_TYPE} is {hub.timestamp_type}, so it may "
+            f"{aside.called} {hub.name}: {TIMESTAMP_TYPE} is {hub.timestamp_type}, so it may "
             f"refuse a record that is there for its timestamp; {fix}"
         )
     if hub.max_message_bytes < size:
         changes[MAX_MESSAGE_BYTES] = (hub.configs.get(MAX_MESSAGE_BYTES), str(size))
     actions = (AlterConfigs(hub.name, dict(sorted(changes.items()))),) if changes else ()
     topic = HubTopic(hub.name, hub.partitions, hub.retention_ms, hub.cleanup_policy)
-    return QuarantinePlan(
+    return AsidePlan(
         hub.name,
         {hub.name: topic},
         actions if config.topics.sync_configs else (),

@@ -172,9 +172,7 @@ def plan_losses(
 def hub_topics_of(
     routes: Iterable[Route], partitions: Collection[SourcePartition]
 ) -> frozenset[str]:
-    """The hub topics that records of these source partitions go to, quarantine among them."""
+    """The hub topics that records of these source partitions go to, or are set aside in."""
     topics = {(sp.cluster, sp.topic) for sp in partitions}
     own = [route for route in routes if (route.cluster, route.topic) in topics]
-    return frozenset(
-        name for route in own for name in (route.hub_topic, route.poison.quarantine) if name
-    )
+    return frozenset(name for route in own for name in route.hub_topics)

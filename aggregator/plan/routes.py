@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aggregator.config.dedup import DedupRule
 from aggregator.config.schema import Config
-from aggregator.model import ClusterFacts, Discovery, Route
+from aggregator.model import ClusterFacts, Discovery, EventRule, Route
 from aggregator.plan.hub_topics import HubTopic
 from aggregator.plan.naming import HubName, Naming, naming_of, topic_name_problem
-from aggregator.plan.quarantine import quarantine_topic
+from aggregator.plan.quarantine import aside_topics, duplicates_topic, quarantine_topic
 from aggregator.plan.selection import Selection, selection_of
 from aggregator.plan.topic_configs import Contribution
 
@@ -56,10 +57,17 @@ def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Mat
             found.warnings.append(f"source {failure}; left out until it can be reached")
         elif (facts := discovery.ok.get(alias)) is not None:
             selection, naming = selection_of(config, alias), naming_of(config, alias)
-            # Named after the aggregation, it is what another one of that name keeps for itself.
-            named = "${name}" in config.topics.quarantine
-            quarantine = quarantine_topic(config) if named else ""
-            _match_source(facts, selection, naming, quarantine, found)
+            # Named after the aggregation, they are what another one of that name keeps for itself.
+            topics = config.topics
+            aside = {
+                name: called
+                for called, form, name in (
+                    ("quarantine", topics.quarantine, quarantine_topic(config)),
+                    ("duplicates", topics.duplicates, duplicates_topic(config)),
+                )
+                if "${name}" in form
+            }
+            _match_source(facts, selection, naming, aside, found)
     _check_identities(config, discovery, hub, found)
     return Matching(
         {name: tuple(sources) for name, sources in found.taken.items()},
@@ -88,6 +96,7 @@ def plan_routes(
                 partition_by=rules.partition_by,
                 transform=rules.transform,
                 origin=rules.origin,
+                dedup=_events(config, rules.dedup),
                 schemas=rules.schemas if _has_registry(config, source.cluster) else "pass",
             )
             for source in sources
@@ -96,12 +105,22 @@ def plan_routes(
     return tuple(sorted(routes, key=lambda route: (order[route.cluster], route.topic)))
 
 
+def _events(config: Config, rule: DedupRule) -> EventRule | None:
+    if rule.by is None:
+        return None
+    return EventRule(rule.by, round(rule.window * 1000), duplicates_topic(config))
+
+
 def _has_registry(config: Config, alias: str) -> bool:
     return config.sources[alias].schemas.registry is not None
 
 
 def _match_source(
-    facts: ClusterFacts, selection: Selection, naming: Naming, quarantine: str, found: _Found
+    facts: ClusterFacts,
+    selection: Selection,
+    naming: Naming,
+    aside: Mapping[str, str],
+    found: _Found,
 ) -> None:
     alias = naming.cluster
     found.warnings.extend(f"source {alias}: {note}" for note in facts.notes)
@@ -111,8 +130,8 @@ def _match_source(
             found.skipped.append(SkippedTopic(alias, name, reason))
             continue
         hub_name = naming.of(name)
-        if hub_name.name == quarantine and name not in selection.literals():
-            reason = f"it would flow into the quarantine topic {quarantine}"
+        if hub_name.name in aside and name not in selection.literals():
+            reason = f"it would flow into the {aside[hub_name.name]} topic {hub_name.name}"
             found.skipped.append(SkippedTopic(alias, name, reason))
         elif topic.partitions < 1:
             found.skipped.append(SkippedTopic(alias, name, "its partitions cannot be described"))
@@ -160,8 +179,8 @@ def _check_together(
 
 
 def hub_topic_selected(config: Config, hub_topic: str) -> bool:
-    """Whether records may flow into `hub_topic`: of any source, or into quarantine."""
-    if hub_topic == quarantine_topic(config):
+    """Whether records may flow into `hub_topic`: of any source, or set aside."""
+    if hub_topic in aside_topics(config):
         return True
     for alias in config.sources:
         selection = selection_of(config, alias)

@@ -171,6 +171,8 @@ class _Sums:
                     topic=topic,
                     records=(own.records if own else 0) + counted.records - old.records,
                     bytes=(own.bytes if own else 0) + counted.bytes_ - old.bytes_,
+                    dropped=(own.dropped if own else 0) + counted.dropped - old.dropped,
+                    without_id=(own.without_id if own else 0) + counted.without_id - old.without_id,
                 )
         self.skipped += task.skipped - (before.skipped if before is not None else 0)
         self.looped += task.looped - (before.looped if before is not None else 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin
 from aggregator.model import OffsetRange, TopicPartition
+from aggregator.plan.quarantine import aside_topics
 from aggregator.plan.selection import Selection
 
 
@@ -29,9 +30,9 @@ class HubNow:
 
 
 def takes(config: Config, selection: Selection, topic: str) -> bool:
-    """Whether a hub topic lands. Records that the hub refused are no topic of users'."""
-    aside = config.topics.quarantine.replace("${name}", config.name)
-    return selection.matches(topic) and (topic != aside or topic in selection.literals())
+    """Whether a hub topic lands. Records that were set aside are no topic of users'."""
+    aside = topic in aside_topics(config)
+    return selection.matches(topic) and (not aside or topic in selection.literals())
 
 
 class HubLook:

@@ -22,7 +22,7 @@ from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import naming_of
 from aggregator.plan.plan import Plan
-from aggregator.plan.quarantine import quarantine_topic
+from aggregator.plan.quarantine import aside_topics
 from aggregator.verify.bounds import Bounds
 from aggregator.verify.core import AuditSight, Scope, Standing, Window, plan_windows
 from aggregator.verify.core_hub import (
@@ -78,7 +78,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
     entries = state.entries if state is not None else {}
     routes = [*plan.routes, *_remembered(config, plan, entries)]
     asked = [r for r in routes if any(scope.takes(sp) for sp in r.source_partitions())]
-    logs = _hub_logs(config, {*(r.hub_topic for r in asked), quarantine_topic(config)})
+    logs = _hub_logs(config, {*(r.hub_topic for r in asked), *aside_topics(config)})
     observed = observe(config, plan, [r for r in asked if r.cluster not in plan.failed])
     bounds = Bounds(
         place.path,
@@ -115,7 +115,7 @@ def look(config: Config, scope: Scope) -> AuditLook:
         quarantine={
             tp: log
             for tp, log in logs.items()
-            if tp.topic == quarantine_topic(config) and log.earliest < log.latest
+            if tp.topic in aside_topics(config) and log.earliest < log.latest
         },
         lost=lost,
         proven=bounds.kept_from(lost) if lost else {},

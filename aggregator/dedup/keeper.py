@@ -1,0 +1,205 @@
+"""Keeps the events of the hub topics that have each once: read at a start, written while it runs.
+
+In a thread of its own. What is dropped is decided by the tasks; until a hub topic's events are
+known here, the partitions that go there wait, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from aggregator.checkpoint.rows import to_moment
+from aggregator.config.in_force import InForce
+from aggregator.config.kafka_settings import jvm_settings
+from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.events import Event, EventSink
+from aggregator.failpoint import failpoint
+
+TICK_SECONDS = 0.25
+WRITE_SECONDS = 15.0
+MAINTAIN_SECONDS = 3_600.0
+STOP_SECONDS = 20.0
+"""How long a clean stop waits for the last rows at most: the next start reads what is missing."""
+
+
+class Events(Protocol):
+    """What the connector knows of events (see `Dedup.java`)."""
+
+    def stand(self) -> list[dict[str, Any]]:
+        """Each hub topic that has its events once."""
+
+    def read(self, topic: str, by: str, consumer: dict[str, str], ends: Sequence[int]) -> Any:
+        """Read the hub topic from these ends on, or without any for as long as the window is."""
+
+    def load(self, topic: str, by: str, events: bytes) -> None:
+        """Take events that the table holds."""
+
+    def begin(self, topic: str, by: str, ends: Sequence[int]) -> None:
+        """All is known that the hub held below these ends."""
+
+    def covered(self, topic: str, by: str) -> list[int]:
+        """The hub ends below which all events are known by now."""
+
+    def fresh(self, topic: str, by: str) -> bytes:
+        """Events that were not kept yet; some of them if they are many."""
+
+    def more(self, topic: str, by: str) -> bool:
+        """Whether there were more than `fresh` told last."""
+
+    def kept(self, topic: str, by: str) -> None:
+        """What `fresh` told last is kept."""
+
+    def cancel(self) -> None:
+        """End a `read` that goes on in another thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The events of one hub topic that are held, and the bytes of memory that they take."""
+
+    hub_topic: str
+    by: str
+    ready: bool
+    events: int
+    bytes_: int
+
+
+class DedupKeeper:
+    """`known` is replaced as a whole, so that it can be read from any thread.
+
+    What fails is told once, and tried again at the next tick.
+    """
+
+    def __init__(self, in_force: InForce, connector: Events, emit: EventSink) -> None:
+        place = in_force.config.checkpoint
+        self.known: tuple[Known, ...] = ()
+        self._in_force = in_force
+        self._connector = connector
+        self._emit = emit
+        self._table = DedupTable(place.path, place.storage_options)
+        self._told: dict[str, str] = {}
+        self._written: dict[Rule, tuple[list[int], float]] = {}
+        self._next_care = time.monotonic() + MAINTAIN_SECONDS
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="dedup", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look which hub topics have their events once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left, if the table takes it soon, and end. When all lanes have ended."""
+        self._over.set()
+        self._connector.cancel()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _loop(self) -> None:
+        while True:
+            over = self._over.is_set()
+            self._try("dedup", partial(self._turn, last=over))
+            if over:
+                return
+            self._over.wait(TICK_SECONDS)
+
+    def _turn(self, *, last: bool) -> None:
+        if not self._in_force.config.topics.has_dedup:
+            self.known = ()
+            return
+        stands = self._connector.stand()
+        for it in stands:
+            self._try(it["topic"], partial(self._follow, it, last=last))
+        self.known = tuple(
+            Known(it["topic"], it["by"], it["ready"], it["events"], it["bytes"]) for it in stands
+        )
+        if stands and time.monotonic() >= self._next_care and not last:
+            self._next_care = time.monotonic() + MAINTAIN_SECONDS
+            longest = max(it["window_ms"] for it in stands)
+            self._table.maintain(datetime.now(UTC) - timedelta(milliseconds=longest))
+
+    def _follow(self, stand: dict[str, Any], *, last: bool) -> None:
+        rule = Rule(stand["topic"], stand["by"])
+        if not stand["ready"]:
+            if not stand["blocked"] and not last:
+                self._begin(rule, stand["window_ms"])
+            return
+        if stand["uncertain"] and not last:
+            self._settle(rule, stand["uncertain"])
+        before, due = self._written.get(rule, ([], 0.0))
+        # Also where nothing is written: so a claim that gets uncertain is looked for close by.
+        ends = self._connector.covered(*_args(rule))
+        if last:
+            # Nothing is sent any more: what was acknowledged by the first call is all.
+            ends = self._connector.covered(*_args(rule))
+        if last or time.monotonic() >= due:
+            self._write(rule, ends, before)
+
+    def _begin(self, rule: Rule, window_ms: int) -> None:
+        """Learn what the hub holds: from the table, and from the hub where that does not tell."""
+        began = time.monotonic()
+        since = to_moment(time.time_ns() // 1_000_000 - window_ms)
+        ends = self._table.ends(rule, since)
+        found = self._read(rule, ends or ())
+        loaded = 0
+        if ends is not None and not found["remade"]:
+            for events in self._table.events(rule, since):
+                self._connector.load(*_args(rule), events)
+                loaded += len(events) // ROW_BYTES
+        failpoint("before-events-known")
+        self._connector.begin(*_args(rule), found["ends"])
+        words = (
+            f"hub topic {rule.hub_topic} has each event once, by {rule.by}: {loaded} events of the "
+            f"table, {found['read']} records of the hub read, {time.monotonic() - began:.1f} s"
+        )
+        fields: dict[str, str | int] = {"topic": rule.hub_topic, "events": loaded}
+        self._emit(Event("dedup_ready", words, {**fields, "read": found["read"]}))
+
+    def _settle(self, rule: Rule, count: int) -> None:
+        """See what became of records whose tasks are gone."""
+        found = self._read(rule, ())
+        words = (
+            f"hub topic {rule.hub_topic}: {count} records of tasks that are gone looked for in "
+            f"{found['read']} of the hub; {found['released']} are not there"
+        )
+        self._emit(Event("dedup_settled", words, {"topic": rule.hub_topic}))
+
+    def _read(self, rule: Rule, ends: Sequence[int]) -> Any:
+        hub = jvm_settings(self._in_force.config.hub, "consumer")
+        return self._connector.read(*_args(rule), hub, ends)
+
+    def _write(self, rule: Rule, ends: list[int], before: list[int]) -> None:
+        while True:
+            events = self._connector.fresh(*_args(rule))
+            if not events and ends == before:
+                break
+            # Only with the last of them everything below the mark is in the table.
+            rest = self._connector.more(*_args(rule))
+            now_ms = time.time_ns() // 1_000_000
+            failpoint("before-events-kept")
+            self._table.append(rule, events, None if rest else ends, now_ms)
+            failpoint("after-events-kept")
+            self._connector.kept(*_args(rule))
+            if not rest:
+                break
+        self._written[rule] = (ends, time.monotonic() + WRITE_SECONDS)
+
+    def _try(self, what: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a thread has no caller to raise to: it becomes an event
+            words = f"events of {what} cannot be kept or read: {error}"
+            if self._told.get(what) != words and not self._over.is_set():
+                self._emit(Event("dedup_failed", words))
+            self._told[what] = words
+        else:
+            self._told.pop(what, None)
+
+
+def _args(rule: Rule) -> tuple[str, str]:
+    return rule.hub_topic, rule.by
