@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import get_close_matches
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from aggregator.config.node import Node, Seconds
 
@@ -38,12 +38,6 @@ class DedupRule(Node):
         if place == "value" and re.fullmatch(r"\$(\.[^.\s\[\]*]+)+", rest):
             return value
         raise ValueError(f"'{value}' names no event; {_hint(place, colon, rest)}")
-
-    @model_validator(mode="after")
-    def _check_window(self) -> DedupRule:
-        if self.by is None and "window" in self.model_fields_set:
-            raise ValueError("by is missing beside window: write key, header:NAME or value:$.NAME")
-        return self
 
     @property
     def is_on(self) -> bool:

@@ -16,9 +16,13 @@ BATCHES = ("task-flush", "task-commit")
 """Passed where a batch ends: a life that is to come there has short ones."""
 TASKS = ("task-skip", "task-point", "task-report", *BATCHES, "task-abort")
 """Places in an executor, where there are some."""
-ELSEWHERE = ("after-gap", "after-change", "backfill-scanned", "backfill-point")
-"""Passed where something is lost, somebody changes a source, or backfills: each has a test of its
-own (tests/integration/test_gaps.py, test_connect_rest.py, test_backfill.py)."""
+ELSEWHERE = (
+    *("after-gap", "after-change", "backfill-scanned", "backfill-point"),
+    *("before-events-known", "before-events-kept", "after-events-kept"),
+)
+"""Passed where something is lost, somebody changes a source, backfills, or has each event once:
+each has a test of its own (tests/integration/test_gaps.py, test_connect_rest.py, test_backfill.py,
+test_dedup.py)."""
 LIVING = tuple(
     name
     for name in POINTS

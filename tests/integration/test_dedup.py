@@ -1,0 +1,162 @@
+"""The same events in two sources, in other orders: each comes once, what is dropped is listed."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from support.application import KILLED, application
+from support.reading import Record, read_topic, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+
+EVENTS = 30_000
+COMMON = 0.3
+BATCH = 100
+PARTITIONS = {"eu": 3, "us": 2}
+
+
+class Twins:
+    """Two sources that have written some events both, and the hub that is to have each once."""
+
+    def __init__(self, clusters: dict[str, EmbeddedCluster], topic: str) -> None:
+        self.clusters = clusters
+        self.topic = topic
+        for alias, count in PARTITIONS.items():
+            create_topic(self.servers(alias), topic, partitions=count)
+        self.sent: list[tuple[str, str]] = []
+        """Source and event of each record that was written."""
+
+    def servers(self, alias: str) -> str:
+        return self.clusters[alias].bootstrap_servers
+
+    def config(self, folder: Path, by: str = "header:event-id", **topics: Any) -> Config:
+        return make_config(
+            self.clusters["hub"],
+            folder / "state",
+            {alias: source(self.clusters[alias], self.topic) for alias in PARTITIONS},
+            topics={
+                "overrides": {self.topic: {"dedup": {"by": by, "window": "1h"}}},
+                "duplicates": f"{self.topic}.duplicates",
+                "quarantine": f"{self.topic}.quarantine",
+                **topics,
+            },
+            api={"listen": "off"},
+        )
+
+    def send(self, alias: str, *events: str) -> None:
+        """Write a record of each event."""
+        records = [
+            NewRecord(f"{event} of {alias}".encode(), event.encode(), headers=[
+                ("event-id", event.encode())
+            ])
+            for event in events
+        ]  # fmt: skip
+        produce(self.servers(alias), self.topic, records)
+        self.sent += [(alias, event) for event in events]
+
+    def in_hub(self) -> list[Record]:
+        return read_topic(self.servers("hub"), self.topic)
+
+    def dropped(self) -> list[Record]:
+        return read_topic(self.servers("hub"), f"{self.topic}.duplicates")
+
+    def check(self) -> None:
+        """Each event is in the hub once, and all else is among the dropped ones, once."""
+        hub, dropped = self.in_hub(), self.dropped()
+        events = Counter(event_of(it) for it in hub)
+        assert set(events) == {event for _, event in self.sent}
+        assert [it for it, count in events.items() if count > 1] == []
+        written = Counter(self.sent)
+        kept = Counter((it.origin.cluster, event_of(it)) for it in hub)
+        assert Counter((it.origin.cluster, event_of(it)) for it in dropped) == written - kept
+        origins = Counter(it.origin[:4] for it in (*hub, *dropped))
+        assert [it for it, count in origins.items() if count > 1] == []
+        assert len(hub) + len(dropped) == len(self.sent)
+
+
+def event_of(record: Record) -> str:
+    return (dict(record.headers)["event-id"] or b"").decode()
+
+
+@contextmanager
+def writing(twins: Twins, seed: int) -> Iterator[None]:
+    """Write the events meanwhile, those that both have in another order in each."""
+    chance = random.Random(seed)
+    events = [f"event-{number:05}" for number in range(EVENTS)]
+    both = set(chance.sample(events, int(EVENTS * COMMON)))
+    own = {alias: list(both) for alias in PARTITIONS}
+    for event in events:
+        if event not in both:
+            own[chance.choice(list(own))].append(event)
+    for mine in own.values():
+        chance.shuffle(mine)
+
+    def write() -> None:
+        while any(own.values()):
+            for alias, mine in own.items():
+                twins.send(alias, *mine[:BATCH])
+                del mine[:BATCH]
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+@pytest.fixture
+def twins(
+    source_a: EmbeddedCluster, source_b: EmbeddedCluster, hub: EmbeddedCluster, unique: str
+) -> Twins:
+    return Twins({"eu": source_a, "us": source_b, "hub": hub}, unique)
+
+
+@pytest.mark.timeout(900)
+def test_killed_again_and_again_each_event_is_there_once_and_the_dropped_list_is_exact(
+    twins: Twins, tmp_path: Path
+) -> None:
+    config, chance = twins.config(tmp_path), random.Random(7)
+    with writing(twins, seed=11):
+        copied = 0
+        for place in ("", "after-events-kept:2", "before-events-known"):
+            with application(config, tmp_path / "application", failpoint=place) as running:
+                if place:
+                    assert running.wait(120), running.text
+                    assert running.exit_code == KILLED, running.text
+                else:
+                    more = copied + chance.randrange(1_000, 5_000)
+                    copied = wait_until_topic_has(twins.servers("hub"), twins.topic, more)
+    result = catch_up(config)
+    assert result.problems == ()
+    twins.check()
+    assert len(twins.dropped()) == EVENTS * COMMON
+
+
+def test_a_restart_knows_the_window_and_a_rewind_doubles_nothing(
+    twins: Twins, tmp_path: Path
+) -> None:
+    config = twins.config(tmp_path)
+    twins.send("eu", "a", "b", "c")
+    twins.send("us", "b", "d")
+    catch_up(config)
+    twins.check()
+    twins.send("us", "a", "d", "e")
+    with run_in_background(config) as run:
+        wait_until_topic_has(twins.servers("hub"), f"{twins.topic}.duplicates", 3)
+        (ready,) = [it for it in run.events if it.kind == "dedup_ready"]
+        # All of it from the table: the hub is not read where it tells nothing new.
+        assert (ready.fields["events"], ready.fields["read"]) == (4, 0)
+        run.wait_for(
+            lambda: sum(it.dropped for own in run.status.sources for it in own.copied) == 2,
+            "what is dropped is counted",
+        )
+    twins.check()
