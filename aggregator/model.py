@@ -13,6 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
+from aggregator.rules import EventRule
+
 ORIGIN_CLUSTER = "origin.cluster"
 ORIGIN_TOPIC = "origin.topic"
 ORIGIN_PARTITION = "origin.partition"
@@ -311,15 +313,6 @@ class ReaderState(StrEnum):
     AWAITING = "awaiting"
 
 
-class PoisonReason(StrEnum):
-    """Why a record does not go to its hub topic; of a schema its id follows."""
-
-    NO_KEY = "no_key"
-    TIMESTAMP = "timestamp"
-    TOO_LARGE = "too_large"
-    SCHEMA = "schema"
-
-
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a hub topic refuses; None and False where nothing is refused for that reason.
@@ -354,21 +347,6 @@ class PoisonRule:
 
 
 @dataclass(frozen=True, slots=True)
-class EventRule:
-    """By what the events of a hub topic are told apart, each of which is to come once.
-
-    `by` is key, header:NAME or value:$.PATH; an event is remembered for `window_ms`. What is
-    dropped goes to the hub topic `duplicates`; a record larger than `duplicate_bytes` not whole.
-    """
-
-    by: str
-    window_ms: int
-    duplicates: str
-    # Not compared: a change of this alone is no reason to start a lane anew.
-    duplicate_bytes: int = field(default=0, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Route:
     """One source topic -> one hub topic, with its partitioning.
 
@@ -390,9 +368,9 @@ class Route:
 
     @property
     def hub_topics(self) -> frozenset[str]:
-        """Where its records go: to its hub topic, or to quarantine, or among the duplicates."""
-        duplicates = self.dedup.duplicates if self.dedup is not None else ""
-        return frozenset({self.hub_topic, self.poison.quarantine, duplicates}) - {""}
+        """Where its records go: to its hub topic, into quarantine, or among the duplicates."""
+        dropped = self.dedup.duplicates if self.dedup is not None else ""
+        return frozenset({self.hub_topic, self.poison.quarantine, dropped}) - {""}
 
     def source_partitions(self) -> tuple[SourcePartition, ...]:
         """Every partition this route reads."""

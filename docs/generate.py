@@ -18,7 +18,8 @@ from aggregator.flow.stage import MEANINGS, TRANSITIONS, Stage
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "aggregator"
 LAYERS = (
-    *("__init__", "model", "errors", "events", "failpoint", "apart", "config", "plan", "flow"),
+    *("__init__", "model", "rules", "errors", "events", "failpoint", "apart", "config", "plan"),
+    "flow",
     *("jars", "connector", "credentials", "registry", "discover", "stream", "checkpoint"),
     "embedded",
     *("documents", "gaps", "status", "commits", "clusters", "writing", "moves", "quarantine"),
@@ -27,6 +28,7 @@ LAYERS = (
     "acls",
     "failover",
     "schemas",
+    "dedup",
     "peek",
     "audits",
     "completeness",
@@ -89,6 +91,9 @@ COMMANDS = (
     ("quarantine",),
     ("quarantine", "list"),
     ("quarantine", "retry"),
+    ("dedup",),
+    ("dedup", "list"),
+    ("dedup", "retry"),
     ("import",),
     ("mirror-maker",),
     ("replicator",),

@@ -18,6 +18,7 @@ from aggregator.cli import (
     config,
     control,
     dashboard,
+    dedup,
     demo,
     events,
     failover,
@@ -117,6 +118,7 @@ app.command(epilog=examples(*maintain.EXAMPLES))(maintain.maintain)
 app.command(epilog=examples(*events.EXAMPLES))(events.events)
 app.command(epilog=examples(*history.EXAMPLES))(history.history)
 app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))
+app.add_typer(dedup.app, name="dedup", epilog=examples(*dedup.EXAMPLES))
 app.command(
     "import",
     epilog=examples(*import_.EXAMPLES),

@@ -20,13 +20,13 @@ from aggregator.cli.options import (
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
 from aggregator.errors import EXIT_DATA
-from aggregator.model import PoisonReason
 from aggregator.plan.quarantine import quarantine_topic
 from aggregator.quarantine.document import ABSENT, record_of, retry_rows
 from aggregator.quarantine.ledger import Filter, LedgerEntry
 from aggregator.quarantine.records import Origin, RecordState, parse_origin
 from aggregator.quarantine.retry import Retry, RetryOutcome
 from aggregator.quarantine.shelf import chosen_of, opened
+from aggregator.rules import PoisonReason
 
 EXAMPLES = (
     "aggregator quarantine list -c aggregator.yaml",
@@ -111,7 +111,7 @@ def retry(
     if not (origin or source or topic or reason or everything):
         raise typer.BadParameter("name them: --origin, --source, --topic, --reason, or --all")
     config = load_config(ctx, config_file, sets)
-    wanted = Filter(source, topic, reason, _origins(origin) if origin else None)
+    wanted = Filter(source, topic, reason, origins_of(origin) if origin else None)
     outcomes: list[RetryOutcome] = []
     with opened(config) as (admin, reader, ledger):
         chosen, unknown = chosen_of(ledger, wanted)
@@ -121,7 +121,7 @@ def retry(
                 outcomes.append(outcome)
         finally:
             # Also when the hub goes away half-way: what was told is done.
-            show(report_of_outcomes(ctx, outcomes, unknown, config), output)
+            show(report_of_outcomes(ctx, outcomes, unknown, quarantine_topic(config)), output)
     failed = [it for it in outcomes if it.state is not RecordState.RETRIED]
     if unknown or (failed and not dry_run):
         raise typer.Exit(EXIT_DATA)
@@ -144,7 +144,7 @@ def report_of_entries(entries: list[LedgerEntry], config: Config, limit: int) ->
 
 
 def report_of_outcomes(
-    ctx: typer.Context, outcomes: list[RetryOutcome], unknown: list[str], config: Config
+    ctx: typer.Context, outcomes: list[RetryOutcome], unknown: list[str], aside: str
 ) -> Report:
     """What became of each record that was to be tried."""
     told = retry_rows(outcomes, unknown)
@@ -152,12 +152,13 @@ def report_of_outcomes(
     rows = [(it.origin, it.hub_topic, it.state, masked(ctx, it.detail)) for it in tried]
     data = [{**it.model_dump(), "detail": masked(ctx, it.detail)} for it in told]
     table = Table("Retried", ("origin", "hub topic", "state", "what became of it"), rows)
-    none = f"Nothing in {quarantine_topic(config)} that fits and was not retried."
+    none = f"Nothing in {aside} that fits and was not retried."
     lines = [f"{it}: {ABSENT}" for it in unknown]
     return Report(data, (table, *lines) if outcomes or unknown else (none,))
 
 
-def _origins(texts: list[str]) -> frozenset[Origin]:
+def origins_of(texts: list[str]) -> frozenset[Origin]:
+    """The origins in these texts, as --origin takes them."""
     found = [parse_origin(text) for text in texts]
     for text, origin in zip(texts, found, strict=True):
         if origin is None:
@@ -174,13 +175,13 @@ def _row(entry: LedgerEntry) -> tuple[Any, ...]:
         record.size,
         record.kept,
         str(entry.state),
-        _moment(record.timestamp),
-        _moment(record.at_ms),
+        moment_of(record.timestamp),
+        moment_of(record.at_ms),
         entry.detail or None,
     )
 
 
-def _moment(millis: int) -> datetime | str | None:
+def moment_of(millis: int) -> datetime | str | None:
     """A time to read; a source may hold timestamps that no calendar has."""
     try:
         return None if millis < 0 else datetime.fromtimestamp(millis / 1000, UTC)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aggregator.config.dedup import dedup_problems
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.kafka_names import NO_EFFECT, READERS, Role
 from aggregator.config.keys import nearest
@@ -93,7 +94,7 @@ def problems(tree: Mapping[str, Any]) -> list[Problem]:
         if isinstance(override, dict):
             found.extend(_config_problems(f"topics.overrides.{name}", override))
     found.extend(_spark_problems(_text(_map(tree, "spark").get("conf"))))
-    found.extend(_dedup_problems(tree))
+    found.extend(dedup_problems(tree))
     if str(tree.get("heartbeats")).strip().lower() in _TRUE:
         found.extend(_heartbeats_problems(tree))
     return found
@@ -300,24 +301,6 @@ def _spark_problems(conf: Mapping[str, str]) -> Iterator[Problem]:
     if conf.get("spark.task.maxFailures", "1").strip() != "1":
         reason = "refused: a retried task would write its records again"
         yield Problem("spark.conf.spark.task.maxFailures", reason, "remove it; it is 1")
-
-
-def _dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """What the tasks know of events is in one process: theirs."""
-    topics, master = _map(tree, "topics"), str(_map(tree, "spark").get("master") or "auto")
-    rules = {"topics": topics}
-    rules |= {f"topics.overrides.{name}": it for name, it in _map(topics, "overrides").items()}
-    paths = [
-        f"{path}.dedup"
-        for path, it in rules.items()
-        if isinstance(it, dict) and _map(it, "dedup").get("by")
-    ]
-    if not re.fullmatch(r"auto|local(\[[^\]]*\])?", master.strip()):
-        hint = "remove it, or set spark.master: auto, so that all tasks are in one process"
-        for path in paths:
-            yield Problem(path, f"does not work on executors, and spark.master is {master}", hint)
-    if paths and topics.get("duplicates") and topics["duplicates"] == topics.get("quarantine"):
-        yield Problem("topics.duplicates", "is topics.quarantine", "choose another name")
 
 
 def _tee_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,13 +1,16 @@
-"""How the events of a hub topic are told apart, where each is to come once. Pure values."""
+"""How the events of a hub topic are told apart, where each is to come once. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from pydantic import Field, field_validator
 
 from aggregator.config.node import Node, Seconds
+from aggregator.errors import Problem
 
 PLACES = ("key", "header", "value")
 
@@ -55,3 +58,29 @@ def _hint(place: str, colon: str, rest: str) -> str:
     if near := get_close_matches(place, PLACES, n=1):
         return f"did you mean {near[0]}{colon}{rest}?"
     return "write key, header:NAME or value:$.NAME"
+
+
+def dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
+    """What cannot work, as far as plain data in the shape of a config tells.
+
+    What the tasks know of events is in one process: theirs.
+    """
+    topics, master = _map(tree, "topics"), str(_map(tree, "spark").get("master") or "auto")
+    rules: dict[str, Any] = {"topics": topics}
+    rules |= {f"topics.overrides.{name}": it for name, it in _map(topics, "overrides").items()}
+    paths = [
+        f"{path}.dedup"
+        for path, it in rules.items()
+        if isinstance(it, dict) and _map(it, "dedup").get("by")
+    ]
+    if not re.fullmatch(r"auto|local(\[[^\]]*\])?", master.strip()):
+        hint = "remove it, or set spark.master: auto, so that all tasks are in one process"
+        for path in paths:
+            yield Problem(path, f"does not work on executors, and spark.master is {master}", hint)
+    if paths and topics.get("duplicates") and topics["duplicates"] == topics.get("quarantine"):
+        yield Problem("topics.duplicates", "is topics.quarantine", "choose another name")
+
+
+def _map(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = tree.get(name)
+    return value if isinstance(value, dict) else {}

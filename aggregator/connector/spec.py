@@ -17,7 +17,6 @@ from aggregator.model import (
     ORIGIN_HEADERS,
     QUARANTINE_HEADERS,
     QUARANTINE_TIMESTAMP,
-    EventRule,
     Limits,
     Positions,
     Route,
@@ -26,6 +25,7 @@ from aggregator.model import (
 )
 from aggregator.plan.murmur2 import partition_for_key
 from aggregator.plan.quarantine import QUARANTINE_PARTITION
+from aggregator.rules import EventRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from aggregator.checkpoint.rows import to_moment
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.documents.copied import DedupStatus
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
 
@@ -59,17 +59,6 @@ class Events(Protocol):
         """End a `read` that goes on in another thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The events of one hub topic that are held, and the bytes of memory that they take."""
-
-    hub_topic: str
-    by: str
-    ready: bool
-    events: int
-    bytes_: int
-
-
 class DedupKeeper:
     """`known` is replaced as a whole, so that it can be read from any thread.
 
@@ -78,7 +67,7 @@ class DedupKeeper:
 
     def __init__(self, in_force: InForce, connector: Events, emit: EventSink) -> None:
         place = in_force.config.checkpoint
-        self.known: tuple[Known, ...] = ()
+        self.known: tuple[DedupStatus, ...] = ()
         self._in_force = in_force
         self._connector = connector
         self._emit = emit
@@ -116,7 +105,14 @@ class DedupKeeper:
         for it in stands:
             self._try(it["topic"], partial(self._follow, it, last=last))
         self.known = tuple(
-            Known(it["topic"], it["by"], it["ready"], it["events"], it["bytes"]) for it in stands
+            DedupStatus(
+                hub_topic=it["topic"],
+                by=it["by"],
+                ready=it["ready"],
+                events=it["events"],
+                bytes=it["bytes"],
+            )
+            for it in stands
         )
         if stands and time.monotonic() >= self._next_care and not last:
             self._next_care = time.monotonic() + MAINTAIN_SECONDS

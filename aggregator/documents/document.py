@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.documents.completeness import CompletenessStatus
 from aggregator.documents.tee import TeeStatus
+from aggregator.documents.copied import Copied, DedupStatus
 from aggregator.model import SourceState
 
 
@@ -105,18 +106,6 @@ class LaneStatus(Document):
     )
     restarts: int = 0
     reason: str = ""
-
-
-class Copied(Document):
-    """What was sent of one topic of a source since the start; bytes are of keys and values."""
-
-    topic: str
-    records: int
-    bytes: int
-    dropped: int = Field(default=0, description="of the records: duplicates of events of the hub")
-    without_id: int = Field(
-        default=0, description="of the records: those that dedup found no event in"
-    )
 
 
 class Percentiles(Document):
@@ -391,6 +380,7 @@ class Status(Document):
     """None where no source has acls.sync."""
     tee: TeeStatus | None = None
     """None where none runs beside it."""
+    dedup: tuple[DedupStatus, ...] = ()
     gaps: GapsStatus = GapsStatus()
     audit: AuditStatus | None = None
     refused_topics: tuple[RefusedTopicStatus, ...] = Field(

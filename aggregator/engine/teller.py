@@ -103,6 +103,7 @@ class Teller:
             ),
             acl_sync=told.acl_sync.status,
             tee=told.tee.status,
+            dedup=told.dedup.known,
             backfills=self._backfills(),
             replayed_before=replayed_before,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.errors import RefusedError
-from aggregator.model import ClusterFacts, ClusterFailure, Discovery, EventRule, Lane, Route
+from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
@@ -22,6 +22,7 @@ from aggregator.plan.quarantine import plan_duplicates, plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
 from aggregator.plan.tasks import tasks_per_source
+from aggregator.rules import EventRule
 
 
 @dataclass(frozen=True, slots=True)

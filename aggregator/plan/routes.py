@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from aggregator.config.dedup import DedupRule
 from aggregator.config.schema import Config
-from aggregator.model import ClusterFacts, Discovery, EventRule, Route
+from aggregator.model import ClusterFacts, Discovery, Route
 from aggregator.plan.hub_topics import HubTopic
 from aggregator.plan.naming import HubName, Naming, naming_of, topic_name_problem
 from aggregator.plan.quarantine import aside_topics, duplicates_topic, quarantine_topic
 from aggregator.plan.selection import Selection, selection_of
 from aggregator.plan.topic_configs import Contribution
+from aggregator.rules import EventRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from aggregator.config.topics import PartitionBy
 from aggregator.discover import HUB
 from aggregator.errors import ClusterError
 from aggregator.plan.murmur2 import partition_for_key
-from aggregator.quarantine.reader import QuarantineReader, quarantine_partition
+from aggregator.quarantine.reader import QuarantineReader
 from aggregator.quarantine.records import (
     Header,
     Origin,
@@ -35,7 +35,7 @@ def content_of(config: Config, reader: QuarantineReader, record: Quarantined) ->
 
     Or why it cannot be had. Raises ClusterError when the hub does not answer.
     """
-    place = quarantine_partition(config)
+    place = reader.place
     raw = reader.read_one(HUB, place, record.at)
     if raw is None:
         return f"{place} no longer has offset {record.at}"

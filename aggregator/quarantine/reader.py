@@ -18,7 +18,7 @@ from aggregator.discover import HUB, ClusterAdmin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
 from aggregator.model import OffsetRange, TopicPartition
-from aggregator.plan.quarantine import QUARANTINE_PARTITION, quarantine_topic
+from aggregator.plan.quarantine import QUARANTINE_PARTITION, duplicates_topic, quarantine_topic
 from aggregator.quarantine.ledger import Ledger
 from aggregator.quarantine.records import Raw, parse
 
@@ -33,7 +33,9 @@ class QuarantineReader:
     `supervision.connect_timeout`.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, place: TopicPartition | None = None) -> None:
+        self.place = quarantine_partition(config) if place is None else place
+        """The partition that notes go to as well: of the quarantine topic, if it is no other."""
         self._config = config
         self._timeout = config.supervision.connect_timeout
         self._consumers: dict[str, Consumer] = {}
@@ -45,21 +47,32 @@ class QuarantineReader:
         for consumer in self._consumers.values():
             consumer.close()
 
-    def read_ledger(self, admin: ClusterAdmin, ledger: Ledger) -> Ledger:
-        """Add to a ledger what the quarantine topic holds and it does not; `admin` is the hub's.
+    def read_ledger(
+        self, admin: ClusterAdmin, ledger: Ledger, since_ms: int | None = None
+    ) -> Ledger:
+        """Add to a ledger what the topic holds and it does not; `admin` is the hub's.
 
-        Nothing when there is no such topic.
+        A new one begins with what arrived at `since_ms`. Nothing when there is no such topic.
         """
-        log = quarantine_log(self._config, admin, self._timeout, exists=len(ledger) > 0)
+        log = log_of(self.place, admin, self._timeout, exists=len(ledger) > 0)
         if log is None:
             return ledger
         if log.latest < ledger.next_offset:
             ledger.clear()
         start = max(ledger.next_offset, log.earliest)
-        place = quarantine_partition(self._config)
-        for raw in self.read_range(HUB, place, OffsetRange(start, log.latest)):
+        if since_ms is not None and not ledger.next_offset:
+            start = max(start, self._first_since(since_ms, log))
+        for raw in self.read_range(HUB, self.place, OffsetRange(start, log.latest)):
             ledger.add(parse(raw), raw.offset, raw.at_ms)
         return ledger
+
+    def _first_since(self, since_ms: int, log: OffsetRange) -> int:
+        asked = ClientPartition(*self.place, since_ms)
+        try:
+            (found,) = self._consumer(HUB).offsets_for_times([asked], timeout=self._timeout)
+        except KafkaException as error:
+            raise ClusterError(f"hub: {self.place}: {text_of(error.args[0])}") from error
+        return int(found.offset) if found.offset >= 0 else log.latest
 
     def read_one(self, alias: str, tp: TopicPartition, offset: int) -> Raw | None:
         """The record at exactly this offset, None when the log does not hold it any more."""
@@ -108,18 +121,27 @@ class QuarantineReader:
 
 
 def quarantine_partition(config: Config) -> TopicPartition:
-    """The one partition that everything goes to."""
+    """The one partition that everything goes to that the hub refuses."""
     return TopicPartition(quarantine_topic(config), QUARANTINE_PARTITION)
 
 
-def quarantine_log(
-    config: Config, admin: ClusterAdmin, timeout: float, *, exists: bool = False
+def duplicates_partition(config: Config) -> TopicPartition:
+    """The one partition that everything goes to that dedup drops."""
+    return TopicPartition(duplicates_topic(config), QUARANTINE_PARTITION)
+
+
+def quarantine_log(config: Config, admin: ClusterAdmin, timeout: float) -> OffsetRange | None:
+    """What the quarantine topic spans now; as `log_of`."""
+    return log_of(quarantine_partition(config), admin, timeout)
+
+
+def log_of(
+    place: TopicPartition, admin: ClusterAdmin, timeout: float, *, exists: bool = False
 ) -> OffsetRange | None:
-    """What the quarantine topic spans now; None when there is no such topic.
+    """What a partition spans now; None when there is no such topic.
 
     `admin` is the hub's; `exists` saves a question. Raises ClusterError when the hub does not tell.
     """
-    place = quarantine_partition(config)
     if not exists and place.topic not in admin.partition_counts(timeout):
         return None
     found = admin.offsets([place], timeout)

@@ -20,12 +20,13 @@ from aggregator.credentials import client_settings
 from aggregator.discover import HUB, ClusterAdmin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
-from aggregator.model import OffsetRange, PoisonReason, TopicFacts, TopicPartition
+from aggregator.model import OffsetRange, TopicFacts, TopicPartition
 from aggregator.plan.topic_configs import policies
 from aggregator.quarantine.content import Content, content_of, hub_partition
 from aggregator.quarantine.ledger import Ledger, LedgerEntry
-from aggregator.quarantine.reader import QuarantineReader, quarantine_partition
+from aggregator.quarantine.reader import QuarantineReader
 from aggregator.quarantine.records import Note, Quarantined, RecordState, origin_of
+from aggregator.rules import PoisonReason
 
 DELIVERY_SECONDS = 30.0
 """Well below `ledger.BUSY_MS`: after that nothing of this attempt arrives any more."""
@@ -94,7 +95,7 @@ class Retry:
             record.hub_topic, hub_partition(rule, record.origin, content.key, facts.partitions)
         )
         if dry_run:
-            where = "quarantine" if record.whole else "its source"
+            where = self._reader.place.topic if record.whole else "its source"
             return RetryOutcome(
                 record, RecordState.OPEN, f"would be written to {place}, out of {where}"
             )
@@ -153,7 +154,7 @@ class Retry:
         return found.ranges[place].latest
 
     def _note(self, note: Note) -> None:
-        place = quarantine_partition(self._config)
+        place = self._reader.place
         key = str(note.origin).encode()
         _, error = self._send(place, Content(key, None, note.headers(), -1))
         if error is not None:

@@ -7,20 +7,26 @@ from contextlib import contextmanager
 
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
+from aggregator.model import TopicPartition
 from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
 from aggregator.quarantine.reader import QuarantineReader
 
 
 @contextmanager
 def opened(
-    config: Config, ledger: Ledger | None = None
+    config: Config,
+    ledger: Ledger | None = None,
+    place: TopicPartition | None = None,
+    since_ms: int | None = None,
 ) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
     """What reads and writes the topic, and the ledger: a new one, or one that is read on.
 
-    Raises ClusterError when the hub does not answer, or refuses.
+    Of the quarantine topic, if `place` is no other. A new one begins with what arrived at
+    `since_ms`. Raises ClusterError when the hub does not answer, or refuses.
     """
-    with open_admin(config, HUB) as admin, QuarantineReader(config) as reader:
-        yield admin, reader, reader.read_ledger(admin, Ledger() if ledger is None else ledger)
+    with open_admin(config, HUB) as admin, QuarantineReader(config, place) as reader:
+        found = Ledger() if ledger is None else ledger
+        yield admin, reader, reader.read_ledger(admin, found, since_ms)
 
 
 def chosen_of(ledger: Ledger, wanted: Filter) -> tuple[list[LedgerEntry], list[str]]:

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.config.values import parse_duration
 from aggregator.gaps.document import GapsReport
-from aggregator.model import PoisonReason
 from aggregator.quarantine.document import RetryReport
 from aggregator.quarantine.ledger import Filter
 from aggregator.quarantine.records import Origin, parse_origin
+from aggregator.rules import PoisonReason
 from aggregator.serve.control import CallerError, caller_check, check_source
 from aggregator.serve.desk import Desk
 from aggregator.steering.control import Control

@@ -13,10 +13,10 @@ from aggregator.checkpoint.rows import to_moment
 from aggregator.documents.document import Document, LaneStatus, RecoveryStatus
 from aggregator.documents.hub_topics import HubTopicOverview, HubTopics, hub_topics
 from aggregator.gaps.document import GapsReport
-from aggregator.model import PoisonReason
 from aggregator.peek.document import TopicLook
 from aggregator.quarantine.document import QuarantineReport
 from aggregator.quarantine.ledger import Filter
+from aggregator.rules import PoisonReason
 from aggregator.serve.control import CallerError
 from aggregator.serve.desk import Desk
 from aggregator.serve.holder import StatusHolder

@@ -90,6 +90,7 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_group_sync(status)
     yield from _of_acl_sync(status)
     yield from _of_tee(status)
+    yield from _of_dedup(status)
     if partitions:
         yield from _of_partitions(status)
 
@@ -265,6 +266,31 @@ def _of_group_sync(status: Status) -> Iterator[Metric]:
     yield _gauge("group_sync_up", "1 while consumer groups are translated.", (), [((), well)])
     synced = float(sum(not group.error for group in told.groups))
     yield _gauge("group_sync_groups", "Groups that the hub has all of.", (), [((), synced)])
+
+
+def _of_dedup(status: Status) -> Iterator[Metric]:
+    if not status.dedup:
+        return
+    labels = ("source", "topic")
+    counts = [((it.alias, own.topic), own) for it in status.sources for own in it.copied]
+    yield _counter(
+        "duplicates_dropped",
+        "Records dropped because the hub held their event already.",
+        labels,
+        [(names, float(own.dropped)) for names, own in counts],
+    )
+    yield _counter(
+        "records_without_event",
+        "Records that dedup found no event in, and wrote.",
+        labels,
+        [(names, float(own.without_id)) for names, own in counts],
+    )
+    yield _gauge("dedup_events", "Events of a hub topic that are remembered.", ("hub_topic",), [
+        ((it.hub_topic,), float(it.events)) for it in status.dedup
+    ])  # fmt: skip
+    yield _gauge("dedup_bytes", "Memory that these events take.", ("hub_topic",), [
+        ((it.hub_topic,), float(it.bytes)) for it in status.dedup
+    ])  # fmt: skip
 
 
 def _of_acl_sync(status: Status) -> Iterator[Metric]:

@@ -72,6 +72,7 @@ def status(view: View) -> Status:
             view.completeness.late,
             view.completeness.error,
         ),
+        dedup=view.dedup,
         acl_sync=view.acl_sync,
         tee=view.tee,
         gaps=gaps_status(tuple(view.state.gaps.values())),

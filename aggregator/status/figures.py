@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from aggregator.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
-from aggregator.documents.document import Copied, Latency, Percentiles
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import Latency, Percentiles
 from aggregator.documents.percentiles import percentile
 
 WINDOW_SECONDS = 60.0

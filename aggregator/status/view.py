@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from aggregator.completeness.core_claims import Claim
 from aggregator.config.schema import Config
 from aggregator.connector.reports import LaneReport
+from aggregator.documents.copied import DedupStatus
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
@@ -101,6 +102,7 @@ class View:
     completeness: Complete = field(default_factory=Complete)
     acl_sync: AclSyncStatus | None = None
     tee: TeeStatus | None = None
+    dedup: tuple[DedupStatus, ...] = ()
     backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0

@@ -9,7 +9,8 @@ from itertools import zip_longest
 
 from aggregator.config.node import timestamp_to_millis
 from aggregator.config.values import parse_duration
-from aggregator.documents.document import Copied, SourceStatus, Status
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import SourceStatus, Status
 from aggregator.documents.lag import sum_known
 from aggregator.documents.percentiles import percentile
 from aggregator.documents.sizes import lag_bytes_of, sizes_of

@@ -9,11 +9,11 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.connector.reports import bucket_bounds
 from aggregator.documents.completeness import CompletenessStatus, CompleteTopic
+from aggregator.documents.copied import Copied, DedupStatus
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
     CheckpointStatus,
-    Copied,
     GapsStatus,
     GroupSyncStatus,
     LaneState,
@@ -81,7 +81,8 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
                 lost_at=NOW - timedelta(days=2),
                 skipped=3,
                 copied=tuple(
-                    Copied(topic=f"t{it}", records=10, bytes=1000) for it in range(topics)
+                    Copied(topic=f"t{it}", records=10, bytes=1000, dropped=3, without_id=1)
+                    for it in range(topics)
                 ),
                 latency=Latency(flight_ms=Percentiles(p50=2, p95=3, p99=4)),
                 age_counts=counts(b0=5, **{f"b{SECOND}": 2}, **{f"b{len(BOUNDS)}": 1}),
@@ -117,6 +118,7 @@ def whole_status(sources: int = 1, topics: int = 1, partitions: int = 2) -> Stat
         recovery=RecoveryStatus(
             at=NOW, partitions=1, tail=20, found=5, holed=0, replayed=0, seconds=0.5
         ),
+        dedup=(DedupStatus(hub_topic="hub.t0", by="key", ready=True, events=1_000, bytes=32_000),),
         acl_sync=AclSyncStatus(added=2),
         tee=TeeStatus(
             state=TeeState.RUNNING,

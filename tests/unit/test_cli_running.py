@@ -23,9 +23,9 @@ from aggregator.cli.running import Absent, api_url, running_lag, running_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.schema import ApiConfig, Config, TlsConfig
+from aggregator.documents.copied import Copied
 from aggregator.documents.document import (
     CheckpointStatus,
-    Copied,
     LaneState,
     LaneStatus,
     Latency,

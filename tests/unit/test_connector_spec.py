@@ -23,6 +23,7 @@ from aggregator.model import (
     SourcePartition,
 )
 from aggregator.plan.murmur2 import partition_for_key
+from aggregator.rules import EventRule
 from support.java_tests import printed_by
 
 EU = [SourcePartition("eu", "orders", number) for number in range(3)]
@@ -89,6 +90,7 @@ def test_the_shape_of_a_spec() -> None:
             "headers": list(QUARANTINE_HEADERS),
             "timestamp": "quarantine.timestamp",
         },
+        "duplicates": "",
     }
     assert [reading["cluster"] for reading in readings] == ["eu", "us"]
     assert [reading["plain"] for reading in readings] == [True, False]
@@ -156,9 +158,17 @@ def test_a_route_says_where_records_go() -> None:
         "quarantine_bytes": 0,
         "compact": False,
         "schemas": "pass",
+        "dedup": None,
     }
     assert (second["hub_topic"], second["by"]) == ("hub.logs", "cluster")
     assert third["fixed"] == partition_for_key(b"us", 6)
+
+
+def test_a_route_says_by_what_its_events_are_to_come_once() -> None:
+    rule = EventRule("key", 60_000, "aside", 5)
+    first, second, _ = routes(replace(ORDERS, dedup=rule), LOGGED)
+    assert first["dedup"] == {"by": "key", "window_ms": 60_000, "bytes": 5}
+    assert second["dedup"] is None
 
 
 def test_a_route_says_in_which_form_the_origin_of_its_records_is() -> None:

@@ -17,7 +17,7 @@ import aggregator
 ROOT = Path(aggregator.__file__).parent
 MAX_LINES = 400
 
-WORDS = {"errors", "events", "model", "version"}
+WORDS = {"errors", "events", "model", "rules", "version"}
 EDGES = {
     *("jars", "connector", "credentials", "registry"),
     *("embedded", "discover", "stream", "checkpoint"),
@@ -26,7 +26,7 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness", "acls", "backfills", "schemas", "steering"),
+    *("audits", "groups", "completeness", "acls", "backfills", "schemas", "steering", "dedup"),
 }
 """What an engine works with."""
 CORE = "core"
@@ -34,7 +34,8 @@ CORE = "core"
 MAY_IMPORT: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
-    "model": set(),
+    "rules": set(),
+    "model": {"rules"},
     "events": set(),
     "failpoint": {"errors"},
     # A process beside this one: what is in it is another one's matter.
@@ -81,6 +82,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
     # What schema ids of the sources are at the hub.
     "schemas": BELOW_EDGES | {"connector", "registry"},
+    # Which events the hub holds, so that each comes once.
+    "dedup": BELOW_EDGES | {"checkpoint", "documents", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.
     "audits": BELOW_EDGES | {"checkpoint", "documents"},
     # Up to when the hub is complete: claimed, kept, waited for.

@@ -9,7 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from aggregator.config.schema import MetricsConfig
-from aggregator.documents.document import AuditStatus, Copied, Status
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import AuditStatus, Status
 from aggregator.serve.metrics import metrics_text
 from support.statuses import BOUNDS, NOW, SECOND, status_with, whole_status
 
@@ -65,6 +66,10 @@ def test_before_the_first_status_it_is_up_and_no_more() -> None:
             NOW.timestamp(),
         ),
         ("topic_complete_up_to_timestamp_seconds", {"hub_topic": "hub.t0"}, NOW.timestamp()),
+        ("duplicates_dropped_total", {"source": "s0", "topic": "t0"}, 3),
+        ("records_without_event_total", {"source": "s0", "topic": "t0"}, 1),
+        ("dedup_events", {"hub_topic": "hub.t0"}, 1_000),
+        ("dedup_bytes", {"hub_topic": "hub.t0"}, 32_000),
         ("records_late_total", {"source": "s0"}, 6),
         ("gaps", {"state": "open"}, 1),
         ("gaps", {"state": "decided"}, 2),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.documents.document import Copied, Status
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import Status
 from aggregator.documents.hub_topics import hub_topics
 from aggregator.documents.lag import report_of
 from aggregator.documents.overview import overview, source_page

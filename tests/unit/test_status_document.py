@@ -11,8 +11,8 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.connector.reports import DONE, HELD, OUT_OF_RANGE, POISONED, REFUSED
+from aggregator.documents.copied import Copied
 from aggregator.documents.document import (
-    Copied,
     LaneState,
     LaneStatus,
     Latency,

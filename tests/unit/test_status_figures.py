@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from aggregator.connector.reports import Counted, TaskReport, bucket_bounds
-from aggregator.documents.document import Copied, Latency, Percentiles
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import Latency, Percentiles
 from aggregator.model import SourcePartition
 from aggregator.status.figures import STEP_SECONDS, WINDOW_SECONDS, Figures, SourceFigures
 from support.reports import lane_report, task

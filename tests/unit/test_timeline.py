@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.load import load_text
 from aggregator.config.schema import TimelineConfig
-from aggregator.documents.document import Copied, Phase, Status
+from aggregator.documents.copied import Copied
+from aggregator.documents.document import Phase, Status
 from aggregator.embedded.waiting import wait_until
 from aggregator.events import Event
 from aggregator.model import SourceState

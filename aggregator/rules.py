@@ -1,0 +1,30 @@
+"""Why a record of a route does not go to its hub topic, as frozen values. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class PoisonReason(StrEnum):
+    """Why a record does not go to its hub topic; of a schema its id follows."""
+
+    NO_KEY = "no_key"
+    TIMESTAMP = "timestamp"
+    TOO_LARGE = "too_large"
+    SCHEMA = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRule:
+    """By what the events of a hub topic are told apart, each of which is to come once.
+
+    `by` is key, header:NAME or value:$.PATH; an event is remembered for `window_ms`. What is
+    dropped goes to the hub topic `duplicates`; a record larger than `duplicate_bytes` not whole.
+    """
+
+    by: str
+    window_ms: int
+    duplicates: str
+    # Not compared: a change of this alone is no reason to start a lane anew.
+    duplicate_bytes: int = field(default=0, compare=False)

@@ -1,0 +1,78 @@
+package aggregator.connector;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.nio.charset.StandardCharsets;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.junit.jupiter.api.Test;
+
+class EventRuleTest {
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static String told(byte[] id) {
+        return id == null ? null : EventHash.told(id);
+    }
+
+    private static String inValue(String path, String value) {
+        EventRule rule = new EventRule("value:$." + path, 1);
+        return told(rule.id(null, value == null ? null : bytes(value), new RecordHeaders()));
+    }
+
+    @Test
+    void aKeyIsAnIdAsItIs() {
+        EventRule rule = new EventRule("key", 1);
+        assertEquals("k", told(rule.id(bytes("k"), null, new RecordHeaders())));
+        assertNull(rule.id(null, bytes("v"), new RecordHeaders()));
+        assertNull(rule.id(new byte[0], bytes("v"), new RecordHeaders()));
+    }
+
+    @Test
+    void ofHeadersOfThatNameTheLastOneCounts() {
+        EventRule rule = new EventRule("header:id", 1);
+        RecordHeaders headers = new RecordHeaders();
+        assertNull(rule.id(bytes("k"), bytes("v"), headers));
+        headers.add("id", bytes("1")).add("ID", bytes("3")).add("id", bytes("2"));
+        assertEquals("2", told(rule.id(null, null, headers)));
+        headers.add("id", null);
+        assertNull(rule.id(null, null, headers));
+    }
+
+    @Test
+    void aPathLeadsIntoObjectsToTextNumbersAndTruth() {
+        assertEquals("x", inValue("id", "{'a': [1, {'id': 2}], 'id': 'x'}".replace('\'', '"')));
+        assertEquals("7", inValue("a.b", "{\"b\": 1, \"a\": {\"c\": {\"b\": 2}, \"b\": 7}}"));
+        assertEquals("1.50", inValue("id", "{\"id\": 1.50}"));
+        assertEquals("true", inValue("id", "{\"id\": true, and no JSON behind it"));
+    }
+
+    @Test
+    void whereThePathLeadsToNothingThereIsNoId() {
+        for (String value : new String[] {
+                 "{}",
+                 "{\"id\": null}",
+                 "{\"id\": \"\"}",
+                 "{\"id\": {}}",
+                 "{\"id\": [1]}",
+                 "{\"ID\": 1}",
+                 "[{\"id\": 1}]",
+                 "\"id\"",
+                 "no JSON",
+                 "",
+                 null}) {
+            assertNull(inValue("id", value), value);
+            assertNull(inValue("id.more", value), value);
+        }
+        assertNull(inValue("a.b", "{\"a\": 1, \"b\": 2}"));
+    }
+
+    @Test
+    void anIdIsToldAsTextIfItIsOne() {
+        assertEquals("grün", EventHash.told(bytes("grün")));
+        assertEquals("0x00ff", EventHash.told(new byte[] {0, -1}));
+        assertEquals(203, EventHash.told(bytes("a".repeat(1_000))).length());
+        assertEquals(2 + 128 + 3, EventHash.told(new byte[1_000]).length());
+    }
+}

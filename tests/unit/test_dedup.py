@@ -1,0 +1,273 @@
+"""One event once: the config, the table, and its keeper with a connector that is played."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aggregator.config.load import load_text
+from aggregator.config.schema import Config
+from aggregator.dedup.document import dropped_of
+from aggregator.dedup.keeper import DedupKeeper
+from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.errors import CheckpointError, ConfigError
+from aggregator.events import Event
+from aggregator.model import SourcePartition
+from aggregator.quarantine.ledger import LedgerEntry
+from aggregator.quarantine.records import Origin, Quarantined
+
+RULE = Rule("orders", "header:event-id")
+NOW_MS = 1_800_000_000_000
+WINDOW_MS = 60_000
+
+
+def config_of(folder: Path | None = None, **parts: Any) -> Config:
+    tree = {
+        "hub": {"bootstrap_servers": "hub:1"},
+        "sources": {"eu": {"bootstrap_servers": "eu:1", "topics": {"include": "orders"}}},
+        "checkpoint": {"path": str(folder or "./state")},
+        **parts,
+    }
+    return load_text(json.dumps(tree))
+
+
+def rows(*events: tuple[int, int, int]) -> bytes:
+    """Events (upper half, lower half, second) as the connector hands them over."""
+    count = len(events)
+    parts = zip(*events, strict=True) if events else ((), (), ())
+    high, low, since = (list(it) for it in parts)
+    return struct.pack(f"<{count}q{count}q{count}i", *high, *low, *since)
+
+
+@pytest.mark.parametrize(
+    "by", ["key", "header:event-id", "header:a:b", "value:$.id", "value:$.a.b"]
+)
+def test_what_names_an_event(by: str) -> None:
+    found = config_of(topics={"dedup": {"by": by, "window": "2h"}}).topics.rules_for("orders")
+    assert (found.dedup.by, found.dedup.window, found.dedup.is_on) == (by, 7_200, True)
+
+
+@pytest.mark.parametrize(
+    ("by", "hint"),
+    [
+        ("heder:id", "did you mean header:id?"),
+        ("keys", "did you mean key?"),
+        ("header:", "write header:NAME"),
+        ("header:an id", "no spaces"),
+        ("value:$.a[0]", "lists and wildcards are not followed"),
+        ("value:id", "write value:$.NAME"),
+        ("offset", "write key, header:NAME or value:$.NAME"),
+    ],
+)
+def test_what_names_none_is_refused_with_what_was_meant(by: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match="names no event") as refused:
+        config_of(topics={"overrides": {"orders": {"dedup": {"by": by}}}})
+    assert hint in str(refused.value)
+
+
+def test_off_by_default_and_an_override_switches_it_off_again() -> None:
+    assert not config_of().topics.has_dedup
+    own = config_of(topics={"dedup": {"by": "key"}, "overrides": {"orders": {"dedup": None}}})
+    assert not own.topics.rules_for("orders").dedup.is_on
+    assert own.topics.rules_for("others").dedup.is_on
+    assert own.topics.has_dedup
+
+
+def test_an_unknown_key_of_it_says_which_was_meant() -> None:
+    with pytest.raises(ConfigError, match="did you mean window"):
+        config_of(topics={"dedup": {"by": "key", "windows": "1h"}})
+
+
+@pytest.mark.parametrize("master", ["spark://a:7077", "local-cluster[2,1,1024]", "yarn"])
+def test_on_executors_it_is_refused(master: str) -> None:
+    topics = {"overrides": {"orders": {"dedup": {"by": "key"}}}}
+    with pytest.raises(ConfigError, match=r"topics\.overrides\.orders\.dedup.*executors"):
+        config_of(topics=topics, spark={"master": master})
+    assert config_of(topics=topics, spark={"master": "local[4]"}).topics.has_dedup
+
+
+def test_the_two_topics_for_what_is_set_aside_are_two() -> None:
+    with pytest.raises(ConfigError, match=r"topics\.duplicates"):
+        config_of(topics={"dedup": {"by": "key"}, "quarantine": "a", "duplicates": "a"})
+
+
+def test_events_are_in_the_table_as_they_were_handed_over(tmp_path: Path) -> None:
+    table, second = DedupTable(str(tmp_path), {}), NOW_MS // 1000
+    since = datetime.fromtimestamp(second, UTC)
+    assert table.ends(RULE, since) is None
+    given = [(-(2**63), 2**63 - 1, second), (1, 2, second + 5), (3, 4, second - 1)]
+    table.append(RULE, rows(*given), None, NOW_MS)
+    assert table.ends(RULE, since) is None
+    table.append(RULE, b"", [7, 8], NOW_MS)
+    table.append(RULE, rows((5, 6, second)), [9, 8], NOW_MS + 1)
+    table.append(Rule("orders", "key"), rows((7, 7, second)), [1], NOW_MS + 2)
+    table.append(Rule("others", RULE.by), rows((8, 8, second)), [1], NOW_MS + 2)
+    assert table.ends(RULE, since) == [9, 8]
+    assert table.ends(RULE, since + timedelta(hours=1)) is None
+    found = b"".join(table.events(RULE, since))
+    assert len(found) == 3 * ROW_BYTES
+    read = {event for part in table.events(RULE, since) for event in _events(part)}
+    assert read == {given[0], given[1], (5, 6, second)}
+    assert table.maintain(since + timedelta(seconds=1)) > 0
+    assert [e for part in table.events(RULE, since) for e in _events(part)] == [given[1]]
+
+
+def _events(part: bytes) -> list[tuple[int, ...]]:
+    count = len(part) // ROW_BYTES
+    values = struct.unpack(f"<{count}q{count}q{count}i", part)
+    return list(zip(values[:count], values[count : 2 * count], values[2 * count :], strict=True))
+
+
+class Played:
+    """A connector that has one hub topic; what it was called for is in `calls`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.stands = {"ready": False, "blocked": False, "uncertain": 0, "events": 0, "bytes": 0}
+        self.answer: dict[str, Any] = {"read": 4, "released": 1, "remade": False, "ends": [10]}
+        self.events: list[bytes] = []
+        self.ends = [10]
+
+    def stand(self) -> list[dict[str, Any]]:
+        return [{"topic": RULE.hub_topic, "by": RULE.by, "window_ms": WINDOW_MS, **self.stands}]
+
+    def read(self, topic: str, by: str, consumer: Mapping[str, str], ends: Sequence[int]) -> Any:
+        self.calls.append(("read", list(ends)))
+        return self.answer
+
+    def load(self, topic: str, by: str, events: bytes) -> None:
+        self.calls.append(("load", len(events) // ROW_BYTES))
+
+    def begin(self, topic: str, by: str, ends: Sequence[int]) -> None:
+        self.calls.append(("begin", list(ends)))
+        self.stands["ready"] = True
+
+    def covered(self, topic: str, by: str) -> list[int]:
+        return self.ends
+
+    def fresh(self, topic: str, by: str) -> bytes:
+        return self.events[0] if self.events else b""
+
+    def more(self, topic: str, by: str) -> bool:
+        return len(self.events) > 1
+
+    def kept(self, topic: str, by: str) -> None:
+        del self.events[:1]
+
+    def cancel(self) -> None:
+        self.calls.append(("cancel",))
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        config = config_of(folder, topics={"dedup": {"by": RULE.by, "window": "1m"}})
+        in_force: Any = SimpleNamespace(config=config)
+        self.connector, self.told = Played(), list[Event]()
+        self.keeper = DedupKeeper(in_force, self.connector, self.told.append)
+        self.table = DedupTable(str(folder), {})
+
+    def turn(self, *, last: bool = False) -> list[tuple[Any, ...]]:
+        """What the connector was called for in one turn."""
+        self.connector.calls.clear()
+        self.keeper._turn(last=last)
+        return self.connector.calls
+
+
+def now_second() -> int:
+    return int(datetime.now(UTC).timestamp())
+
+
+def test_without_a_table_the_hub_is_read_for_the_window_and_then_records_flow(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    assert world.turn() == [("read", []), ("begin", [10])]
+    assert [it.kind for it in world.told] == ["dedup_ready"]
+    assert world.turn() == []
+    assert [it.ready for it in world.keeper.known] == [True]
+
+
+def test_a_restart_takes_the_table_and_reads_the_hub_from_where_that_ends(tmp_path: Path) -> None:
+    before = World(tmp_path)
+    before.turn()
+    before.connector.events = [
+        rows((1, 1, now_second()), (2, 2, now_second())),
+        rows((3, 3, now_second())),
+    ]
+    before.connector.ends = [17]
+    before.turn(last=True)
+    after = World(tmp_path)
+    first, *loads, last = after.turn()
+    assert (first, last) == (("read", [17]), ("begin", [10]))
+    assert sum(count for _, count in loads) == 3
+
+
+def test_a_mark_stands_behind_the_last_of_the_events_that_it_covers(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.turn()
+    world.turn()
+    since = datetime.now(UTC) - timedelta(minutes=1)
+    assert world.table.ends(RULE, since) == [10]
+    world.connector.events = [rows((1, 1, now_second())), rows((2, 2, now_second()))]
+    world.connector.ends = [12]
+    world.turn(last=True)
+    assert world.table.ends(RULE, since) == [12]
+    assert sum(map(len, world.table.events(RULE, since))) == 2 * ROW_BYTES
+
+
+def test_of_a_hub_topic_that_was_made_anew_the_table_says_nothing(tmp_path: Path) -> None:
+    World(tmp_path).table.append(RULE, rows((1, 1, now_second())), [99], now_second() * 1000)
+    world = World(tmp_path)
+    world.connector.answer["remade"] = True
+    assert world.turn() == [("read", [99]), ("begin", [10])]
+
+
+def test_while_others_write_there_without_it_nothing_is_read(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.connector.stands["blocked"] = True
+    assert world.turn() == []
+    world.connector.stands["blocked"] = False
+    assert world.turn()[-1] == ("begin", [10])
+
+
+def test_records_of_tasks_that_are_gone_are_looked_for_in_the_hub(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.turn()
+    world.connector.stands["uncertain"] = 2
+    assert world.turn() == [("read", [])]
+    assert "1 are not there" in world.told[-1].message
+
+
+def test_a_table_that_cannot_be_written_is_told_once_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise CheckpointError("full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DedupTable, "append", fail)
+        world.connector.events = [rows((1, 1, now_second()))]
+        world.turn()
+        world.turn()
+        assert [it.kind for it in world.told] == ["dedup_ready", "dedup_failed"]
+        assert len(world.connector.events) == 1
+    world.turn()
+    assert world.connector.events == []
+
+
+def test_a_dropped_record_tells_its_event_and_by_what_rule() -> None:
+    origin = Origin(SourcePartition("eu", "orders", 3), 5)
+    reason = "duplicate header:event-id an id with spaces"
+    record = Quarantined(origin, 1, reason, "orders", 10, "whole", 0, 2)
+    told = dropped_of(LedgerEntry(record))
+    assert (told.by, told.event) == ("header:event-id", "an id with spaces")
+    assert (told.origin, told.state) == ("eu/orders-3@5", "dropped")
