@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 from collections import Counter
@@ -11,10 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from aggregator.cli.main import app
+from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.engine.control import Control
+from aggregator.errors import EXIT_DONE
 from support.application import KILLED, application
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -141,7 +147,7 @@ def test_killed_again_and_again_each_event_is_there_once_and_the_dropped_list_is
     assert len(twins.dropped()) == EVENTS * COMMON
 
 
-def test_a_restart_knows_the_window_and_a_rewind_doubles_nothing(
+def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_one(
     twins: Twins, tmp_path: Path
 ) -> None:
     config = twins.config(tmp_path)
@@ -160,3 +166,53 @@ def test_a_restart_knows_the_window_and_a_rewind_doubles_nothing(
             "what is dropped is counted",
         )
     twins.check()
+
+    cli(config, tmp_path, "positions", "rewind", "--source", "eu", "--to", "earliest", "--yes")
+    catch_up(config)
+    twins.check()
+    listed = cli(config, tmp_path, "dedup", "list")
+    assert sorted(it["event"] for it in listed) == ["a", "b", "d"]
+    assert {(it["by"], it["state"], it["kept"]) for it in listed} == {
+        ("header:event-id", "dropped", "whole")
+    }
+
+    origin = next(it["origin"] for it in listed if it["event"] == "d")
+    (told,) = cli(config, tmp_path, "dedup", "retry", "--origin", origin)
+    assert told["state"] == "retried"
+    events = Counter(event_of(it) for it in twins.in_hub())
+    assert events == {"a": 1, "b": 1, "c": 1, "d": 2, "e": 1}
+    assert len(cli(config, tmp_path, "dedup", "list")) == 2
+    catch_up(config)
+    assert len(twins.in_hub()) == 6
+
+
+def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_seconds_only(
+    twins: Twins, tmp_path: Path
+) -> None:
+    hub = twins.servers("hub")
+    create_topic(hub, twins.topic, partitions=3, config={"max.message.bytes": "2000"})
+    config = twins.config(tmp_path, sync_configs=False)
+    control = Control(config)
+    with run_in_background(config, control) as run:
+        # That it is too large shows when the hub refuses it, for it might have been compressed.
+        twins.send("eu", "before")
+        wait_until_topic_has(hub, twins.topic, 1)
+        large = NewRecord(random.Random(1).randbytes(5_000), headers=[("event-id", b"both")])
+        produce(twins.servers("eu"), twins.topic, [large])
+        run.wait_for(lambda: "lane_failed" in run.kinds(), "the hub refuses the large one")
+        control.pause("eu")
+        twins.send("us", "both", "after")
+        wait_until_topic_has(hub, twins.topic, 3)
+        assert "dedup_settled" in run.kinds()
+        control.resume("eu")
+        wait_until_topic_has(hub, f"{twins.topic}.quarantine", 1)
+    twins.check()
+
+
+def cli(config: Config, folder: Path, *words: str) -> Any:
+    """What a command says, as JSON; it has to end well."""
+    file = folder / "cli.yaml"
+    file.write_text(to_yaml(config))
+    done = CliRunner().invoke(app, [*words, "-c", str(file), "-o", "json"])
+    assert done.exit_code == EXIT_DONE, (done.stdout, done.stderr)
+    return json.loads(done.stdout)
