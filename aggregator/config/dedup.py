@@ -48,6 +48,11 @@ class DedupRule(Node):
         return self.by is not None
 
 
+def is_off(value: object) -> bool:
+    """Whether `dedup: off` is meant, which YAML reads as a truth value."""
+    return value is None or str(value).strip().lower() in ("off", "false")
+
+
 def _hint(place: str, colon: str, rest: str) -> str:
     if place == "key":
         return "did you mean key?"

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from aggregator.config.dedup import DedupRule
+from aggregator.config.dedup import DedupRule, is_off
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.model import OriginForm, SchemaMode
@@ -89,7 +89,7 @@ class TopicRules(Node):
     dedup: DedupRule = Field(
         default_factory=DedupRule,
         description="the same event of several records comes once: {by, window}; what is dropped "
-        "goes to topics.duplicates",
+        "goes to topics.duplicates. Off for one hub topic by dedup: off in its override",
     )
     configs: dict[str, str] = Field(
         default_factory=dict,
@@ -103,8 +103,8 @@ class TopicRules(Node):
 
     @field_validator("dedup", mode="before")
     @classmethod
-    def _none_is_off(cls, value: Any) -> Any:
-        return {} if value is None else value
+    def _check_dedup(cls, value: Any) -> Any:
+        return {} if is_off(value) else value
 
     @field_validator("configs", mode="before")
     @classmethod
@@ -207,8 +207,7 @@ class TopicsConfig(TopicRules):
     @property
     def has_dedup(self) -> bool:
         """Whether any hub topic has its events once."""
-        own = (DedupRule.model_validate(it.get("dedup") or {}) for it in self.overrides.values())
-        return self.dedup.is_on or any(it.is_on for it in own)
+        return self.dedup.is_on or any(self.rules_for(it).dedup.is_on for it in self.overrides)
 
     def rules_for(self, hub_topic: str) -> TopicRules:
         """The rules for one hub topic: its override on top of the common ones."""

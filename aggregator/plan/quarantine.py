@@ -102,7 +102,7 @@ def plan_duplicates(
     ]
     aside = Aside(
         *(duplicates_topic(config), "duplicates topic", "topics.duplicates"),
-        *("topics.dedup: null", DUPLICATES_MS),
+        *("topics.dedup: off", DUPLICATES_MS),
     )
     found = _plan(aside, sources, config, contributions, hub)
     return replace(found, refusals=(*found.refusals, *_compacted(config, contributions, hub)))
@@ -121,7 +121,7 @@ def _compacted(
         if own.dedup.is_on and "compact" in policies(policy):
             yield (
                 f"hub topic {name} is compacted, and dedup would drop later values of a key: set "
-                f"topics.overrides.{name}.dedup: null, or {CLEANUP_POLICY}: delete in its configs"
+                f"topics.overrides.{name}.dedup: off, or {CLEANUP_POLICY}: delete in its configs"
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,9 @@ from aggregator.dedup.keeper import DedupKeeper
 from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
 from aggregator.errors import CheckpointError, ConfigError
 from aggregator.events import Event
-from aggregator.model import SourcePartition
+from aggregator.model import ClusterFacts, Discovery, SourcePartition, TopicFacts
+from aggregator.plan.actions import CreateTopic
+from aggregator.plan.plan import Plan, make_plan
 from aggregator.quarantine.ledger import LedgerEntry
 from aggregator.quarantine.records import Origin, Quarantined
 
@@ -72,12 +75,42 @@ def test_what_names_none_is_refused_with_what_was_meant(by: str, hint: str) -> N
     assert hint in str(refused.value)
 
 
-def test_off_by_default_and_an_override_switches_it_off_again() -> None:
+@pytest.mark.parametrize("off", [False, "off", "false", {}])
+def test_off_by_default_and_an_override_switches_it_off_again(off: object) -> None:
     assert not config_of().topics.has_dedup
-    own = config_of(topics={"dedup": {"by": "key"}, "overrides": {"orders": {"dedup": None}}})
+    own = config_of(topics={"dedup": {"by": "key"}, "overrides": {"orders": {"dedup": off}}})
     assert not own.topics.rules_for("orders").dedup.is_on
     assert own.topics.rules_for("others").dedup.is_on
     assert own.topics.has_dedup
+
+
+def plan_of(config: Config, **facts: Any) -> Plan:
+    """The plan for a source that has `orders`; `facts` are what the hub says of its own."""
+    orders = TopicFacts("orders", "id", 1, 1)
+    hub = {"orders": replace(orders, **facts)} if facts else {}
+    found = Discovery({"eu": ClusterFacts("eu", "eu-id", 1, {"orders": orders})})
+    return make_plan(config, found, ClusterFacts("hub", "hub-id", 1, hub))
+
+
+def test_the_plan_makes_the_topic_of_the_duplicates_only_where_it_is_asked_for() -> None:
+    assert "central.duplicates" not in plan_of(config_of()).hub_topics
+    plan = plan_of(config_of(topics={"dedup": {"by": "key", "window": "1m"}}))
+    assert plan.refusals == ()
+    (route,) = plan.routes
+    assert route.dedup is not None
+    assert (route.dedup.by, route.dedup.window_ms) == ("key", 60_000)
+    assert route.dedup.duplicate_bytes > 1_000_000
+    assert route.hub_topics == {"orders", "central.quarantine", "central.duplicates"}
+    (made,) = [it for it in plan.actions if isinstance(it, CreateTopic) and "dup" in it.name]
+    assert made.configs["message.timestamp.type"] == "LogAppendTime"
+    assert made.configs["retention.ms"] == str(7 * 86_400_000)
+    assert plan.to_dict()["routes"][0]["dedup"] == {"by": "key", "window_seconds": 60}
+
+
+def test_a_compacted_hub_topic_is_refused() -> None:
+    config = config_of(topics={"dedup": {"by": "header:id"}})
+    (refusal,) = plan_of(config, cleanup_policy="compact").refusals
+    assert "topics.overrides.orders.dedup: off" in refusal
 
 
 def test_an_unknown_key_of_it_says_which_was_meant() -> None:

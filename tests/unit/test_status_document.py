@@ -258,7 +258,8 @@ def test_the_document_with_all_of_it_survives_json(shown: Shown) -> None:
     assert (told["checkpoint"]["seq"], told["checkpoint"]["error"]) == (7, "the disk is full")
     eu = told["sources"][0]
     assert (eu["quarantined"], told["quarantine"]["records"]) == (4, 4)
-    assert eu["copied"] == [{"topic": "a", "records": 3, "bytes": 30}]
+    (copied,) = eu["copied"]
+    assert copied == {"topic": "a", "records": 3, "bytes": 30, "dropped": 0, "without_id": 0}
     assert eu["latency"] == {"age_ms": None, "flight_ms": {"p50": 1, "p95": 2, "p99": 3}}
     assert (eu["seconds_behind"], eu["seconds_behind_at_least"]) == (7.0, True)
 
