@@ -2,6 +2,7 @@ package aggregator.connector;
 
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.header.Headers;
+import org.apache.spark.SparkEnv;
 
 /** A task's side of the {@link Claims}: whether a record is the first of its event. */
 final class Gate {
@@ -50,7 +51,10 @@ final class Gate {
         claim = null;
         reason = null;
         if (!own.isReady()) {
-            reason = "the events that its hub topic holds are being read";
+            reason = "driver".equals(SparkEnv.get().executorId())
+                ? "the events that its hub topic holds are being read"
+                : "topics.dedup does not work on executors: set spark.master: auto, and let no"
+                    + " other master be submitted to";
             return Verdict.WAIT;
         }
         byte[] id = own.rule.id(key, value, headers);

@@ -45,6 +45,8 @@ final class LaneTask {
     /** Until a partition that waits for another record is looked at again. */
     private static final long RESUME_NANOS = 500_000_000L;
     private static final int QUARANTINE_OVERHEAD_BYTES = 128;
+    /** A reason that is no longer than this is in the overhead. */
+    private static final int SHORT_REASON_BYTES = 32;
     private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
@@ -465,8 +467,9 @@ final class LaneTask {
         ConsumerRecord<byte[], byte[]> from = feed.record;
         TaskSpec.Route route = spec.parts.get(feed.part).route;
         int size = Limits.batchBytes(key, value, headers);
-        int room = bytes - QUARANTINE_OVERHEAD_BYTES - reason.length() - route.hubTopic.length()
-            - (route.compact ? QUARANTINE_TIMESTAMP_BYTES : 0);
+        int longer = reason.getBytes(java.nio.charset.StandardCharsets.UTF_8).length;
+        int room = bytes - QUARANTINE_OVERHEAD_BYTES - Math.max(0, longer - SHORT_REASON_BYTES)
+            - route.hubTopic.length() - (route.compact ? QUARANTINE_TIMESTAMP_BYTES : 0);
         String kept = size <= room ? "whole" : size - size(value) <= room ? "key" : "nothing";
         Header[] all = headers.toArray();
         RecordHeaders marked = new RecordHeaders();

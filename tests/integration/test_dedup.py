@@ -176,6 +176,9 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
         ("header:event-id", "dropped", "whole")
     }
 
+    # What was dropped is not missing.
+    assert cli(config, tmp_path, "verify")["totals"]["missing"] == 0
+
     origin = next(it["origin"] for it in listed if it["event"] == "d")
     (told,) = cli(config, tmp_path, "dedup", "retry", "--origin", origin)
     assert told["state"] == "retried"
