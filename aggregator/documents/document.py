@@ -11,8 +11,8 @@ from enum import StrEnum
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.documents.completeness import CompletenessStatus
-from aggregator.documents.tee import TeeStatus
 from aggregator.documents.copied import Copied, DedupStatus
+from aggregator.documents.tee import TeeStatus
 from aggregator.model import SourceState
 
 

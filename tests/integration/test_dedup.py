@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aggregator.engine.control import Control
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
@@ -19,7 +20,6 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.engine.control import Control
 from aggregator.errors import EXIT_DONE
 from support.application import KILLED, application
 from support.reading import Record, read_topic, wait_until_topic_has
