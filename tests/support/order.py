@@ -28,6 +28,7 @@ LONGEST = (
     "test_executors.py",
     "test_origin_header.py",
     "test_standby.py",
+    "test_dedup.py",
     "test_poison_records.py",
     "test_jobs_submit.py",
     "test_complete.py",
