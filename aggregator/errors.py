@@ -92,14 +92,16 @@ class ClusterError(AggregatorError):
 class RegistryError(AggregatorError):
     """A schema registry did not do what it was asked for.
 
-    `away`: it would not do it for another schema either. `code` is HTTP's, 0 without an answer.
+    `away`: it would not do it for another schema either. `code` is HTTP's, 0 without an answer, and
+    `detail` the one that Confluent's API has beside it.
     """
 
     exit_code = EXIT_CLUSTER
 
-    def __init__(self, text: str, *, away: bool = False, code: int = 0) -> None:
+    def __init__(self, text: str, *, away: bool = False, code: int = 0, detail: int = 0) -> None:
         self.away = away
         self.code = code
+        self.detail = detail
         super().__init__(text)
 
 

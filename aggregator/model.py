@@ -32,8 +32,11 @@ ORIGIN_HEADERS = (
 SchemaMode = Literal["pass", "translate", "check"]
 """What becomes of the schema ids in keys and values on their way to the hub."""
 
-SchemaIds = Mapping[str, Mapping[str, Mapping[int, "int | str"]]]
-"""Source topic -> "key" or "value" -> id -> that at the hub; or why there is none."""
+SchemaIds = Mapping[str, Mapping[str, Mapping[str, Mapping[str, "int | str"]]]]
+"""Source topic -> "key" or "value" -> id or GUID -> what a record is to say instead.
+
+That is one of {"id": 5}, {"guid": ...}, {"refused": reason} and {"waits": why}.
+"""
 
 OriginForm = Literal["headers", "header"]
 """How a hub record says where it came from: in ORIGIN_HEADERS, or in ORIGIN_HEADER alone."""

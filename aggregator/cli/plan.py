@@ -10,6 +10,7 @@ import typer
 
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, warn
 from aggregator.cli.render import Cell, Output, Report, Table, show
+from aggregator.cli.schemas_ahead import with_schemas
 from aggregator.config.schema import Config
 from aggregator.errors import EXIT_CONFIG, CheckpointError, ClusterError
 from aggregator.flow.commands import Move, RecordGaps, Recover, Start
@@ -32,8 +33,8 @@ def plan(
     """Show what a run would do; change nothing.
 
     Routes, hub topics, lanes, what is recovered and started first, slots, what is not taken,
-    warnings and refusals. Ends with 2 when the plan is refused, with 3 when the hub cannot be
-    reached.
+    schemas that do not fit together, warnings and refusals. Ends with 2 when the plan is refused,
+    with 3 when the hub cannot be reached.
     """
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
@@ -48,7 +49,7 @@ def plan(
         except (CheckpointError, ClusterError) as error:
             unknown = f"what starts first is not known: {error}"
     shown = report_of_plan(found, first, unknown)
-    show(_with_acls(shown, config, found), output)
+    show(with_schemas(_with_acls(shown, config, found), config, found), output)
     if found.refusals:
         raise typer.Exit(EXIT_CONFIG)
 

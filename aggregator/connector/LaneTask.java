@@ -67,6 +67,7 @@ final class LaneTask {
     /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
     private final Metric retries;
     private final SchemaIds.Asked asked = new SchemaIds.Asked();
+    private final SchemaPatch schemas;
     private long replayed;
     private long looped;
     private int untilLook;
@@ -92,6 +93,7 @@ final class LaneTask {
             TaskSpec.Part part = spec.parts.get(i);
             tags[i] = spec.origin.tag(part.topic, part.partition, part.route.compact);
         }
+        schemas = new SchemaPatch(tags.length, asked);
         sentRecords = new long[tags.length];
         sentBytes = new long[tags.length];
     }
@@ -208,17 +210,18 @@ final class LaneTask {
         }
         String refusal = null;
         if (part.route.checkSchemas) {
-            SchemaIds.Answer ofKey = schema(from.topic(), SchemaIds.KEY, key);
-            SchemaIds.Answer ofValue = schema(from.topic(), SchemaIds.VALUE, value);
-            if (feed.record == null) {
+            String waits = schemas.look(at, from.topic(), key, value, headers);
+            if (waits != null) {
+                stop(Feed.State.AWAITING, waits);
                 return;
             }
-            refusal = ofKey != null && ofKey.refusal() != null ? ofKey.refusal()
-                : ofValue != null                              ? ofValue.refusal()
-                                                               : null;
+            refusal = schemas.refusal();
             if (refusal == null && part.route.translateSchemas) {
-                key = ofKey == null ? key : SchemaIds.with(key, ofKey.id());
-                value = ofValue == null ? value : SchemaIds.with(value, ofValue.id());
+                // What was read into arrays of its own, and not by a transform, is patched there:
+                // a record that is read again is fetched again.
+                key = schemas.patched(SchemaIds.Side.KEY, key, spec.plain);
+                value = schemas.patched(SchemaIds.Side.VALUE, value, spec.plain);
+                headers = schemas.patched(headers);
             }
         }
         int own = headers.toArray().length;
@@ -391,7 +394,7 @@ final class LaneTask {
         json.put("retried", ((Number) retries.metricValue()).longValue());
         ArrayNode unknown = json.putArray("unknown");
         for (SchemaIds.Question each : asked.open()) {
-            unknown.addArray().add(each.topic()).add(each.side()).add(each.id());
+            unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
         }
         json.set("age", age.json());
         json.set("flight", flight.json());
@@ -406,7 +409,7 @@ final class LaneTask {
         long now = System.nanoTime();
         records.limit(newest.records(spec), now);
         bytes.limit(newest.bytes(spec), now);
-        asked.told(newest.schemas(spec));
+        schemas.know(newest.schemas(spec));
         feed.resume();
         Set<String> held = newest.held(spec);
         if (newest.end) {
@@ -500,28 +503,6 @@ final class LaneTask {
         feed.stop(state, why);
         nextPoint = 0;
         untilLook = 0;
-    }
-
-    /**
-     * What the id in a key or value is at the hub; null without one. Where nobody has told yet the
-     * driver is asked, and the record's partition waits before it.
-     */
-    private SchemaIds.Answer schema(String topic, String side, byte[] content) {
-        if (!SchemaIds.isFramed(content)) {
-            return null;
-        }
-        SchemaIds.Question question = new SchemaIds.Question(topic, side, SchemaIds.idOf(content));
-        SchemaIds.Answer answer = orders.schemas(spec).answer(question);
-        if (answer == null) {
-            asked.add(question);
-            if (feed.record != null) {
-                stop(
-                    Feed.State.AWAITING,
-                    "schema " + question.id() + " of a " + side
-                        + " is not known at the hub's registry yet");
-            }
-        }
-        return answer;
     }
 
     private void hand(int place, byte[] key, byte[] value, Headers headers, Claims.Claim claim) {

@@ -1,74 +1,97 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.nio.ByteBuffer;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeSet;
+import java.util.UUID;
 
 /**
- * What the schema ids in keys and values are at the hub, as far as the driver has told.
- *
- * <p>A key or value in Confluent's wire format begins with a zero byte and the four bytes of an id,
- * which is of its own cluster's registry. The hub's has another one for the same schema.
+ * What the schema ids in keys, values and their headers are at the hub, as far as the driver has
+ * told. An id is an Integer and of its own cluster's registry; a GUID is a UUID.
  */
 final class SchemaIds {
     static final SchemaIds NONE = new SchemaIds(null);
 
-    static final String KEY = "key";
-    static final String VALUE = "value";
+    /** Where an id stands: in a key or a value, or in a header that speaks for one. */
+    enum Side {
+        KEY("key", "__key_schema_id"),
+        VALUE("value", "__value_schema_id");
 
-    private static final int HEAD = 5;
+        final String text;
+        /** Where Confluent's newer serializers write it. */
+        final String header;
 
-    /** An id at the hub; or why there is none. */
-    record Answer(int id, String refusal) {}
+        Side(String text, String header) {
+            this.text = text;
+            this.header = header;
+        }
+    }
 
-    /** One question to the driver: what is this id of a topic's keys or values? */
-    record Question(String topic, String side, int id) implements Comparable<Question> {
+    /** An id or a GUID at the hub; or why there is none; or why nobody can tell yet. */
+    record Answer(Object schema, String refusal, String waits) {
+        private static Answer of(JsonNode json) {
+            if (json.has("id")) {
+                return new Answer(json.get("id").asInt(), null, null);
+            }
+            if (json.has("guid")) {
+                return new Answer(UUID.fromString(json.get("guid").asText()), null, null);
+            }
+            String waits = json.has("waits") ? json.get("waits").asText() : null;
+            return new Answer(null, json.path("refused").asText(null), waits);
+        }
+
+        /** Whether a record may go on with it. */
+        boolean isKnown() {
+            return waits == null;
+        }
+    }
+
+    /** One question to the driver: what is this of a topic's keys or values? */
+    record Question(String topic, Side side, Object schema) implements Comparable<Question> {
+        /** The id or the GUID as the driver is told it. */
+        String named() {
+            return schema instanceof Integer id ? Integer.toUnsignedString(id) : schema.toString();
+        }
+
         @Override
         public int compareTo(Question other) {
             return toString().compareTo(other.toString());
         }
     }
 
-    private final Map<Question, Answer> answers = new HashMap<>();
+    private final List<Map<String, Map<Object, Answer>>> bySide = new ArrayList<>();
 
-    /** Out of {source topic: {"key" or "value": {id: id at the hub, or why there is none}}}. */
+    /**
+     * Out of {source topic: {"key" or "value": {id or GUID: {"id": 5}, {"guid": text}, {"refused":
+     * why} or {"waits": why}}}}.
+     */
     SchemaIds(JsonNode json) {
-        if (json == null) {
-            return;
+        for (Side side : Side.values()) {
+            Map<String, Map<Object, Answer>> byTopic = new HashMap<>();
+            if (json != null) {
+                json.properties().forEach(topic -> {
+                    Map<Object, Answer> answers = new HashMap<>();
+                    topic.getValue().path(side.text).properties().forEach(
+                        e -> answers.put(named(e.getKey()), Answer.of(e.getValue())));
+                    byTopic.put(topic.getKey(), answers);
+                });
+            }
+            bySide.add(byTopic);
         }
-        json.properties().forEach(
-            topic
-            -> topic.getValue().properties().forEach(
-                side
-                -> side.getValue().properties().forEach(
-                    id
-                    -> answers.put(
-                        new Question(topic.getKey(), side.getKey(), Integer.parseInt(id.getKey())),
-                        id.getValue().isTextual() ? new Answer(-1, id.getValue().asText())
-                                                  : new Answer(id.getValue().asInt(), null)))));
     }
 
     /** What was told of an id; null when nothing was yet. */
-    Answer answer(Question question) {
-        return answers.get(question);
+    Answer answer(String topic, Side side, Object schema) {
+        Map<Object, Answer> answers = bySide.get(side.ordinal()).get(topic);
+        return answers == null ? null : answers.get(schema);
     }
 
-    /** Whether some content begins as the wire format does. */
-    static boolean isFramed(byte[] content) {
-        return content != null && content.length >= HEAD && content[0] == 0;
-    }
-
-    static int idOf(byte[] content) {
-        return ByteBuffer.wrap(content, 1, 4).getInt();
-    }
-
-    /** The same content with another id; the given one stays as it is. */
-    static byte[] with(byte[] content, int id) {
-        byte[] copy = content.clone();
-        ByteBuffer.wrap(copy, 1, 4).putInt(id);
-        return copy;
+    private static Object named(String text) {
+        return text.indexOf('-') < 0 ? (Object) Integer.parseUnsignedInt(text)
+                                     : UUID.fromString(text);
     }
 
     /** What the records of a task want to know, kept until all of it was told. */
@@ -80,7 +103,10 @@ final class SchemaIds {
         }
 
         synchronized void told(SchemaIds ids) {
-            open.removeIf(question -> ids.answer(question) != null);
+            open.removeIf(it -> {
+                Answer answer = ids.answer(it.topic(), it.side(), it.schema());
+                return answer != null && answer.isKnown();
+            });
         }
 
         synchronized Question[] open() {

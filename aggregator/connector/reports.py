@@ -47,7 +47,8 @@ class TaskReport:
     `reasons` says why in words, of those that have one. `ended`: it sends nothing more, and its
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
     `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
-    ids of which it has to be told what they are at the hub: source topic, "key" or "value", id.
+    ids of which it has to be told what they are at the hub: source topic, "key" or "value", id or
+    GUID.
     """
 
     lane: str
@@ -72,7 +73,7 @@ class TaskReport:
     read_bytes: int = 0
     age: tuple[int, ...] = ()
     flight: tuple[int, ...] = ()
-    unknown: tuple[tuple[str, str, int], ...] = ()
+    unknown: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,18 @@ class Registry:
             found |= self._referred(one, deadline, deep + 1)
         return found
 
+    def whole(self, told: Mapping[str, Any]) -> str:
+        """The text of a schema that the registry has told, of Avro with all that it refers to."""
+        text = str(told["schema"])
+        if (told.get("schemaType") or "AVRO") != "AVRO" or not told.get("references"):
+            return text
+        with self._lock:
+            referred = self._referred(told, time.monotonic() + self._timeout, 0)
+        try:
+            return whole(text, referred)
+        except ValueError as error:
+            raise RegistryError(f"{self.url}: a schema is no JSON: {error}") from error
+
     def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """What the registry answers to one request, parsed.
 
@@ -158,15 +170,19 @@ class Registry:
             ) from error
 
     def _refused(self, error: HTTPError, path: str) -> RegistryError:
+        said, detail = str(error.reason), 0
         try:
-            said = str(json.loads(error.read(MOST_BYTES))["message"])[:MOST_SAID]
+            told = json.loads(error.read(MOST_BYTES))
+            said = str(told["message"])[:MOST_SAID]
+            detail = int(told.get("error_code", 0))
         except (ValueError, OSError, KeyError, TypeError, HTTPException):
-            said = str(error.reason)
+            pass
         if error.code in (401, 403):
             fix = "set schemas.username and schemas.password of the cluster"
             return RegistryError(f"{self.url}: {error.code} {said} ({fix})", away=True)
         away = error.code >= 500
-        return RegistryError(f"{self.url}{path}: {error.code} {said}", away=away, code=error.code)
+        text = f"{self.url}{path}: {error.code} {said}"
+        return RegistryError(text, away=away, code=error.code, detail=detail)
 
     def _tls(self) -> ssl.SSLContext | None:
         if self._ca is not None and self._context is None:

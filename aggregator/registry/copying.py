@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
+from uuid import UUID
 
 from aggregator.errors import RegistryError
 from aggregator.registry.client import Registry
+from aggregator.registry.core_differences import differences, in_words
 
 NOT_FOUND = 404
+NO_SCHEMA = 40403
+"""Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
+CONFLICT = 409
 MOST_DEEP = 20
 
 
@@ -32,35 +37,81 @@ class Definition(NamedTuple):
     text: str
     references: tuple[Reference, ...]
 
+    def body(self) -> dict[str, Any]:
+        """The same as a registry takes it."""
+        references = [it._asdict() for it in self.references]
+        return {"schemaType": self.kind, "schema": self.text, "references": references}
 
-def read_definition(source: Registry, number: int) -> Definition | None:
-    """The schema with an id; None when there is none. RegistryError when it is not told."""
+
+class Copied(NamedTuple):
+    """What a schema is called at a registry: by number, and by GUID where it has such."""
+
+    number: int
+    guid: UUID | None = None
+
+
+def read_definition(source: Registry, schema: int | UUID) -> Definition | None:
+    """The schema with an id or a GUID; None when there is none. RegistryError when not told."""
+    is_guid = isinstance(schema, UUID)
     try:
-        return _definition(_object(source.call("GET", f"/schemas/ids/{number}")))
+        told = source.call("GET", f"/schemas/{'guids' if is_guid else 'ids'}/{schema}")
+    except RegistryError as error:
+        if error.code != NOT_FOUND:
+            raise
+        if is_guid and error.detail != NO_SCHEMA:
+            raise RegistryError(
+                f"{source.url} finds no schema by its GUID, as Confluent's from 8.0 on do: set "
+                "topics.schemas: pass for such records, or name the registry that gave it"
+            ) from error
+        return None
+    return _definition(_object(told))
+
+
+def copy_schema(
+    source: Registry,
+    hub: Registry,
+    schema: int | UUID,
+    definition: Definition,
+    choose: Callable[[Collection[str]], str],
+) -> Copied:
+    """Register the schema with this id of `source` at `hub`; returns what it is called there.
+
+    `choose` is given the subjects that it has at the source, and tells that of the hub. Subjects
+    that it refers to keep their names. A subject that is new at the hub gets the compatibility
+    setting of the source. RegistryError as the two registries refuse or do not answer; of a schema
+    that does not fit those of the hub, with the fields that differ.
+    """
+    subjects = _subjects(source, schema)
+    subject = choose(subjects)
+    own = _at_hub(source, hub, definition, 0)
+    level = next((it for each in subjects if (it := _level(source, each))), None)
+    return _register(hub, subject, own, level, wants_guid=isinstance(schema, UUID))
+
+
+def newest(registry: Registry, subject: str) -> Mapping[str, Any] | None:
+    """What a registry tells of the newest version of a subject; None where there is none."""
+    try:
+        return _object(registry.call("GET", f"{_path(subject)}/versions/latest"))
     except RegistryError as error:
         if error.code != NOT_FOUND:
             raise
         return None
 
 
-def copy_schema(
-    source: Registry,
-    hub: Registry,
-    number: int,
-    definition: Definition,
-    choose: Callable[[Collection[str]], str],
-) -> int:
-    """Register the schema with this id of `source` at `hub`; returns its id there.
+def would_fit(hub: Registry, subject: str, kind: str, text: str) -> bool | None:
+    """Whether a registry would take a schema as a new version; None when it does not say.
 
-    `choose` is given the subjects that it has at the source, and tells that of the hub. Subjects
-    that it refers to keep their names. A subject that is new at the hub gets the compatibility
-    setting of the source. RegistryError as the two registries refuse or do not answer.
+    It changes nothing there. `text` is whole: it refers to no other schema.
     """
-    subjects = _subjects(source, number)
-    subject = choose(subjects)
-    _copy_references(source, hub, definition, 0)
-    level = next((it for each in subjects if (it := _level(source, each))), None)
-    return _register(hub, subject, definition, level)
+    path = f"/compatibility{_path(subject)}/versions/latest"
+    try:
+        told = hub.call("POST", path, {"schemaType": kind, "schema": text})
+    except RegistryError as error:
+        if error.away:
+            raise
+        return None
+    found = _object(told).get("is_compatible")
+    return found if isinstance(found, bool) else None
 
 
 def _definition(told: Mapping[str, Any]) -> Definition:
@@ -71,8 +122,14 @@ def _definition(told: Mapping[str, Any]) -> Definition:
     return Definition(str(told.get("schemaType") or "AVRO"), str(told["schema"]), references)
 
 
-def _subjects(registry: Registry, number: int) -> tuple[str, ...]:
+def _subjects(registry: Registry, schema: int | UUID) -> tuple[str, ...]:
     try:
+        number: Any = schema
+        if isinstance(schema, UUID):
+            known = registry.call("GET", f"/schemas/guids/{schema}/ids")
+            if not known:
+                return ()
+            number = known[0]["id"]
         found = registry.call("GET", f"/schemas/ids/{number}/versions")
     except RegistryError as error:
         if error.code != NOT_FOUND:
@@ -81,28 +138,54 @@ def _subjects(registry: Registry, number: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(it["subject"]) for it in found))
 
 
-def _copy_references(source: Registry, hub: Registry, own: Definition, deep: int) -> None:
-    """Register what a schema refers to, the deepest first, in versions that may differ."""
+def _at_hub(source: Registry, hub: Registry, own: Definition, deep: int) -> Definition:
+    """The same with all that it refers to registered, in the versions that these have there."""
     if deep > MOST_DEEP:
         raise RegistryError(f"{source.url}: schemas refer to each other, or deeper than is read")
+    found = []
     for reference in own.references:
         path = f"{_path(reference.subject)}/versions/{reference.version}"
-        referred = _definition(_object(source.call("GET", path)))
-        _copy_references(source, hub, referred, deep + 1)
+        told = _definition(_object(source.call("GET", path)))
+        referred = _at_hub(source, hub, told, deep + 1)
         _register(hub, reference.subject, referred, _level(source, reference.subject))
+        # Not the newest one: the hub may have later versions than the one that is meant.
+        there = _object(hub.call("POST", _path(reference.subject), referred.body()))
+        found.append(reference._replace(version=int(there["version"])))
+    return own._replace(references=tuple(found))
 
 
-def _register(hub: Registry, subject: str, own: Definition, level: str | None) -> int:
-    body = {
-        "schemaType": own.kind,
-        "schema": own.text,
-        "references": [_at_hub(hub, it)._asdict() for it in own.references],
-    }
+def _register(
+    hub: Registry, subject: str, own: Definition, level: str | None, *, wants_guid: bool = False
+) -> Copied:
     is_new = not _exists(hub, subject)
-    found = _object(hub.call("POST", f"{_path(subject)}/versions", body))
+    try:
+        found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
+    except RegistryError as error:
+        if error.code != CONFLICT:
+            raise
+        raise _conflict(hub, subject, own, error) from error
     if is_new and level is not None:
         hub.call("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
-    return int(found["id"])
+    guid = found.get("guid")
+    if wants_guid and guid is None:
+        guid = _object(hub.call("POST", _path(subject), own.body())).get("guid")
+    return Copied(int(found["id"]), UUID(str(guid)) if guid else None)
+
+
+def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) -> RegistryError:
+    """A refusal as incompatible, with the fields that differ from the newest version."""
+    words = f"{hub.url} refuses it as incompatible under {subject}"
+    try:
+        if (there := newest(hub, subject)) is not None:
+            kinds = (str(there.get("schemaType") or "AVRO"), own.kind)
+            ours = {"schema": own.text, "references": [it._asdict() for it in own.references]}
+            texts = (hub.whole(there), hub.whole({**ours, "schemaType": own.kind}))
+            if found := differences(kinds, texts):
+                words += f", whose version {there['version']} differs: "
+                words += in_words(found, "there", "here")
+    except RegistryError:
+        words = str(why)
+    return RegistryError(words, code=CONFLICT, detail=why.detail)
 
 
 def _exists(hub: Registry, subject: str) -> bool:
@@ -113,12 +196,6 @@ def _exists(hub: Registry, subject: str) -> bool:
             raise
         return False
     return True
-
-
-def _at_hub(hub: Registry, reference: Reference) -> Reference:
-    """The same, in the version that the hub has: they are registered in another order there."""
-    found = hub.call("GET", f"{_path(reference.subject)}/versions/latest")
-    return reference._replace(version=int(_object(found)["version"]))
 
 
 def _level(registry: Registry, subject: str) -> str | None:

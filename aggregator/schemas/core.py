@@ -3,52 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from uuid import UUID
 
 from aggregator.model import SchemaIds
 
 SIDES = ("key", "value")
+Named = int | UUID
+"""What a record calls its schema by."""
 
 
 class Question(NamedTuple):
-    """What is this id, found in keys or values of a source topic, at the hub?"""
+    """What is this id or GUID, found in keys or values of a source topic, at the hub?"""
 
     topic: str
     side: str
-    number: int
+    schema: Named
+
+
+def question(topic: str, side: str, schema: str) -> Question:
+    """The question out of what a task has told."""
+    return Question(topic, side, int(schema) if schema.isdecimal() else UUID(schema))
+
+
+class Refused(NamedTuple):
+    """Its registry does not know it."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What is known of one source's ids: that of the hub, or in words why there is none."""
+    """What is known of one source's ids, and why others cannot be told yet, in words."""
 
-    of: Mapping[Question, int | str] = field(default_factory=dict)
+    of: Mapping[Question, Named | Refused] = field(default_factory=dict)
+    waits: Mapping[Question, str] = field(default_factory=dict)
 
-    def with_answer(self, question: Question, answer: int | str) -> Answers:
+    def with_answer(self, asked: Question, answer: Named | Refused) -> Answers:
         """The same and one more."""
-        return Answers({**self.of, question: answer})
+        waits = {it: why for it, why in self.waits.items() if it != asked}
+        return Answers({**self.of, asked: answer}, waits)
+
+    def with_wait(self, asked: Question, why: str) -> Answers:
+        """The same, and why one has no answer yet."""
+        return replace(self, waits={**self.waits, asked: why})
 
     def without(self, topic: str) -> Answers:
         """The same without those of a topic."""
-        return Answers({it: answer for it, answer in self.of.items() if it.topic != topic})
+        return Answers(
+            {it: answer for it, answer in self.of.items() if it.topic != topic},
+            {it: why for it, why in self.waits.items() if it.topic != topic},
+        )
 
     @property
     def refused(self) -> tuple[Question, ...]:
-        """Those for which there is no id; one may come."""
-        return tuple(it for it, answer in self.of.items() if isinstance(answer, str))
+        """Those that its registry does not know; one may come."""
+        return tuple(it for it, answer in self.of.items() if isinstance(answer, Refused))
 
     def by_topic(self) -> SchemaIds:
-        """The same by topic, side and id."""
-        found: dict[str, dict[str, dict[int, int | str]]] = {}
-        for (topic, side, number), answer in self.of.items():
-            found.setdefault(topic, {}).setdefault(side, {})[number] = answer
+        """The same as tasks are told it."""
+        found: dict[str, dict[str, dict[str, dict[str, int | str]]]] = {}
+        # One that was refused may be asked for again: what is known of it counts meanwhile.
+        for (topic, side, schema), why in self.waits.items():
+            found.setdefault(topic, {}).setdefault(side, {})[str(schema)] = {"waits": why}
+        for (topic, side, schema), answer in self.of.items():
+            found.setdefault(topic, {}).setdefault(side, {})[str(schema)] = _told(answer)
         return found
 
 
-def refusal(number: int) -> str:
+def _told(answer: Named | Refused) -> dict[str, int | str]:
+    if isinstance(answer, Refused):
+        return {"refused": answer.reason}
+    return {"guid": str(answer)} if isinstance(answer, UUID) else {"id": answer}
+
+
+def refusal(schema: Named) -> Refused:
     """The reason with which a record is kept aside whose id its registry does not know."""
-    return f"schema {number}"
+    return Refused(f"schema {schema}")
 
 
 def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
+from uuid import UUID
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
@@ -18,7 +19,15 @@ from aggregator.events import Event, EventSink
 from aggregator.model import Route, SchemaIds
 from aggregator.registry import open_registry
 from aggregator.registry.copying import copy_schema, read_definition
-from aggregator.schemas.core import Answers, Question, plan_subject, refusal
+from aggregator.schemas.core import (
+    Answers,
+    Named,
+    Question,
+    Refused,
+    plan_subject,
+    question,
+    refusal,
+)
 
 AGAIN_SECONDS = 5.0
 """After a registry did not answer, or refused a schema."""
@@ -81,7 +90,7 @@ class Translator:
             return
         for task in query.report.tasks:
             if task.unknown:
-                self.ask(task.cluster, [Question(*it) for it in task.unknown])
+                self.ask(task.cluster, [question(*it) for it in task.unknown])
         query.schemas(self.known)
 
     def stop(self) -> None:
@@ -89,33 +98,37 @@ class Translator:
         for worker in self._workers.values():
             worker.stop()
 
-    def answer(self, alias: str, question: Question) -> int | str:
-        """What an id is at the hub, registered there if need be; or why there is none.
+    def answer(self, alias: str, asked: Question) -> Named | Refused:
+        """What an id is at the hub, registered there if need be; or that there is none.
 
-        RegistryError when one of the two registries does not say.
+        RegistryError when one of the two registries does not say, or the hub's refuses it.
         """
         config: Config = self._in_force.config
         source = open_registry(config.sources[alias].schemas)
         if source is None:
             raise RegistryError(f"sources.{alias}.schemas.registry is not set any more")
-        definition = read_definition(source, question.number)
+        definition = read_definition(source, asked.schema)
         if definition is None:
-            return refusal(question.number)
-        route = self._routes.get((alias, question.topic))
+            return refusal(asked.schema)
+        route = self._routes.get((alias, asked.topic))
         if route is None:
-            raise RegistryError(f"topics.schemas is pass for {question.topic} by now")
+            raise RegistryError(f"topics.schemas is pass for {asked.topic} by now")
         if route.schemas == "check":
-            return question.number
+            return asked.schema
         hub = open_registry(config.hub.schemas)
         if hub is None:
             raise RegistryError("hub.schemas.registry is not set any more")
-        return copy_schema(
+        copied = copy_schema(
             source,
             hub,
-            question.number,
+            asked.schema,
             definition,
-            lambda found: plan_subject(found, route.topic, route.hub_topic, question.side),
+            lambda found: plan_subject(found, route.topic, route.hub_topic, asked.side),
         )
+        # A registry without GUIDs has ids, and a header may hold one of these just as well.
+        if isinstance(asked.schema, UUID) and copied.guid is not None:
+            return copied.guid
+        return copied.number
 
     def tell(self, alias: str, answers: Answers) -> None:
         """Make answers known to whoever reads `known`."""
@@ -169,43 +182,52 @@ class _Worker:
             self._news.wait(wait)
             self._news.clear()
             with self._lock:
-                wanted = sorted(self._wanted)
+                wanted = sorted(self._wanted, key=str)
             if time.monotonic() - refused_at >= REFUSED_SECONDS:
                 refused_at = time.monotonic()
                 wanted += self._answers.refused
             failed = [it for it in wanted if not self._over and not self._find(it)]
             wait = AGAIN_SECONDS if failed else REFUSED_SECONDS
 
-    def _find(self, question: Question) -> bool:
+    def _find(self, asked: Question) -> bool:
         forgotten = self._forgotten
         try:
-            answer = self._translator.answer(self._alias, question)
+            answer = self._translator.answer(self._alias, asked)
         except RegistryError as error:
-            topic, side, number = question
-            words = f"the records of {topic} with schema {number} in their {side} wait: {error}"
-            self._say(question, words)
+            self._wait(asked, str(error), forgotten)
             return False
         with self._lock:
-            self._wanted.discard(question)
+            self._wanted.discard(asked)
             if forgotten != self._forgotten:
                 # It may be an answer by a rule that holds no more; who still asks asks again.
                 return True
-            is_new = self._answers.of.get(question) != answer
+            is_new = self._answers.of.get(asked) != answer
             if is_new:
-                self._answers = self._answers.with_answer(question, answer)
+                self._answers = self._answers.with_answer(asked, answer)
                 self._translator.tell(self._alias, self._answers)
         if is_new:
-            self._say(question, _words(question, answer))
+            self._say(asked, _words(asked, answer))
         return True
 
-    def _say(self, question: Question, words: str) -> None:
-        if words != self._told.get(question):
-            self._told[question] = words
+    def _wait(self, asked: Question, why: str, forgotten: int) -> None:
+        """Tell why records wait: once, as often as they may look at it."""
+        with self._lock:
+            is_new = self._answers.waits.get(asked) != why and asked not in self._answers.of
+            if is_new and forgotten == self._forgotten:
+                self._answers = self._answers.with_wait(asked, why)
+                self._translator.tell(self._alias, self._answers)
+        topic, side, schema = asked
+        words = f"the records of {topic} with schema {schema} in their {side} wait: {why}"
+        self._say(asked, words)
+
+    def _say(self, asked: Question, words: str) -> None:
+        if words != self._told.get(asked):
+            self._told[asked] = words
             self._translator.note(self._alias, words)
 
 
-def _words(question: Question, answer: int | str) -> str:
-    topic, side, number = question
-    if isinstance(answer, str):
-        return f"no schema {number} is known to its registry: {side}s of {topic} are kept aside"
-    return f"schema {number} of {side}s of {topic} is {answer} at the hub"
+def _words(asked: Question, answer: Named | Refused) -> str:
+    topic, side, schema = asked
+    if isinstance(answer, Refused):
+        return f"no schema {schema} is known to its registry: {side}s of {topic} are kept aside"
+    return f"schema {schema} of {side}s of {topic} is {answer} at the hub"

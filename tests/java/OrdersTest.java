@@ -61,9 +61,10 @@ class OrdersTest {
 
     @Test
     void schemaIdsAreThoseOfTheTasksOwnCluster() {
-        SchemaIds.Question asked = new SchemaIds.Question("orders", SchemaIds.KEY, 1);
-        Orders orders = Orders.of("{\"schemas\": {\"eu\": {\"orders\": {\"key\": {\"1\": 7}}}}}");
-        assertEquals(7, orders.schemas(task).answer(asked).id());
+        Orders orders = Orders.of(
+            "{\"schemas\": {\"eu\": {\"orders\": {\"key\": {\"1\": {\"id\": 7}}}}}}");
+        SchemaIds.Side key = SchemaIds.Side.KEY;
+        assertEquals(7, orders.schemas(task).answer("orders", key, 1).schema());
         assertSame(SchemaIds.NONE, orders.schemas(Specs.task(0, 0)));
     }
 

@@ -8,53 +8,53 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import aggregator.connector.SchemaIds.Answer;
 import aggregator.connector.SchemaIds.Question;
+import aggregator.connector.SchemaIds.Side;
+import java.util.UUID;
 import org.junit.jupiter.api.Test;
 
 class SchemaIdsTest {
+    private static final UUID GUID = UUID.fromString("89791762-2336-4186-9674-299b90a802e2");
     private static final SchemaIds IDS = new SchemaIds(Specs.json(
-        "{'orders': {'key': {'1': 5}, 'value': {'1': 6, '2': 'schema 2'}}, 'other': {}}"));
+        "{'orders': {'key': {'1': {'id': 5}}, 'value': {'1': {'id': 6}, '2': {'refused': 'schema 2'},"
+        + " '3': {'waits': 'it is away'}, '4294967295': {'id': 9}, '" + GUID + "': {'guid': '"
+        + GUID + "'}}}, 'other': {}}"));
 
     @Test
     void anIdIsThatOfItsTopicAndSide() {
-        assertEquals(new Answer(5, null), IDS.answer(new Question("orders", SchemaIds.KEY, 1)));
-        assertEquals(new Answer(6, null), IDS.answer(new Question("orders", SchemaIds.VALUE, 1)));
-        assertNull(IDS.answer(new Question("other", SchemaIds.VALUE, 1)));
-        assertNull(SchemaIds.NONE.answer(new Question("orders", SchemaIds.KEY, 1)));
+        assertEquals(new Answer(5, null, null), IDS.answer("orders", Side.KEY, 1));
+        assertEquals(new Answer(6, null, null), IDS.answer("orders", Side.VALUE, 1));
+        assertEquals(new Answer(GUID, null, null), IDS.answer("orders", Side.VALUE, GUID));
+        assertEquals(9, IDS.answer("orders", Side.VALUE, -1).schema());
+        assertNull(IDS.answer("orders", Side.KEY, GUID));
+        assertNull(IDS.answer("other", Side.VALUE, 1));
+        assertNull(IDS.answer("no", Side.VALUE, 1));
+        assertNull(SchemaIds.NONE.answer("orders", Side.KEY, 1));
     }
 
     @Test
     void whatHasNoIdAtTheHubSaysWhy() {
-        Answer answer = IDS.answer(new Question("orders", SchemaIds.VALUE, 2));
-        assertEquals("schema 2", answer.refusal());
-    }
-
-    @Test
-    void contentIsFramedByAZeroByteAndRoomForAnId() {
-        assertTrue(SchemaIds.isFramed(new byte[] {0, 0, 0, 0, 7}));
-        assertFalse(SchemaIds.isFramed(new byte[] {0, 0, 0, 7}));
-        assertFalse(SchemaIds.isFramed(new byte[] {1, 0, 0, 0, 7, 1}));
-        assertFalse(SchemaIds.isFramed(new byte[0]));
-        assertFalse(SchemaIds.isFramed(null));
-    }
-
-    @Test
-    void anotherIdIsPutIntoACopyAndAllElseStays() {
-        byte[] content = {0, 1, 2, 3, 4, 9, 8};
-        byte[] copy = SchemaIds.with(content, 0x7F000001);
-        assertEquals(0x01020304, SchemaIds.idOf(content));
-        assertArrayEquals(new byte[] {0, 0x7F, 0, 0, 1, 9, 8}, copy);
+        Answer refused = IDS.answer("orders", Side.VALUE, 2);
+        assertEquals("schema 2", refused.refusal());
+        assertTrue(refused.isKnown());
+        Answer waits = IDS.answer("orders", Side.VALUE, 3);
+        assertEquals("it is away", waits.waits());
+        assertFalse(waits.isKnown());
     }
 
     @Test
     void aQuestionIsOpenUntilItWasAnswered() {
         SchemaIds.Asked asked = new SchemaIds.Asked();
-        Question known = new Question("orders", SchemaIds.KEY, 1);
-        Question unknown = new Question("orders", SchemaIds.KEY, 3);
+        Question known = new Question("orders", Side.KEY, 1);
+        Question waits = new Question("orders", Side.VALUE, 3);
+        Question unknown = new Question("orders", Side.KEY, -2);
         asked.add(unknown);
+        asked.add(waits);
         asked.add(known);
         asked.add(known);
-        assertArrayEquals(new Question[] {known, unknown}, asked.open());
+        assertEquals(3, asked.open().length);
         asked.told(IDS);
-        assertArrayEquals(new Question[] {unknown}, asked.open());
+        assertArrayEquals(new Question[] {unknown, waits}, asked.open());
+        assertEquals("4294967294", unknown.named());
+        assertEquals(GUID.toString(), new Question("orders", Side.KEY, GUID).named());
     }
 }

@@ -53,7 +53,7 @@ def told(**changed: Any) -> dict[str, Any]:
         "read_bytes": 0,
         "age": [0, 1, 2],
         "flight": [3, 0, 0],
-        "unknown": [["orders", "value", 17]],
+        "unknown": [["orders", "value", "17"]],
     } | changed
 
 
@@ -101,7 +101,7 @@ def test_a_report_as_it_is_told() -> None:
     assert task.skipping
     assert (task.skipped, task.replayed, task.looped, task.retried) == (8, 2, 1, 6)
     assert (task.age, task.flight) == ((0, 1, 2), (3, 0, 0))
-    assert task.unknown == (("orders", "value", 17),)
+    assert task.unknown == (("orders", "value", "17"),)
 
 
 def test_the_number_of_a_partition_stands_behind_the_last_slash() -> None:

@@ -81,7 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # A source goes over to the hub, and back: groups, positions and pauses in their order.
     "failover": BELOW_DOCUMENTS | {"documents", "clusters", "commits", "groups", "moves"},
     # What schema ids of the sources are at the hub.
-    "schemas": BELOW_EDGES | {"connector", "registry"},
+    "schemas": BELOW_EDGES | {"connector", "registry", "discover"},
     # Which events the hub holds, so that each comes once.
     "dedup": BELOW_EDGES | {"checkpoint", "documents", "quarantine"},
     # What was found when the hub was verified, and who looks for the newest of it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,10 +14,19 @@ from aggregator.errors import ConfigError, RegistryError
 from aggregator.events import Event
 from aggregator.model import Route
 from aggregator.schemas import translator
-from aggregator.schemas.core import Answers, Question, plan_subject, refusal
+from aggregator.schemas.core import (
+    Answers,
+    Named,
+    Question,
+    Refused,
+    plan_subject,
+    question,
+    refusal,
+)
 from aggregator.schemas.translator import Translator
 from support.reading import wait_for
 
+GUID = UUID("89791762-2336-4186-9674-299b90a802e2")
 BASE = """
 hub: {bootstrap_servers: "127.0.0.1:9", schemas: {registry: "http://127.0.0.1:9/hub"}}
 sources:
@@ -53,9 +63,24 @@ def test_a_subject_that_is_called_by_its_topic_is_called_by_the_hub_topic(
 def test_answers_are_kept_by_topic_side_and_id() -> None:
     key, value = Question("orders", "key", 1), Question("orders", "value", 1)
     answers = Answers().with_answer(key, 5).with_answer(value, refusal(1))
-    assert answers.by_topic() == {"orders": {"key": {1: 5}, "value": {1: "schema 1"}}}
+    assert answers.by_topic() == {
+        "orders": {"key": {"1": {"id": 5}}, "value": {"1": {"refused": "schema 1"}}}
+    }
     assert answers.refused == (value,)
     assert answers.with_answer(value, 6).refused == ()
+    assert answers.with_wait(value, "it is away").by_topic() == answers.by_topic()
+    waits = Answers().with_wait(key, "it is away")
+    assert waits.by_topic() == {"orders": {"key": {"1": {"waits": "it is away"}}}}
+    assert waits.with_answer(key, 5).waits == waits.without("orders").waits == {}
+
+
+def test_a_question_is_of_an_id_or_of_a_guid() -> None:
+    asked = question("orders", "value", str(GUID))
+    assert asked == Question("orders", "value", GUID)
+    assert question("orders", "key", "4294967295").schema == 4_294_967_295
+    answers = Answers().with_answer(asked, GUID)
+    assert answers.by_topic() == {"orders": {"value": {str(GUID): {"guid": str(GUID)}}}}
+    assert refusal(GUID).reason == f"schema {GUID}"
 
 
 def test_without_a_registry_at_the_hub_nothing_can_be_translated() -> None:
@@ -83,20 +108,21 @@ class Desk:
         monkeypatch.setattr(translator, "AGAIN_SECONDS", 0.02)
         monkeypatch.setattr(translator, "REFUSED_SECONDS", 0.05)
         self.events: list[Event] = []
-        self.answers: dict[int, int | str] = {}
+        self.answers: dict[int, Named | Refused] = {}
         self.asked = threading.Event()
         self.translator = Translator(InForce(load_text(BASE)), self.events.append)
         self.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="translate")])
         monkeypatch.setattr(self.translator, "answer", self.answer)
 
-    def answer(self, alias: str, question: Question) -> int | str:
+    def answer(self, alias: str, asked: Question) -> Named | Refused:
         self.asked.set()
-        if question.number not in self.answers:
+        if asked.schema not in self.answers:
             raise RegistryError("it is away", away=True)
-        return self.answers[question.number]
+        return self.answers[int(asked.schema)]
 
     def known(self) -> Any:
-        return self.translator.known.get("eu", {}).get("orders", {}).get("value", {})
+        found = self.translator.known.get("eu", {}).get("orders", {}).get("value", {})
+        return {int(it): next(iter(told.values())) for it, told in found.items()}
 
 
 @pytest.fixture
@@ -109,7 +135,7 @@ def desk(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_cannot_be_asked_for_is_asked_again_and_holds_up_nothing_else(desk: Desk) -> None:
     desk.answers[2] = 12
     desk.translator.ask("eu", [Question("orders", "value", number) for number in (1, 2)])
-    wait_for(lambda: desk.known() == {2: 12}, "the other one is known")
+    wait_for(lambda: desk.known() == {1: "it is away", 2: 12}, "the other one is known")
     assert [it.message for it in desk.events if "wait" in it.message] == [
         "eu: the records of orders with schema 1 in their value wait: it is away"
     ]
@@ -130,10 +156,10 @@ def test_an_id_that_was_not_known_may_be_later(desk: Desk) -> None:
 
 
 def test_what_was_told_by_another_rule_is_asked_anew(desk: Desk) -> None:
-    question = Question("orders", "value", 1)
+    asked = Question("orders", "value", 1)
     desk.answers[1] = 1
     desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="check")])
-    desk.translator.ask("eu", [question])
+    desk.translator.ask("eu", [asked])
     wait_for(lambda: desk.known() == {1: 1}, "it stays as it is")
     # The same rule again changes nothing; another one does, at once.
     desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="check")])
@@ -141,7 +167,7 @@ def test_what_was_told_by_another_rule_is_asked_anew(desk: Desk) -> None:
     desk.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="translate")])
     assert desk.known() == {}
     desk.answers[1] = 11
-    desk.translator.ask("eu", [question])
+    desk.translator.ask("eu", [asked])
     wait_for(lambda: desk.known() == {1: 11}, "it is that of the hub")
 
 
