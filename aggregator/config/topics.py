@@ -81,10 +81,10 @@ class TopicRules(Node):
 
     schemas: SchemaMode = Field(
         default="pass",
-        description="schema ids in keys and values (Confluent's wire format): pass (as they are), "
-        "translate (the schema is registered at hub.schemas.registry, and the id is the one that "
-        "it has there), or check (as they are, but a record whose id its source's registry does "
-        "not know is quarantined); for sources with schemas.registry",
+        description="schema ids in keys, values (Confluent's wire format) and their headers: pass "
+        "(as they are), translate (the schema is registered at hub.schemas.registry, and the id "
+        "is the one that it has there), or check (as they are, but a record whose id its source's "
+        "registry does not know is quarantined); for sources with schemas.registry",
     )
     dedup: DedupRule = Field(
         default_factory=DedupRule,

@@ -182,7 +182,7 @@ def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) 
             texts = (hub.whole(there), hub.whole({**ours, "schemaType": own.kind}))
             if found := differences(kinds, texts):
                 words += f", whose version {there['version']} differs: "
-                words += in_words(found, "there", "here")
+                words += in_words(found, "at the hub", "at the source")
     except RegistryError:
         words = str(why)
     return RegistryError(words, code=CONFLICT, detail=why.detail)

@@ -12,18 +12,24 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
+from uuid import UUID
 
 import fastavro
 import pytest
 
+from aggregator.cli.render import Report
+from aggregator.cli.schemas_ahead import with_schemas
+from aggregator.clusters.prepare import prepare
+from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.registry import Registry, framed
+from aggregator.registry.copying import copy_schema, read_definition
+from support.guids import guids_in_front
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
-from support.registry import ApicurioRegistry, framed_avro, schema_registries
+from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import Run, make_config, run_in_background, source
 
 CUSTOMER = {
@@ -47,7 +53,13 @@ NEWER: dict[str, Any] = {
 }
 PAYMENT = {"type": "record", "name": "Payment", "fields": [{"name": "cents", "type": "long"}]}
 NUMBER = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "int"}]}
+OTHER_PAYMENT = {
+    **PAYMENT,
+    "fields": [{"name": "cents", "type": "string"}, {"name": "by", "type": "string"}],
+}
 UNKNOWN = 9_999
+KEY_HEADER, VALUE_HEADER = "__key_schema_id", "__value_schema_id"
+"""Where Confluent's newer serializers write it: a zero byte and an id, or a one and a GUID."""
 
 
 def whole(order: dict[str, Any]) -> dict[str, Any]:
@@ -121,19 +133,6 @@ def read(registry: Registry, content: bytes | None) -> Any:
     return fastavro.schemaless_reader(io.BytesIO(parts.payload), schema, None)
 
 
-def level(registry: ApicurioRegistry, subject: str, new: str | None = None) -> str:
-    body = None if new is None else json.dumps({"compatibility": new}).encode()
-    request = Request(
-        f"{registry.url}/config/{subject}",
-        body,
-        {"Content-Type": "application/json"},
-        method="GET" if body is None else "PUT",
-    )
-    with urlopen(request, timeout=30) as answer:
-        told = json.load(answer)
-    return str(told.get("compatibilityLevel") or told["compatibility"])
-
-
 @pytest.fixture
 def shop(
     source_a: EmbeddedCluster,
@@ -160,7 +159,7 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
     customer = eu.register("shop.Customer", CUSTOMER)
     order = eu.register(f"{topic}-value", ORDER, [("shop.Customer", "shop.Customer", 1)])
     key = eu.register(f"{topic}-key", NUMBER)
-    level(eu, f"{topic}-key", "FULL")
+    eu.level(f"{topic}-key", "FULL")
     other = us.register(f"{topic}-value", PAYMENT)
     assert other == customer
     first = {"id": 7, "by": {"name": "Ada"}}
@@ -172,7 +171,7 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
     shop.send("us", None, b'{"no": "Avro"}')
     with run_in_background(shop.config(tmp_path)) as run:
         assert shop.arrived(3) == shop.sent
-        assert level(hub, f"{shop.hub_topic}-key") == "FULL"
+        assert hub.level(f"{shop.hub_topic}-key") == "FULL"
         # A version that comes meanwhile.
         newer = eu.register(f"{topic}-value", NEWER, [("shop.Customer", "shop.Customer", 1)])
         second = {"id": 8, "by": {"name": "Bo"}, "note": "new"}
@@ -244,3 +243,156 @@ def test_checked_ids_stay_as_they_are_but_for_those_that_nobody_knows(
         found = [(it.origin.offset, it.value) for it in read_topic(hub, shop.hub_topic)]
         assert found == [(0, good), (2, good)]
         assert [it.value for it in aside_of(shop)] == [bad]
+
+
+def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_records_alone(
+    shop: Shop, tmp_path: Path
+) -> None:
+    eu, us, hub = (shop.registries[alias] for alias in ("eu", "us", "hub"))
+    good = eu.register(f"{shop.topic}-value", PAYMENT)
+    eu.level(f"{shop.topic}-value", "BACKWARD")
+    us.register(f"{shop.topic}-other", NUMBER)
+    bad = us.register(f"{shop.topic}-value", OTHER_PAYMENT)
+    config = shop.config(tmp_path)
+    # Ahead of the run, and nothing is registered by it.
+    before = asked(hub.url, "GET", "/subjects")
+    report = with_schemas(Report({}), config, prepare(config).plan)
+    (conflict,) = report.data["schemas"]["conflicts"]
+    assert [it["field"] for it in conflict["fields"]] == ["cents", "by"]
+    assert conflict["refused"] is None
+    assert report.data["schemas"]["unknown"] == {}
+    (line,) = report.parts
+    assert "cents: long at eu, string at us; by: not there at eu, string at us" in str(line)
+    os.kill(us.process.pid, signal.SIGSTOP)
+    try:
+        away = with_schemas(Report({}), config, prepare(config).plan).data["schemas"]
+        assert list(away["unknown"]) == ["us"]
+        assert away["conflicts"] == []
+    finally:
+        os.kill(us.process.pid, signal.SIGCONT)
+    assert asked(hub.url, "GET", "/subjects") == before
+    # While it runs.
+    shop.send("eu", None, framed_avro(good, PAYMENT, {"cents": 1}), None, {"cents": 1})
+    with run_in_background(config) as run:
+        assert shop.arrived(1) == shop.sent
+        shop.send("us", None, b"as it is")
+        value = {"cents": "2", "by": "Ada"}
+        shop.send("us", None, framed_avro(bad, OTHER_PAYMENT, value), None, value)
+        fields = "cents: long at the hub, string at the source; by: not there at the hub, string at the"
+        run.wait_for(lambda: any(fields in it for it in told_of(run)), "it is told")
+        run.wait_for(
+            lambda: any(
+                f"schema {bad} of a value waits" in part.reason and fields in part.reason
+                for part in run.status.partitions
+                if part.cluster == "us"
+            ),
+            "the status says which fields differ",
+        )
+        shop.send("eu", None, framed_avro(good, PAYMENT, {"cents": 3}), None, {"cents": 3})
+        held = shop.sent.pop(("us", 1))
+        assert shop.arrived(3) == shop.sent
+        # What people allow is taken up.
+        shop.sent["us", 1] = held
+        hub.level(f"{shop.hub_topic}-value", "NONE")
+        assert shop.arrived(4) == shop.sent
+
+
+def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: Path) -> None:
+    us, hub = shop.registries["us"], shop.registries["hub"]
+    # The hub has the customer in its second version: what refers to it has another GUID there.
+    customer, record = f"shop.Customer.{shop.topic}", {**CUSTOMER, "doc": "an older one"}
+    hub.register(customer, record)
+    with (
+        guids_in_front(shop.registries["eu"].url) as eu_url,
+        guids_in_front(hub.url) as hub_url,
+    ):
+        body = {"schema": json.dumps(CUSTOMER)}
+        asked(eu_url, "POST", f"/subjects/{customer}/versions", body)
+        body = {
+            "schema": json.dumps(ORDER),
+            "references": [{"name": "shop.Customer", "subject": customer, "version": 1}],
+        }
+        eu_guid = UUID(
+            asked(eu_url, "POST", f"/subjects/{shop.topic}-value/versions", body)["guid"]
+        )
+        number = us.register(f"{shop.topic}-key", NUMBER)
+        order = {"id": 7, "by": {"name": "Ada"}}
+        value = framed_avro(0, whole(ORDER), order)[5:]
+        key = framed_avro(0, NUMBER, {"n": 1})[5:]
+        said = (VALUE_HEADER, b"\x01" + eu_guid.bytes)
+        own = [("a", b"1"), said, ("b", None)]
+        servers = {alias: shop.clusters[alias].bootstrap_servers for alias in ("eu", "us", "hub")}
+        produce(servers["eu"], shop.topic, [NewRecord(value, headers=own)])
+        in_us = [(KEY_HEADER, b"\x00" + number.to_bytes(4, "big"))]
+        produce(servers["us"], shop.topic, [NewRecord(b"x", key, headers=in_us)])
+        lost = [(VALUE_HEADER, b"\x01" + UUID(int=5).bytes)]
+        produce(servers["eu"], shop.topic, [NewRecord(value, headers=lost)])
+        config = shop.config(tmp_path, quarantine=f"{shop.topic}.aside")
+        tree = config.model_dump(mode="json", exclude_unset=True)
+        tree["sources"]["eu"]["schemas"]["registry"] = eu_url
+        tree["hub"]["schemas"]["registry"] = hub_url
+        with run_in_background(load_text(json.dumps(tree))):
+            wait_until_topic_has(servers["hub"], shop.hub_topic, 2)
+            (aside,) = aside_of(shop)
+        found = {it.origin.cluster: it for it in read_topic(servers["hub"], shop.hub_topic)}
+        reason = dict(aside.headers)["quarantine.reason"]
+        assert reason == f"schema {UUID(int=5)}".encode()
+        headers = [it for it in found["eu"].headers if not it[0].startswith("origin")]
+        assert [it for it, _ in headers] == ["a", VALUE_HEADER, "b"]
+        at_hub = headers[1][1] or b""
+        assert (len(at_hub), at_hub[0]) == (17, 1)
+        assert at_hub != said[1]
+        told = asked(hub_url, "GET", f"/schemas/guids/{UUID(bytes=at_hub[1:])}")
+        assert json.loads(told["schema"]) == ORDER
+        assert [(it["subject"], it["version"]) for it in told["references"]] == [(customer, 2)]
+        assert found["eu"].value == value
+        # An id in a header, which the same deserializers read.
+        head = dict(found["us"].headers)[KEY_HEADER] or b""
+        schema = Registry(SchemasConfig(registry=hub.url)).schema(int.from_bytes(head[1:], "big"))
+        assert head[0] == 0
+        assert fastavro.schemaless_reader(
+            io.BytesIO(found["us"].key or b""), json.loads(schema.text), None
+        ) == {"n": 1}
+
+
+def test_protobuf_and_json_schema_are_copied_with_what_they_refer_to(
+    registries: list[ApicurioRegistry], unique: str
+) -> None:
+    eu, _, hub = registries
+    source, there = (Registry(SchemasConfig(registry=it.url)) for it in (eu, hub))
+    named, other = f"customer-{unique}.proto", f"customer-{unique}.json"
+    message = 'syntax = "proto3";\npackage shop;\nmessage Customer {\n  string name = 1;\n}\n'
+    order = (
+        f'syntax = "proto3";\npackage shop;\nimport "{named}";\n'
+        "message Order {\n  int64 id = 1;\n  Customer by = 2;\n}\n"
+    )
+    person = {"type": "object", "properties": {"name": {"type": "string"}}}
+    sale = {"type": "object", "properties": {"by": {"$ref": other}}}
+    eu.register(named, message, kind="PROTOBUF")
+    eu.register(other, person, kind="JSON")
+    # Two versions that the hub has more: what is referred to is the second and not the newest.
+    for number in (2, 3):
+        hub.register(named, message.replace("name = 1", f"name = {number}"), kind="PROTOBUF")
+    ids = [
+        eu.register(f"{unique}-key", order, [(named, named, 1)], kind="PROTOBUF"),
+        eu.register(f"{unique}-value", sale, [(other, other, 1)], kind="JSON"),
+    ]
+    for subject, number in zip((f"{unique}-key", f"{unique}-value"), ids, strict=True):
+        definition = read_definition(source, number)
+        assert definition is not None
+        copied = copy_schema(source, there, number, definition, lambda _, to=subject: f"all.{to}")
+        # What was copied is found by its id, and copying it again changes nothing.
+        found = asked(hub.url, "GET", f"/schemas/ids/{copied.number}")
+        assert copied.guid is None
+        again = copy_schema(source, there, number, definition, lambda _, to=subject: f"all.{to}")
+        assert again == copied
+        assert asked(hub.url, "GET", f"/subjects/all.{subject}/versions") == [1]
+        (reference,) = found["references"]
+        path = f"/subjects/{reference['subject']}/versions/{reference['version']}"
+        referred = asked(hub.url, "GET", path)["schema"]
+        if subject.endswith("-key"):
+            assert "name = 1;" in referred
+            assert "Customer by = 2" in found["schema"]
+        else:
+            assert json.loads(referred) == person
+            assert json.loads(found["schema"]) == sale

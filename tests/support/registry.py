@@ -41,24 +41,22 @@ class ApicurioRegistry:
     ) -> int:
         """Register a schema; returns its id. References are name, subject, version."""
         body = {
-            "schema": schema if isinstance(schema, str) else json.dumps(schema),
             "schemaType": kind,
+            "schema": schema if isinstance(schema, str) else json.dumps(schema),
             "references": [
                 {"name": name, "subject": other, "version": version}
                 for name, other, version in references
             ],
         }
-        request = Request(
-            f"{self.url}/subjects/{quote(subject, safe='')}/versions",
-            json.dumps(body).encode(),
-            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
-        )
-        try:
-            with urlopen(request, timeout=60) as answer:
-                return int(json.load(answer)["id"])
-        except HTTPError as error:
-            with error:
-                raise AssertionError(f"{subject}: {error.code} {error.read()!r}") from error
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        return int(asked(self.url, "POST", path, body)["id"])
+
+    def level(self, subject: str, new: str | None = None) -> str:
+        """The compatibility setting of a subject, after setting it to `new`."""
+        path = f"/config/{quote(subject, safe='')}"
+        body = None if new is None else {"compatibility": new}
+        told = asked(self.url, "GET" if new is None else "PUT", path, body)
+        return str(told.get("compatibilityLevel") or told["compatibility"])
 
     def answers(self) -> bool:
         """Whether it is up; AssertionError with its log when it has ended."""
@@ -68,6 +66,22 @@ class ApicurioRegistry:
                 return bool(response.status == 200)
         except (HTTPError, URLError, ConnectionError, TimeoutError):
             return False
+
+
+def asked(url: str, method: str, path: str, body: Any = None) -> Any:
+    """What a registry answers; AssertionError with what it said when it refuses."""
+    request = Request(
+        url + path,
+        None if body is None else json.dumps(body).encode(),
+        {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+        method=method,
+    )
+    try:
+        with urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        with error:
+            raise AssertionError(f"{path}: {error.code} {error.read()!r}") from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pytest
@@ -18,6 +19,7 @@ from aggregator.embedded.ports import free_ports
 from aggregator.errors import RegistryError
 from aggregator.peek.core_decode import MOST_BYTES, Said, as_json, decoded, told
 from aggregator.registry import Registry, Schema, framed, open_registry, place_of, translated_topics
+from aggregator.registry.copying import Definition, read_definition
 from aggregator.registry.core import whole
 
 CITY = {
@@ -39,6 +41,9 @@ PERSON = {
 }
 
 
+GUID, UNKNOWN, NOWHERE = (UUID(int=number) for number in (1, 2, 3))
+
+
 class FewSchemas(BaseHTTPRequestHandler):
     asked: list[tuple[str, str | None]] = []
     home = {"name": "geo.Home", "subject": "a/b", "version": 2}
@@ -48,6 +53,7 @@ class FewSchemas(BaseHTTPRequestHandler):
         "/v7/subjects/a%2Fb/versions/2": {"schema": json.dumps(HOME), "references": [city]},
         "/v7/subjects/city/versions/1": {"schema": json.dumps(CITY)},
         "/v7/schemas/ids/2": {"schema": "{}", "schemaType": "JSON"},
+        f"/v7/schemas/guids/{GUID}": {"schema": "{}", "schemaType": "JSON"},
         "/v7/schemas/ids/3": {"schema": "message A {}", "schemaType": "PROTOBUF"},
         "/v7/schemas/ids/4": {"schema": "no json"},
         "/v7/schemas/ids/5": {"schema": "", "schemaType": "XML"},
@@ -72,7 +78,9 @@ class FewSchemas(BaseHTTPRequestHandler):
         code = {"/v7/schemas/ids/8": 500, "/v7/schemas/ids/9": 401}.get(
             self.path, 200 if found else 404
         )
-        body = found or {"error_code": 40403, "message": "Schema not found"}
+        # A registry without GUIDs does not know the call.
+        detail = 404 if self.path == f"/v7/schemas/guids/{NOWHERE}" else 40403
+        body = found or {"error_code": detail, "message": "Schema not found"}
         content = b"<html>" if self.path == "/v7/schemas/ids/10" else json.dumps(body).encode()
         self.send_response(200 if content == b"<html>" else code)
         self.end_headers()
@@ -107,6 +115,15 @@ def test_a_schema_is_had_with_all_that_it_refers_to_and_kept(server: str) -> Non
     assert one.schema(1) is found is one.known(1)
     assert len(FewSchemas.asked) == 3
     assert [one.schema(it).kind for it in (2, 3)] == ["JSON", "PROTOBUF"]
+
+
+def test_a_guid_that_is_not_known_is_told_from_a_registry_that_has_no_guids(server: str) -> None:
+    one = registry(server)
+    assert read_definition(one, GUID) == Definition("JSON", "{}", ())
+    assert read_definition(one, UNKNOWN) is None
+    assert read_definition(one, 99) is None
+    with pytest.raises(RegistryError, match=r"finds no schema by its GUID.*topics\.schemas: pass"):
+        read_definition(one, NOWHERE)
 
 
 @pytest.mark.parametrize(
