@@ -43,7 +43,7 @@ class Definition(NamedTuple):
         return {"schemaType": self.kind, "schema": self.text, "references": references}
 
 
-class Copied(NamedTuple):
+class Registered(NamedTuple):
     """What a schema is called at a registry: by number, and by GUID where it has such."""
 
     number: int
@@ -73,7 +73,7 @@ def copy_schema(
     schema: int | UUID,
     definition: Definition,
     choose: Callable[[Collection[str]], str],
-) -> Copied:
+) -> Registered:
     """Register the schema with this id of `source` at `hub`; returns what it is called there.
 
     `choose` is given the subjects that it has at the source, and tells that of the hub. Subjects
@@ -156,7 +156,7 @@ def _at_hub(source: Registry, hub: Registry, own: Definition, deep: int) -> Defi
 
 def _register(
     hub: Registry, subject: str, own: Definition, level: str | None, *, wants_guid: bool = False
-) -> Copied:
+) -> Registered:
     is_new = not _exists(hub, subject)
     try:
         found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
@@ -169,7 +169,7 @@ def _register(
     guid = found.get("guid")
     if wants_guid and guid is None:
         guid = _object(hub.call("POST", _path(subject), own.body())).get("guid")
-    return Copied(int(found["id"]), UUID(str(guid)) if guid else None)
+    return Registered(int(found["id"]), UUID(str(guid)) if guid else None)
 
 
 def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) -> RegistryError:

@@ -15,8 +15,8 @@ from aggregator.registry.copying import newest, would_fit
 from aggregator.schemas.core_conflicts import (
     AT_HUB,
     Conflict,
-    Found,
-    Wanted,
+    SeenSchema,
+    SubjectPair,
     plan_conflicts,
     plan_wanted,
 )
@@ -49,7 +49,7 @@ def look_at_schemas(
 
     A registry that does not answer costs no more than `seconds`, and its part is not known.
     """
-    found: list[Found] = []
+    found: list[SeenSchema] = []
 
     def source(alias: str, own: list[Route]) -> Callable[[], None]:
         return lambda: _read(open_registry(config.sources[alias].schemas), alias, own, found)
@@ -57,8 +57,8 @@ def look_at_schemas(
     jobs = {alias: source(alias, own) for alias, own in translated(routes).items()}
     answers: dict[str, Any] = {**ask_all(jobs, seconds)}
     read = tuple(found)
-    at_hub: dict[str, Found] = {}
-    fits: dict[Found, bool | None] = {}
+    at_hub: dict[str, SeenSchema] = {}
+    fits: dict[SeenSchema, bool | None] = {}
     if read:
         hub = open_registry(config.hub.schemas)
         answers |= ask_all({AT_HUB: lambda: _compare(hub, read, at_hub, fits)}, seconds)
@@ -66,7 +66,9 @@ def look_at_schemas(
     return SchemasAhead(plan_conflicts(dict(at_hub), read, dict(fits)), unknown)
 
 
-def _read(registry: Registry | None, alias: str, routes: list[Route], found: list[Found]) -> None:
+def _read(
+    registry: Registry | None, alias: str, routes: list[Route], found: list[SeenSchema]
+) -> None:
     """Add what a source has; what was read before a failure stays."""
     if registry is None:
         raise RegistryError(f"sources.{alias}.schemas.registry is not set")
@@ -79,9 +81,9 @@ def _read(registry: Registry | None, alias: str, routes: list[Route], found: lis
 
 def _compare(
     hub: Registry | None,
-    read: Iterable[Found],
-    at_hub: dict[str, Found],
-    fits: dict[Found, bool | None],
+    read: Iterable[SeenSchema],
+    at_hub: dict[str, SeenSchema],
+    fits: dict[SeenSchema, bool | None],
 ) -> None:
     """What the hub has of the same subjects, and whether it would take these."""
     if hub is None:
@@ -96,9 +98,9 @@ def _compare(
         fits[each] = would_fit(hub, subject, each.kind, each.text)
 
 
-def _found(registry: Registry, place: str, subject: str, wanted: Wanted) -> Found | None:
+def _found(registry: Registry, place: str, subject: str, wanted: SubjectPair) -> SeenSchema | None:
     told = newest(registry, subject)
     if told is None:
         return None
     kind = str(told.get("schemaType") or "AVRO")
-    return Found(place, int(told["version"]), wanted, kind, registry.whole(told))
+    return SeenSchema(place, int(told["version"]), wanted, kind, registry.whole(told))

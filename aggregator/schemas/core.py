@@ -27,7 +27,7 @@ def question(topic: str, side: str, schema: str) -> Question:
     return Question(topic, side, int(schema) if schema.isdecimal() else UUID(schema))
 
 
-class Refused(NamedTuple):
+class NoSchema(NamedTuple):
     """Its registry does not know it."""
 
     reason: str
@@ -37,10 +37,10 @@ class Refused(NamedTuple):
 class Answers:
     """What is known of one source's ids, and why others cannot be told yet, in words."""
 
-    of: Mapping[Question, Named | Refused] = field(default_factory=dict)
+    of: Mapping[Question, Named | NoSchema] = field(default_factory=dict)
     waits: Mapping[Question, str] = field(default_factory=dict)
 
-    def with_answer(self, asked: Question, answer: Named | Refused) -> Answers:
+    def with_answer(self, asked: Question, answer: Named | NoSchema) -> Answers:
         """The same and one more."""
         waits = {it: why for it, why in self.waits.items() if it != asked}
         return Answers({**self.of, asked: answer}, waits)
@@ -59,7 +59,7 @@ class Answers:
     @property
     def refused(self) -> tuple[Question, ...]:
         """Those that its registry does not know; one may come."""
-        return tuple(it for it, answer in self.of.items() if isinstance(answer, Refused))
+        return tuple(it for it, answer in self.of.items() if isinstance(answer, NoSchema))
 
     def by_topic(self) -> SchemaIds:
         """The same as tasks are told it."""
@@ -72,15 +72,15 @@ class Answers:
         return found
 
 
-def _told(answer: Named | Refused) -> dict[str, int | str]:
-    if isinstance(answer, Refused):
+def _told(answer: Named | NoSchema) -> dict[str, int | str]:
+    if isinstance(answer, NoSchema):
         return {"refused": answer.reason}
     return {"guid": str(answer)} if isinstance(answer, UUID) else {"id": answer}
 
 
-def refusal(schema: Named) -> Refused:
+def refusal(schema: Named) -> NoSchema:
     """The reason with which a record is kept aside whose id its registry does not know."""
-    return Refused(f"schema {schema}")
+    return NoSchema(f"schema {schema}")
 
 
 def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:

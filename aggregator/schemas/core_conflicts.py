@@ -14,7 +14,7 @@ AT_HUB = "the hub"
 RECORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
-class Wanted(NamedTuple):
+class SubjectPair(NamedTuple):
     """A subject of a source whose schemas go to one of the hub."""
 
     subject: str
@@ -22,12 +22,12 @@ class Wanted(NamedTuple):
     hub_subject: str
 
 
-class Found(NamedTuple):
+class SeenSchema(NamedTuple):
     """The newest version of a subject at a source or the hub, with its whole text."""
 
     place: str
     version: int
-    wanted: Wanted
+    wanted: SubjectPair
     kind: str
     text: str
 
@@ -43,8 +43,8 @@ class Conflict:
     as the subject is new there.
     """
 
-    one: Found
-    other: Found
+    one: SeenSchema
+    other: SeenSchema
     fields: tuple[Difference, ...]
     refused: bool | None = None
 
@@ -78,7 +78,7 @@ class Conflict:
         }
 
 
-def plan_wanted(subjects: Iterable[str], topic: str, hub_topic: str) -> tuple[Wanted, ...]:
+def plan_wanted(subjects: Iterable[str], topic: str, hub_topic: str) -> tuple[SubjectPair, ...]:
     """Those of a source's subjects that are called by a topic.
 
     Subjects that are called by their record alone say nothing of topics.
@@ -89,12 +89,14 @@ def plan_wanted(subjects: Iterable[str], topic: str, hub_topic: str) -> tuple[Wa
         if rest != subject and RECORD.fullmatch(rest):
             side = rest if rest in SIDES else "value"
             at_hub = plan_subject((subject,), topic, hub_topic, side)
-            found.append(Wanted(subject, hub_topic, at_hub))
+            found.append(SubjectPair(subject, hub_topic, at_hub))
     return tuple(found)
 
 
 def plan_conflicts(
-    at_hub: Mapping[str, Found], found: Collection[Found], fits: Mapping[Found, bool | None]
+    at_hub: Mapping[str, SeenSchema],
+    found: Collection[SeenSchema],
+    fits: Mapping[SeenSchema, bool | None],
 ) -> tuple[Conflict, ...]:
     """The conflicts of what the sources have, by hub subject.
 
@@ -103,7 +105,7 @@ def plan_conflicts(
     (`fits`), as long as it has no field of another type.
     """
     conflicts = []
-    first: dict[str, Found] = dict(at_hub)
+    first: dict[str, SeenSchema] = dict(at_hub)
     for each in sorted(found):
         one = first.setdefault(each.wanted.hub_subject, each)
         fields = differences((one.kind, each.kind), (one.text, each.text))

@@ -22,8 +22,8 @@ from aggregator.registry.copying import copy_schema, read_definition
 from aggregator.schemas.core import (
     Answers,
     Named,
+    NoSchema,
     Question,
-    Refused,
     plan_subject,
     question,
     refusal,
@@ -98,7 +98,7 @@ class Translator:
         for worker in self._workers.values():
             worker.stop()
 
-    def answer(self, alias: str, asked: Question) -> Named | Refused:
+    def answer(self, alias: str, asked: Question) -> Named | NoSchema:
         """What an id is at the hub, registered there if need be; or that there is none.
 
         RegistryError when one of the two registries does not say, or the hub's refuses it.
@@ -226,8 +226,8 @@ class _Worker:
             self._translator.note(self._alias, words)
 
 
-def _words(asked: Question, answer: Named | Refused) -> str:
+def _words(asked: Question, answer: Named | NoSchema) -> str:
     topic, side, schema = asked
-    if isinstance(answer, Refused):
+    if isinstance(answer, NoSchema):
         return f"no schema {schema} is known to its registry: {side}s of {topic} are kept aside"
     return f"schema {schema} of {side}s of {topic} is {answer} at the hub"

@@ -9,7 +9,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -278,7 +278,9 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
         shop.send("us", None, b"as it is")
         value = {"cents": "2", "by": "Ada"}
         shop.send("us", None, framed_avro(bad, OTHER_PAYMENT, value), None, value)
-        fields = "cents: long at the hub, string at the source; by: not there at the hub, string at the"
+        fields = (
+            "cents: long at the hub, string at the source; by: not there at the hub, string at the"
+        )
         run.wait_for(lambda: any(fields in it for it in told_of(run)), "it is told")
         run.wait_for(
             lambda: any(
@@ -291,6 +293,11 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
         shop.send("eu", None, framed_avro(good, PAYMENT, {"cents": 3}), None, {"cents": 3})
         held = shop.sent.pop(("us", 1))
         assert shop.arrived(3) == shop.sent
+        # It ends cleanly while a record waits, and goes on with it.
+        stopped = run.stop()
+        assert (stopped.exit_code, stopped.problems) == (0, ())
+    with run_in_background(config) as run:
+        run.wait_for(lambda: any(fields in it for it in told_of(run)), "it is told again")
         # What people allow is taken up.
         shop.sent["us", 1] = held
         hub.level(f"{shop.hub_topic}-value", "NONE")
@@ -306,7 +313,7 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         guids_in_front(shop.registries["eu"].url) as eu_url,
         guids_in_front(hub.url) as hub_url,
     ):
-        body = {"schema": json.dumps(CUSTOMER)}
+        body: dict[str, Any] = {"schema": json.dumps(CUSTOMER)}
         asked(eu_url, "POST", f"/subjects/{customer}/versions", body)
         body = {
             "schema": json.dumps(ORDER),
@@ -355,6 +362,11 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         ) == {"n": 1}
 
 
+def at_hub(subject: str) -> Callable[[Collection[str]], str]:
+    """Whatever it is called at its source."""
+    return lambda _: f"all.{subject}"
+
+
 def test_protobuf_and_json_schema_are_copied_with_what_they_refer_to(
     registries: list[ApicurioRegistry], unique: str
 ) -> None:
@@ -380,11 +392,11 @@ def test_protobuf_and_json_schema_are_copied_with_what_they_refer_to(
     for subject, number in zip((f"{unique}-key", f"{unique}-value"), ids, strict=True):
         definition = read_definition(source, number)
         assert definition is not None
-        copied = copy_schema(source, there, number, definition, lambda _, to=subject: f"all.{to}")
+        copied = copy_schema(source, there, number, definition, at_hub(subject))
         # What was copied is found by its id, and copying it again changes nothing.
         found = asked(hub.url, "GET", f"/schemas/ids/{copied.number}")
         assert copied.guid is None
-        again = copy_schema(source, there, number, definition, lambda _, to=subject: f"all.{to}")
+        again = copy_schema(source, there, number, definition, at_hub(subject))
         assert again == copied
         assert asked(hub.url, "GET", f"/subjects/all.{subject}/versions") == [1]
         (reference,) = found["references"]

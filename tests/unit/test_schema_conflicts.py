@@ -18,8 +18,8 @@ from aggregator.registry.core_differences import WHOLE, differences, in_words
 from aggregator.schemas.ask import look_at_schemas
 from aggregator.schemas.core_conflicts import (
     AT_HUB,
-    Found,
-    Wanted,
+    SeenSchema,
+    SubjectPair,
     plan_conflicts,
     plan_wanted,
 )
@@ -174,9 +174,9 @@ def test_kinds_that_differ_differ_as_a_whole_and_many_fields_are_cut_short() -> 
     assert words.endswith("f7: not there here, int there; and 2 more")
 
 
-def found(place: str, schema: Any, subject: str = "orders-value", at_hub: str = "") -> Found:
-    wanted = Wanted(subject, "orders", at_hub or subject)
-    return Found(place, 1, wanted, "AVRO", json.dumps(schema))
+def found(place: str, schema: Any, subject: str = "orders-value", at_hub: str = "") -> SeenSchema:
+    wanted = SubjectPair(subject, "orders", at_hub or subject)
+    return SeenSchema(place, 1, wanted, "AVRO", json.dumps(schema))
 
 
 def test_what_is_called_by_a_topic_is_wanted_under_the_hub_topic() -> None:

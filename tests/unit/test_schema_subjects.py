@@ -17,8 +17,8 @@ from aggregator.schemas import translator
 from aggregator.schemas.core import (
     Answers,
     Named,
+    NoSchema,
     Question,
-    Refused,
     plan_subject,
     question,
     refusal,
@@ -108,13 +108,13 @@ class Desk:
         monkeypatch.setattr(translator, "AGAIN_SECONDS", 0.02)
         monkeypatch.setattr(translator, "REFUSED_SECONDS", 0.05)
         self.events: list[Event] = []
-        self.answers: dict[int, Named | Refused] = {}
+        self.answers: dict[int, Named | NoSchema] = {}
         self.asked = threading.Event()
         self.translator = Translator(InForce(load_text(BASE)), self.events.append)
         self.translator.follow([Route("eu", "orders", "orders", 1, 1, schemas="translate")])
         monkeypatch.setattr(self.translator, "answer", self.answer)
 
-    def answer(self, alias: str, asked: Question) -> Named | Refused:
+    def answer(self, alias: str, asked: Question) -> Named | NoSchema:
         self.asked.set()
         if asked.schema not in self.answers:
             raise RegistryError("it is away", away=True)
