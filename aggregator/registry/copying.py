@@ -43,6 +43,13 @@ class Definition(NamedTuple):
         return {"schemaType": self.kind, "schema": self.text, "references": references}
 
 
+class Subjects(NamedTuple):
+    """Under which subject a schema stands at its source, if that is known, and at the hub."""
+
+    source: str | None
+    hub: str
+
+
 class Registered(NamedTuple):
     """What a schema is called at a registry: by number, and by GUID where it has such."""
 
@@ -72,20 +79,19 @@ def copy_schema(
     hub: Registry,
     schema: int | UUID,
     definition: Definition,
-    choose: Callable[[Collection[str]], str],
+    choose: Callable[[Collection[str]], Subjects],
 ) -> Registered:
     """Register the schema with this id of `source` at `hub`; returns what it is called there.
 
-    `choose` is given the subjects that it has at the source, and tells that of the hub. Subjects
-    that it refers to keep their names. A subject that is new at the hub gets the compatibility
-    setting of the source. RegistryError as the two registries refuse or do not answer; of a schema
+    `choose` is given the subjects that it has at the source, and tells which of them is meant, and
+    that of the hub. Subjects that it refers to keep their names. A subject that is new at the hub
+    gets the compatibility setting of the one at the source. RegistryError as the two registries refuse or do not answer; of a schema
     that does not fit those of the hub, with the fields that differ.
     """
-    subjects = _subjects(source, schema)
-    subject = choose(subjects)
+    subjects = choose(_subjects(source, schema))
     own = _at_hub(source, hub, definition, 0)
-    level = next((it for each in subjects if (it := _level(source, each))), None)
-    return _register(hub, subject, own, level, wants_guid=isinstance(schema, UUID))
+    level = None if subjects.source is None else _level(source, subjects.source)
+    return _register(hub, subjects.hub, own, level, wants_guid=isinstance(schema, UUID))
 
 
 def newest(registry: Registry, subject: str) -> Mapping[str, Any] | None:

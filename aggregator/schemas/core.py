@@ -83,21 +83,30 @@ def refusal(schema: Named) -> NoSchema:
     return NoSchema(f"schema {schema}")
 
 
-def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:
-    """The subject at the hub's registry of a schema that has these at its source's.
+def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str | None:
+    """Which of the subjects that a schema has at its source's registry is that of a topic.
 
     The strategies of Confluent's serializers are told apart by the names: by topic
-    (`orders-value`), by topic and record (`orders-com.acme.Order`), by record (`com.acme.Order`). A
-    topic's name becomes that of the hub topic. One schema may be that of several topics and sides;
-    what belongs to this one counts. A registry that does not tell subjects: by topic.
+    (`orders-value`), by topic and record (`orders-com.acme.Order`), by record (`com.acme.Order`).
+    One schema may be that of several topics and sides; None when it is only that of others.
     """
     by_topic = f"{topic}-{side}"
-    if by_topic in subjects or not subjects:
-        return f"{hub_topic}-{side}"
+    if by_topic in subjects:
+        return by_topic
     for subject in sorted(subjects):
         record = subject.removeprefix(f"{topic}-")
         if record != subject and record not in SIDES:
-            return f"{hub_topic}-{record}"
+            return subject
     ends = tuple(f"-{it}" for it in SIDES)
-    by_record = sorted(it for it in subjects if not it.endswith(ends))
-    return by_record[0] if by_record else f"{hub_topic}-{side}"
+    return next((it for it in sorted(subjects) if not it.endswith(ends)), None)
+
+
+def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:
+    """The subject at the hub's registry of a schema that has these at its source's.
+
+    A topic's name in it becomes that of the hub topic. A registry that does not tell subjects: by
+    topic.
+    """
+    found = plan_source_subject(subjects, topic, side) or f"{topic}-{side}"
+    record = found.removeprefix(f"{topic}-")
+    return found if record == found else f"{hub_topic}-{record}"

@@ -18,12 +18,13 @@ from aggregator.errors import RegistryError
 from aggregator.events import Event, EventSink
 from aggregator.model import Route, SchemaIds
 from aggregator.registry import open_registry
-from aggregator.registry.copying import copy_schema, read_definition
+from aggregator.registry.copying import Subjects, copy_schema, read_definition
 from aggregator.schemas.core import (
     Answers,
     Named,
     NoSchema,
     Question,
+    plan_source_subject,
     plan_subject,
     question,
     refusal,
@@ -123,7 +124,10 @@ class Translator:
             hub,
             asked.schema,
             definition,
-            lambda found: plan_subject(found, route.topic, route.hub_topic, asked.side),
+            lambda found: Subjects(
+                plan_source_subject(found, route.topic, asked.side),
+                plan_subject(found, route.topic, route.hub_topic, asked.side),
+            ),
         )
         # A registry without GUIDs has ids, and a header may hold one of these just as well.
         if isinstance(asked.schema, UUID) and copied.guid is not None:

@@ -26,7 +26,7 @@ from aggregator.config.schemas import SchemasConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.registry import Registry, framed
-from aggregator.registry.copying import copy_schema, read_definition
+from aggregator.registry.copying import Subjects, copy_schema, read_definition
 from support.guids import guids_in_front
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
@@ -249,6 +249,8 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
     shop: Shop, tmp_path: Path
 ) -> None:
     eu, us, hub = (shop.registries[alias] for alias in ("eu", "us", "hub"))
+    # One schema of several topics: the setting is that of the one that is copied.
+    eu.register(f"another-{shop.topic}-value", PAYMENT)
     good = eu.register(f"{shop.topic}-value", PAYMENT)
     eu.level(f"{shop.topic}-value", "BACKWARD")
     us.register(f"{shop.topic}-other", NUMBER)
@@ -362,9 +364,9 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         ) == {"n": 1}
 
 
-def at_hub(subject: str) -> Callable[[Collection[str]], str]:
-    """Whatever it is called at its source."""
-    return lambda _: f"all.{subject}"
+def at_hub(subject: str) -> Callable[[Collection[str]], Subjects]:
+    """Whatever else it is called at its source."""
+    return lambda _: Subjects(subject, f"all.{subject}")
 
 
 def test_protobuf_and_json_schema_are_copied_with_what_they_refer_to(

@@ -19,6 +19,7 @@ from aggregator.schemas.core import (
     Named,
     NoSchema,
     Question,
+    plan_source_subject,
     plan_subject,
     question,
     refusal,
@@ -39,24 +40,28 @@ topics: {schemas: translate}
 
 
 @pytest.mark.parametrize(
-    ("subjects", "side", "wanted"),
+    ("subjects", "side", "own", "wanted"),
     [
-        (["orders-value"], "value", "all.orders-value"),
-        (["orders-key", "orders-value"], "key", "all.orders-key"),
+        (["orders-value"], "value", "orders-value", "all.orders-value"),
+        (["orders-key", "orders-value"], "key", "orders-key", "all.orders-key"),
         # One schema for several topics: what belongs to this one counts.
-        (["basket-value", "orders-value", "shop.Order"], "value", "all.orders-value"),
-        (["orders-shop.Order"], "value", "all.orders-shop.Order"),
-        (["shop.Order"], "value", "shop.Order"),
-        (["basket-value", "shop.Order"], "key", "shop.Order"),
+        (
+            ["basket-value", "orders-value", "shop.Order"],
+            *("value", "orders-value", "all.orders-value"),
+        ),
+        (["orders-shop.Order"], "value", "orders-shop.Order", "all.orders-shop.Order"),
+        (["shop.Order"], "value", "shop.Order", "shop.Order"),
+        (["basket-value", "shop.Order"], "key", "shop.Order", "shop.Order"),
         # Only of others, or told by nobody.
-        (["basket-value"], "value", "all.orders-value"),
-        (["orders-key"], "value", "all.orders-value"),
-        ([], "key", "all.orders-key"),
+        (["basket-value"], "value", None, "all.orders-value"),
+        (["orders-key"], "value", None, "all.orders-value"),
+        ([], "key", None, "all.orders-key"),
     ],
 )
 def test_a_subject_that_is_called_by_its_topic_is_called_by_the_hub_topic(
-    subjects: list[str], side: str, wanted: str
+    subjects: list[str], side: str, own: str | None, wanted: str
 ) -> None:
+    assert plan_source_subject(subjects, "orders", side) == own
     assert plan_subject(subjects, "orders", "all.orders", side) == wanted
 
 
