@@ -16,9 +16,10 @@ import org.apache.spark.sql.api.java.UDF1;
  * none.
  */
 public final class JsonFields implements UDF1<byte[], Boolean> {
-    private static final JsonFactory FACTORY = JsonFactory.builder().build()
-        // As Spark reads JSON.
-        .enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES);
+    private static final JsonFactory FACTORY = JsonFactory.builder()
+                                                   .build()
+                                                   // As Spark reads JSON.
+                                                   .enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES);
 
     private final String struct;
     private final String[] leftOut;
@@ -46,7 +47,8 @@ public final class JsonFields implements UDF1<byte[], Boolean> {
             return isNew(parser);
         } catch (IOException malformed) {
             // As Spark does it, a byte that is no UTF-8 is another letter, and no error.
-            try (JsonParser parser =
+            try (
+                JsonParser parser =
                     FACTORY.createParser(new String(value, StandardCharsets.UTF_8))) {
                 return isNew(parser);
             } catch (IOException noJson) {
@@ -75,9 +77,8 @@ public final class JsonFields implements UDF1<byte[], Boolean> {
             return inObject(parser, at);
         }
         if (at.items != null && parser.currentToken() == JsonToken.START_ARRAY) {
-            for (JsonToken it = parser.nextToken();
-                    it != null && it != JsonToken.END_ARRAY;
-                    it = parser.nextToken()) {
+            for (JsonToken it = parser.nextToken(); it != null && it != JsonToken.END_ARRAY;
+                 it = parser.nextToken()) {
                 if (inValue(parser, at.items)) {
                     return true;
                 }

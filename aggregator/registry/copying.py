@@ -85,8 +85,9 @@ def copy_schema(
 
     `choose` is given the subjects that it has at the source, and tells which of them is meant, and
     that of the hub. Subjects that it refers to keep their names. A subject that is new at the hub
-    gets the compatibility setting of the one at the source. RegistryError as the two registries refuse or do not answer; of a schema
-    that does not fit those of the hub, with the fields that differ.
+    gets the compatibility setting of the one at the source. RegistryError as the two registries
+    refuse or do not answer; of a schema that does not fit those of the hub, with the fields that
+    differ.
     """
     subjects = choose(_subjects(source, schema))
     own = _at_hub(source, hub, definition, 0)

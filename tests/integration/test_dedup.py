@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aggregator.engine.control import Control
+from aggregator.steering.control import Control
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app

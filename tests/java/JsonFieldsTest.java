@@ -10,12 +10,12 @@ class JsonFieldsTest {
     private static final String AT =
         "{\"type\": \"struct\", \"fields\": [" + LEAF.formatted("lat") + "]}";
     private static final String STRUCT = "{\"type\": \"struct\", \"fields\": ["
-        + LEAF.formatted("id")
-        + ", {\"name\": \"at\", \"type\": " + AT + "}"
+        + LEAF.formatted("id") + ", {\"name\": \"at\", \"type\": " + AT + "}"
         + ", {\"name\": \"list\", \"type\": {\"type\": \"array\", \"elementType\": " + AT + "}}"
         + ", {\"name\": \"deep\", \"type\": {\"type\": \"array\", \"elementType\": "
         + "{\"type\": \"array\", \"elementType\": " + AT + "}}}"
-        + ", {\"name\": \"tags\", \"type\": {\"type\": \"array\", \"elementType\": \"string\"}}]}";
+        + (", {\"name\": \"tags\", \"type\": {\"type\": \"array\", \"elementType\": "
+           + "\"string\"}}]}");
     private static final String[] LEFT_OUT = {"a b", "at.c d", "list.x.y", "z.z"};
 
     private static final String[] KNOWN = {

@@ -61,8 +61,8 @@ class OrdersTest {
 
     @Test
     void schemaIdsAreThoseOfTheTasksOwnCluster() {
-        Orders orders = Orders.of(
-            "{\"schemas\": {\"eu\": {\"orders\": {\"key\": {\"1\": {\"id\": 7}}}}}}");
+        Orders orders =
+            Orders.of("{\"schemas\": {\"eu\": {\"orders\": {\"key\": {\"1\": {\"id\": 7}}}}}}");
         SchemaIds.Side key = SchemaIds.Side.KEY;
         assertEquals(7, orders.schemas(task).answer("orders", key, 1).schema());
         assertSame(SchemaIds.NONE, orders.schemas(Specs.task(0, 0)));

@@ -15,7 +15,8 @@ import org.junit.jupiter.api.Test;
 class SchemaIdsTest {
     private static final UUID GUID = UUID.fromString("89791762-2336-4186-9674-299b90a802e2");
     private static final SchemaIds IDS = new SchemaIds(Specs.json(
-        "{'orders': {'key': {'1': {'id': 5}}, 'value': {'1': {'id': 6}, '2': {'refused': 'schema 2'},"
+        "{'orders': {'key': {'1': {'id': 5}}, 'value': {'1': {'id': 6}, '2': {'refused': 'schema "
+        + "2'},"
         + " '3': {'waits': 'it is away'}, '4294967295': {'id': 9}, '" + GUID + "': {'guid': '"
         + GUID + "'}}}, 'other': {}}"));
 

@@ -29,8 +29,9 @@ class SchemaPatchTest {
 
     private static SchemaIds ids(int one) {
         return new SchemaIds(Specs.json(
-            "{'orders': {'key': {'1': {'id': 5}, '" + GUID + "': {'id': 8}}, 'value': {'1': {'id': "
-            + one + "}, '2': {'refused': 'schema 2'}, '3': {'waits': 'it is away'}, '4': {'id': -2},"
+            "{'orders': {'key': {'1': {'id': 5}, '" + GUID
+            + "': {'id': 8}}, 'value': {'1': {'id': " + one
+            + "}, '2': {'refused': 'schema 2'}, '3': {'waits': 'it is away'}, '4': {'id': -2},"
             + " '" + GUID + "': {'guid': '" + OTHER + "'}}}}"));
     }
 
