@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aggregator.steering.control import Control
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
@@ -21,6 +20,7 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import EXIT_DONE
+from aggregator.steering.control import Control
 from support.application import KILLED, application
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
