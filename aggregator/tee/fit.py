@@ -92,6 +92,8 @@ def _cast(value: Column, seen: Any, want: Any) -> Column:
 
 
 def _widens(seen: Any, want: Any) -> bool:
+    if isinstance(seen, dict) or isinstance(want, dict):
+        return False
     whole = ("byte", "short", "integer", "long")
     if seen in whole and want in whole:
         return whole.index(seen) <= whole.index(want)
