@@ -8,6 +8,7 @@ from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
 from aggregator.cli.render import Output, Report, Table, cell, show
 from aggregator.cli.running import Absent, running_status
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
+from aggregator.documents.copied import DedupStatus
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
@@ -101,6 +102,7 @@ def report_of_status(status: Status) -> Report:
             *((_recovered(status.recovery),) if status.recovery is not None else ()),
             *((_gaps(status.gaps),) if status.gaps.total else ()),
             *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
+            *map(dedup_line, status.dedup),
             *((_audit(status.audit),) if status.audit is not None else ()),
             *((_heartbeats(status.heartbeats),) if status.heartbeats is not None else ()),
             *map(_part, status.paused),
@@ -201,6 +203,13 @@ def quarantine_line(found: QuarantineStatus) -> str:
             f"newest {found.newest}; see aggregator quarantine list"
         )
     return f"{line}; not all is known: {found.error}" if found.error else line
+
+
+def dedup_line(found: DedupStatus) -> str:
+    """What is known of the events of a hub topic, in a line."""
+    known = f"{found.events:,} events are known, in {found.bytes / 2**20:,.1f} MiB"
+    stand = known if found.ready else "the events that it holds are being read"
+    return f"One event once in {found.hub_topic}, by {found.by}: {stand}; see aggregator dedup list"
 
 
 def report_of_view(view: CheckpointView, reason: str = "") -> Report:

@@ -207,7 +207,13 @@ class TopicsConfig(TopicRules):
     @property
     def has_dedup(self) -> bool:
         """Whether any hub topic has its events once."""
-        return self.dedup.is_on or any(self.rules_for(it).dedup.is_on for it in self.overrides)
+        return self.dedup_window > 0
+
+    @property
+    def dedup_window(self) -> float:
+        """For how many seconds the longest of them remembers an event; 0 where none does."""
+        rules = [self.dedup, *(self.rules_for(it).dedup for it in self.overrides)]
+        return max((it.window for it in rules if it.is_on), default=0)
 
     def rules_for(self, hub_topic: str) -> TopicRules:
         """The rules for one hub topic: its override on top of the common ones."""

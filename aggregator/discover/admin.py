@@ -50,6 +50,7 @@ from aggregator.discover.offsets import (
     CLIENT_SETTINGS,
     Answers,
     PartitionOffsets,
+    brokers_away,
     first_offsets_of,
     leaders_of,
     oldest_of,
@@ -64,6 +65,8 @@ only one answers, so the first refusal proves nothing."""
 RENEW_SECONDS = 30.0
 """A client whose calls fail for so long is replaced. After a minute without an answer librdkafka
 closes its connection, and was seen to make no other for minutes after the cluster was back."""
+KNOCK_SECONDS = 1.0
+"""To see whether a broker takes a connection. One that does not within that leads nothing."""
 POLL_SECONDS = 0.05
 KEPT_EVENTS = 50
 
@@ -99,6 +102,8 @@ class ClusterAdmin:
             "logger": self._lines,
         }
         self._failing_since: float | None = None
+        self._leaders_doubted = False
+        """Whether offsets were asked for in vain, since they were last told."""
         self.client = ClientHandle(self._made, self._closed)
 
     def _made(self) -> AdminClient:
@@ -254,8 +259,15 @@ class ClusterAdmin:
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
             none = KafkaError(KafkaError._NOENT, "no partition has a leader")
+            if self._leaders_doubted:
+                none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
             raise self._failed(KafkaException(none), timeout)
-        found = self._ask_offsets(asked, specs, end, timeout, isolation)
+        try:
+            found = self._ask_offsets(asked, specs, end, timeout, isolation)
+        except ClusterCallError:
+            self._leaders_doubted = True
+            raise
+        self._leaders_doubted = False
         stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
@@ -273,7 +285,10 @@ class ClusterAdmin:
         if not wanted:
             return {}
         leaders = self.client.leaders()
-        if leaders is None or without_leader(leaders, wanted):
+        if self._leaders_doubted:
+            cluster = self.metadata(_left(end))
+            leaders = leaders_of(cluster, brokers_away(cluster, wanted, KNOCK_SECONDS))
+        elif leaders is None or without_leader(leaders, wanted):
             # There may be one by now.
             leaders = leaders_of(self.metadata(_left(end)))
         return without_leader(leaders, wanted)

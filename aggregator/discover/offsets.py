@@ -9,7 +9,8 @@ So the cluster's metadata are read first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -44,19 +45,47 @@ class TopicLeaders(NamedTuple):
 Leaders = Mapping[str, TopicLeaders]
 
 
-def leaders_of(cluster: ClusterMetadata) -> Leaders:
-    """Topic -> its leaders, as these metadata tell; small, because clients keep it."""
+def leaders_of(cluster: ClusterMetadata, away: Collection[int] = ()) -> Leaders:
+    """Topic -> its leaders, as these metadata tell; small, because clients keep it.
+
+    Brokers that are `away` lead nothing, whatever the metadata tell.
+    """
     return {
         name: TopicLeaders(
             len(topic.partitions),
             frozenset(
                 number
                 for number, partition in topic.partitions.items()
-                if partition.leader not in cluster.brokers
+                if partition.leader not in cluster.brokers or partition.leader in away
             ),
         )
         for name, topic in cluster.topics.items()
     }
+
+
+def brokers_away(
+    cluster: ClusterMetadata, partitions: Iterable[TopicPartition], seconds: float
+) -> frozenset[int]:
+    """Brokers that lead one of these partitions and take no connection, tried for so long each.
+
+    Where the controllers have no quorum, the metadata name a leader that is dead for as long as
+    that lasts. Asked for its offsets, librdkafka (2.16.0) connects to it without a pause until the
+    request times out, which keeps a core busy. So it is asked whether anybody listens there.
+    """
+    found = set()
+    for number in {_leader(cluster, tp) for tp in partitions} & cluster.brokers.keys():
+        broker = cluster.brokers[number]
+        try:
+            socket.create_connection((broker.host, broker.port), seconds).close()
+        except OSError:
+            found.add(number)
+    return frozenset(found)
+
+
+def _leader(cluster: ClusterMetadata, tp: TopicPartition) -> int:
+    topic = cluster.topics.get(tp.topic)
+    partition = topic.partitions.get(tp.partition) if topic is not None else None
+    return partition.leader if partition is not None else -1
 
 
 def without_leader(

@@ -11,6 +11,7 @@ from typing import TypeVar
 from aggregator.audits.past import AuditsReport, AuditSummary, PastAudits
 from aggregator.checkpoint.history import Commit, history
 from aggregator.config.mask import mask_text
+from aggregator.dedup.document import DroppedReport, dropped_report
 from aggregator.discover import ClusterAdmin
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.document import RecoveryStatus, Status
@@ -20,7 +21,7 @@ from aggregator.gaps.document import GapsReport, gaps_report
 from aggregator.gaps.table import GapTable
 from aggregator.peek.document import TopicLook
 from aggregator.peek.read import AbsentError, look_at
-from aggregator.plan.quarantine import quarantine_topic
+from aggregator.plan.quarantine import duplicates_topic, quarantine_topic
 from aggregator.quarantine.document import (
     QuarantinedRecord,
     QuarantineReport,
@@ -29,7 +30,7 @@ from aggregator.quarantine.document import (
     retry_rows,
 )
 from aggregator.quarantine.ledger import Filter, Ledger
-from aggregator.quarantine.reader import QuarantineReader
+from aggregator.quarantine.reader import QuarantineReader, duplicates_partition
 from aggregator.quarantine.retry import Retry, RetryOutcome
 from aggregator.quarantine.shelf import chosen_of, opened
 from aggregator.serve.control import CallerError
@@ -87,6 +88,16 @@ class Desk:
         """Records that the hub refused. Raises ClusterError."""
         with self._opened():
             return self._known(wanted, retried=retried, limit=limit)
+
+    def dropped(
+        self, wanted: Filter, since: datetime, *, retried: bool, limit: int
+    ) -> DroppedReport:
+        """Records that dedup has dropped since then. Raises ClusterError."""
+        config = self._control.config
+        place, since_ms = duplicates_partition(config), int(since.timestamp() * 1000)
+        with opened(config, None, place, since_ms) as (_, _, ledger):
+            found = list(ledger.select(wanted, retried=retried))
+        return dropped_report(duplicates_topic(config), found, limit)
 
     def retry(self, wanted: Filter, *, dry_run: bool, overwrite: bool) -> RetryReport:
         """Try records again; when the hub goes away meanwhile, what became of those before it.

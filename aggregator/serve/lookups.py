@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
 from aggregator.audits.past import AuditsReport
 from aggregator.checkpoint.rows import to_moment
+from aggregator.dedup.document import DroppedReport
 from aggregator.documents.document import Document, LaneStatus, RecoveryStatus
 from aggregator.documents.hub_topics import HubTopicOverview, HubTopics, hub_topics
 from aggregator.gaps.document import GapsReport
@@ -23,6 +24,7 @@ from aggregator.serve.holder import StatusHolder
 from aggregator.serve.incidents import Incidents
 from aggregator.steering.control import Control
 from aggregator.timeline.document import EventRow
+from aggregator.timeline.rows import moment_of
 from aggregator.verify.apart import AuditRun, AuditRunner
 
 Source = Annotated[str | None, Query(description="only of this source")]
@@ -98,6 +100,23 @@ def lookups_router(
     ) -> QuarantineReport:
         """Records that the hub refused, and what became of each."""
         return desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
+
+    @router.get("/dedup")
+    def dedup(
+        source: Source = None,
+        topic: Topic = None,
+        since: Annotated[str, Query(description="a moment or an age: all since then is read")] = (
+            "1h"
+        ),
+        retried: Annotated[bool, Query(description="also those that were written since")] = False,
+        limit: Limit = 200,
+    ) -> DroppedReport:
+        """Records that dedup has dropped, and what became of each."""
+        try:
+            begin = moment_of(since, datetime.now(UTC))
+        except ValueError as error:
+            raise CallerError(400, str(error)) from error
+        return desk.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
 
     @router.get("/checkpoints")
     def checkpoints(limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50) -> CommitsReport:

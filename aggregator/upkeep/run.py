@@ -1,4 +1,4 @@
-"""One call of `aggregator maintain`: the checkpoint, history and events, and the landing tables.
+"""One call of `aggregator maintain`: checkpoint, history, events, dedup, and the landing tables.
 
 Whoever writes a table maintains it as well, so what is in use is left to its writer.
 """
@@ -19,6 +19,8 @@ from aggregator.checkpoint.delta import local_path
 from aggregator.checkpoint.maintenance import maintain as maintain_checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
+from aggregator.dedup.table import TABLE as DEDUP
+from aggregator.dedup.table import DedupTable
 from aggregator.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
 from aggregator.stream.lane import innermost
 from aggregator.tee.care import care, tables_in
@@ -67,20 +69,22 @@ def maintain_all(config: Config) -> Upkeep:
 
 def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
     place = config.checkpoint
-    names = (CHECKPOINTS, HISTORY, EVENTS)
+    works = {
+        CHECKPOINTS: partial(_checkpoint, config),
+        HISTORY: partial(_timeline, config, HISTORY),
+        EVENTS: partial(_timeline, config, EVENTS),
+    }
+    if config.topics.has_dedup:
+        works[DEDUP] = partial(_dedup, config)
     if not has_lock(place.path):
         why = "on an object store its instance maintains it while it runs"
-        return [TableUpkeep(table=name, done=False, left=why) for name in names]
+        return [TableUpkeep(table=name, done=False, left=why) for name in works]
     try:
         with WriterLock.acquire(place.path):
-            return [
-                _timed(CHECKPOINTS, partial(_checkpoint, config)),
-                _timed(HISTORY, partial(_timeline, config, HISTORY)),
-                _timed(EVENTS, partial(_timeline, config, EVENTS)),
-            ]
+            return [_timed(name, work) for name, work in works.items()]
     except HeldError:
         why = "an instance runs, and maintains it itself"
-        return [TableUpkeep(table=name, done=False, left=why) for name in names]
+        return [TableUpkeep(table=name, done=False, left=why) for name in works]
 
 
 def _checkpoint(config: Config) -> TableUpkeep:
@@ -102,6 +106,12 @@ def _timeline(config: Config, name: str) -> TableUpkeep:
     table = TimelineTable(config.checkpoint.path, config.checkpoint.storage_options, name)
     before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
     return TableUpkeep(table=name, done=True, rows_deleted=table.maintain(before))
+
+
+def _dedup(config: Config) -> TableUpkeep:
+    table = DedupTable(config.checkpoint.path, config.checkpoint.storage_options)
+    before = datetime.now(UTC) - timedelta(seconds=config.topics.dedup_window)
+    return TableUpkeep(table=DEDUP, done=True, rows_deleted=table.maintain(before))
 
 
 def _landed(config: Config) -> list[TableUpkeep]:

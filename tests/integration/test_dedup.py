@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import EXIT_DONE
+from aggregator.quarantine.ledger import Filter
+from aggregator.serve.desk import Desk
 from aggregator.steering.control import Control
 from support.application import KILLED, application
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 
+HOUR = timedelta(hours=1)
 EVENTS = 30_000
 COMMON = 0.3
 BATCH = 100
@@ -176,12 +180,19 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
         ("header:event-id", "dropped", "whole")
     }
 
+    # The same for whoever asks the API, and only of what came since.
+    desk, now = Desk(Control(config)), datetime.now(UTC)
+    told = [desk.dropped(Filter(), it, retried=False, limit=2) for it in (now - HOUR, now)]
+    assert [(it.count, len(it.records)) for it in told] == [(3, 2), (0, 0)]
+    tables = {it["table"]: it["done"] for it in cli(config, tmp_path, "maintain")["tables"]}
+    assert tables["dedup"]
+
     # What was dropped is not missing.
     assert cli(config, tmp_path, "verify")["totals"]["missing"] == 0
 
     origin = next(it["origin"] for it in listed if it["event"] == "d")
-    (told,) = cli(config, tmp_path, "dedup", "retry", "--origin", origin)
-    assert told["state"] == "retried"
+    (tried,) = cli(config, tmp_path, "dedup", "retry", "--origin", origin)
+    assert tried["state"] == "retried"
     events = Counter(event_of(it) for it in twins.in_hub())
     assert events == {"a": 1, "b": 1, "c": 1, "d": 2, "e": 1}
     assert len(cli(config, tmp_path, "dedup", "list")) == 2

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from confluent_kafka.cimpl import NewTopic
 
 from aggregator.config.schema import Config
 from aggregator.discover import (
@@ -387,6 +388,32 @@ def test_a_job_that_never_ends_is_a_timeout_for_its_cluster_only() -> None:
     assert dict(found.ok) == {"good": good}
     assert found.failed["hang"].kind is FailureKind.TIMEOUT
     assert found.failed["fail"].reason == "ValueError: odd"
+
+
+def test_a_dead_leader_that_is_still_named_is_not_asked_again_and_again(
+    cluster_factory: ClusterFactory,
+) -> None:
+    """Without a quorum nobody is elected; librdkafka would connect to it as fast as it can."""
+    cluster = cluster_factory("halved", 2)
+    led = [TopicPartition("led", 0)]
+    topic = NewTopic("led", 1, replica_assignment=[[2]])
+    kafka = topics.admin(cluster.bootstrap_servers)
+    kafka.create_topics([topic])["led"].result(30)
+    with open_admin(config("127.0.0.1:1", "led", eu=at(cluster)), "eu") as admin:
+        assert admin.log_ends(led, 30) == {led[0]: 0}
+        cluster.brokers[1].kill()
+        with pytest.raises(ClusterCallError):
+            admin.log_ends(led, 1)
+        with pytest.raises(ClusterCallError, match="no leader of a partition answers"):
+            admin.log_ends(led, 30)
+        cluster.brokers[1].start()
+
+        def answered() -> bool:
+            with suppress(ClusterCallError):
+                return admin.log_ends(led, 5) == {led[0]: 0}
+            return False
+
+        wait_for(answered, "it answers again", 60)
 
 
 def test_offsets_are_told_after_a_leader_was_elected_anew(cluster_factory: ClusterFactory) -> None:

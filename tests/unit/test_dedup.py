@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
+from aggregator.cli.render import to_text
+from aggregator.cli.status import report_of_status
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.dedup.document import dropped_of
 from aggregator.dedup.keeper import DedupKeeper
 from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.documents.copied import DedupStatus
 from aggregator.errors import CheckpointError, ConfigError
 from aggregator.events import Event
 from aggregator.model import ClusterFacts, Discovery, SourcePartition, TopicFacts
@@ -25,6 +28,7 @@ from aggregator.plan.actions import CreateTopic
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.quarantine.ledger import LedgerEntry
 from aggregator.quarantine.records import Origin, Quarantined
+from support.statuses import status_with
 
 RULE = Rule("orders", "header:event-id")
 NOW_MS = 1_800_000_000_000
@@ -304,3 +308,27 @@ def test_a_dropped_record_tells_its_event_and_by_what_rule() -> None:
     told = dropped_of(LedgerEntry(record))
     assert (told.by, told.event) == ("header:event-id", "an id with spaces")
     assert (told.origin, told.state) == ("eu/orders-3@5", "dropped")
+
+
+@pytest.mark.parametrize(
+    ("ready", "words"), [(True, "1,234 events are known, in 2.0 MiB"), (False, "being read")]
+)
+def test_the_status_says_what_is_known(*, ready: bool, words: str) -> None:
+    found = DedupStatus(hub_topic="orders", by="key", ready=ready, events=1234, bytes=2**21)
+    told = to_text(report_of_status(status_with(dedup=(found,))), tty=False)
+    assert "One event once in orders, by key: " in told
+    assert words in told
+    assert "One event once" not in to_text(report_of_status(status_with()), tty=False)
+
+
+def test_the_longest_window_is_what_is_kept() -> None:
+    text = """
+    hub: {bootstrap_servers: "hub:9092"}
+    sources: {eu: {bootstrap_servers: "eu:9092", topics: {include: ".*"}}}
+    topics:
+      dedup: {by: key, window: 1h}
+      overrides:
+        orders: {dedup: {by: key, window: 2h}}
+        bills: {dedup: off}
+    """
+    assert load_text(text).topics.dedup_window == 7200

@@ -1,5 +1,6 @@
 """What must not be asked about, and what the answers for offsets come to."""
 
+import socket
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMeta
 
 from aggregator.discover.errors import code_of
 from aggregator.discover.offsets import (
+    brokers_away,
     first_offsets_of,
     leaders_of,
     oldest_of,
@@ -57,6 +59,24 @@ def test_what_has_no_leader_is_told(
     assert absent == {
         tp: code_of(error) for tp, error in without_leader(leaders_of(found), asked).items()
     }
+
+
+def test_a_broker_that_is_away_leads_nothing() -> None:
+    away = without_leader(leaders_of(cluster({0: 1, 1: 2}), away={2}), [ONE, TWO])
+    assert away.keys() == {TWO}
+
+
+def test_who_takes_no_connection_is_away() -> None:
+    found = cluster({0: 1, 1: 2, 2: -1})
+    with socket.create_server(("127.0.0.1", 0)) as listens, socket.socket() as bound:
+        # Bound, so that nobody else has it, and nobody listens.
+        bound.bind(("127.0.0.1", 0))
+        found.brokers = {1: BrokerMetadata(), 2: BrokerMetadata()}
+        for number, each in ((1, listens), (2, bound)):
+            found.brokers[number].host, found.brokers[number].port = each.getsockname()
+        assert brokers_away(found, [ONE, TWO, THREE, ELSEWHERE], 5) == {2}
+        # Who leads nothing of it is not asked.
+        assert brokers_away(found, [ONE], 5) == frozenset()
 
 
 def test_ranges_and_why_some_are_missing() -> None:

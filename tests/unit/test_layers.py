@@ -106,13 +106,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Values that name a schema of a registry, as columns.
     "wire": BELOW_EDGES | {"registry"},
     # All tables at once, while nobody writes them.
-    "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee"},
+    "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee", "dedup"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"apart", "documents", "clusters", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"credentials", "registry", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS
-    | {"documents", "gaps", "quarantine", "peek", "verify", "audits", "backfills"}
+    | {"documents", "gaps", "quarantine", "dedup", "peek", "verify", "audits", "backfills"}
     | {"steering", "moves", "connect", "timeline"},
     # What notebooks import; nothing else does.
     "notebook": BELOW_DOCUMENTS
