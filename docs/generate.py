@@ -38,7 +38,7 @@ LAYERS = (
     "wire",
     "tee",
     "upkeep",
-    *("steering", "engine", "verify", "serve", "cli", "__main__", "notebook"),
+    *("steering", "preview", "engine", "verify", "serve", "cli", "__main__", "notebook"),
 )
 """Parts of the package, each below those that may import it."""
 WAYS_BEGIN = "<!-- stages: written by make docs -->\n"

@@ -14,9 +14,9 @@ from aggregator.cli.schemas_ahead import with_schemas
 from aggregator.config.schema import Config
 from aggregator.errors import EXIT_CONFIG, CheckpointError, ClusterError
 from aggregator.flow.commands import Move, RecordGaps, Recover, Start
-from aggregator.flow.preview import Preview
 from aggregator.plan.pace import Limit
 from aggregator.plan.plan import Plan
+from aggregator.preview.first import Preview
 
 EXAMPLES = (
     "aggregator plan -c aggregator.yaml",
@@ -39,7 +39,7 @@ def plan(
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
     from aggregator.clusters.prepare import prepare
-    from aggregator.engine.preview import preview_of
+    from aggregator.preview.ask import preview_of
 
     prepared = prepare(config)
     found, first, unknown = prepared.plan, Preview(), ""

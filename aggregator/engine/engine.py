@@ -17,10 +17,10 @@ from aggregator.backfills.lane import BackfillSight, Tools
 from aggregator.backfills.run import Backfills
 from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.seen import SeenTable
+from aggregator.commits.known import KnownOf
 from aggregator.config.schema import Config
 from aggregator.documents.document import Phase
 from aggregator.engine.hands import Hands
-from aggregator.engine.known import KnownOf
 from aggregator.engine.lanes import Lanes
 from aggregator.engine.recovery import Recovery
 from aggregator.engine.teller import Teller

@@ -12,11 +12,11 @@ import pytest
 from aggregator.checkpoint.rows import HUB
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.commits.identity import Identity, by_identity, known_ends, own_ends
+from aggregator.commits.known import KnownOf
 from aggregator.commits.observer import Observer
 from aggregator.commits.tail import HubSnapshot
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
-from aggregator.engine.known import KnownOf
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.suspects import Seen
 from support.flow_world import config_of

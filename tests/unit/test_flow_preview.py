@@ -10,9 +10,9 @@ from aggregator.cli.plan import report_of_plan
 from aggregator.cli.render import Table
 from aggregator.flow.commands import Command, Move, RecordGaps, Recover, Start
 from aggregator.flow.news import FoundGaps
-from aggregator.flow.preview import Preview, preview
 from aggregator.flow.stage import Stage
 from aggregator.model import OffsetRange, TopicPartition
+from aggregator.preview.first import Preview, preview
 from support.flow_world import DAY, EU, EU0, EU1, HUB, PARTITIONS, US, World, running
 
 

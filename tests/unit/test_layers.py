@@ -26,7 +26,17 @@ BELOW_EDGES = WORDS | {"config", "plan", "cores", "failpoint"}
 BELOW_DOCUMENTS = BELOW_EDGES | EDGES
 ROOMS = {
     *("flow", "status", "commits", "clusters", "gaps", "writing", "moves", "quarantine"),
-    *("audits", "groups", "completeness", "acls", "backfills", "schemas", "steering", "dedup"),
+    *(
+        "audits",
+        "groups",
+        "completeness",
+        "acls",
+        "backfills",
+        "schemas",
+        "steering",
+        "preview",
+        "dedup",
+    ),
 }
 """What an engine works with."""
 CORE = "core"
@@ -91,6 +101,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Older ranges that come into the hub beside the live flow.
     "backfills": BELOW_DOCUMENTS
     | {"documents", "flow", "clusters", "commits", "moves", "schemas", "writing"},
+    # What a run would do first, by the very step that decides.
+    "preview": BELOW_EDGES
+    | {"checkpoint", "discover", "flow", "commits", "clusters", "gaps", "steering"},
     # What people ask of a running instance: it knows the engine only as something that it steers.
     "steering": BELOW_DOCUMENTS
     | {"documents", "flow", "clusters", "commits", "gaps", "moves", "backfills"},

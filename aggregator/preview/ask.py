@@ -11,13 +11,13 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.hub import read_logs
 from aggregator.clusters.look import first_look
 from aggregator.clusters.prepare import Prepared
+from aggregator.commits.known import known_of
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
-from aggregator.engine.known import known_of
 from aggregator.flow.news import FoundGaps
-from aggregator.flow.preview import Preview, preview
 from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, TopicPartition
+from aggregator.preview.first import Preview, preview
 from aggregator.steering.pauses import out_of, out_of_parts
 
 
