@@ -17,32 +17,40 @@ from typing import Any, Literal
 import fastavro
 
 from aggregator.errors import RegistryError
-from aggregator.registry.core import Framed, Schema, SchemaKind, framed
+from aggregator.registry.core import Framed, Schema, SchemaId, SchemaKind, framed
 
 MOST_BYTES = 2_000
 """So much of a key, value or header is shown to whoever only glances at it."""
 
 Format = Literal["null", "text", "json", "avro", "protobuf", "bytes"]
 FORMATS: dict[SchemaKind, Format] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
-SchemaOf = Callable[[int], Schema]
-"""The schema of an id; RegistryError when it cannot be had."""
+SchemaOf = Callable[[SchemaId], Schema]
+"""The schema of an id or a GUID; RegistryError when it cannot be had."""
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A key or a value in words. `schema` is the id that it names, `problem` why it is in bytes."""
+    """A key or a value in words. `schema` is what it names, `problem` why it is in bytes."""
 
     text: str | None
     format: Format
-    schema: int | None = None
+    schema: SchemaId | None = None
     problem: str = ""
 
 
-def told(content: bytes | None, schema_of: SchemaOf, most: int | None = None) -> Said:
-    """What these bytes say; cut off after `most` bytes, or characters of what was decoded."""
+def told(
+    content: bytes | None,
+    schema_of: SchemaOf,
+    most: int | None = None,
+    header: bytes | None = None,
+) -> Said:
+    """What these bytes say; cut off after `most` bytes, or characters of what was decoded.
+
+    `header` is that which names their schema, of a record that has one.
+    """
     if content is None:
         return Said(None, "null")
-    if (frame := framed(content)) is not None:
+    if (frame := framed(content, header)) is not None:
         return _of_frame(content, frame, schema_of, most)
     text = shown(content, most)
     if text.startswith("0x") and not content.startswith(b"0x"):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from aggregator.documents.document import Document
 from aggregator.peek.core_decode import Format
+from aggregator.registry import SchemaId
 
 
 class PeekedHeader(Document):
@@ -29,8 +30,8 @@ class PeekedRecord(Document):
     value: str | None
     key_format: Format = "text"
     value_format: Format = "text"
-    key_schema: int | None = Field(default=None, description="the id of its schema")
-    value_schema: int | None = Field(default=None, description="the id of its schema")
+    key_schema: SchemaId | None = Field(default=None, description="its schema's id or GUID")
+    value_schema: SchemaId | None = Field(default=None, description="its schema's id or GUID")
     key_bytes: int = 0
     value_bytes: int
     problem: str = Field(default="", description="why key or value is told as bytes")

@@ -14,7 +14,7 @@ from aggregator.errors import RegistryError
 from aggregator.peek.core_decode import Said, shown, told
 from aggregator.peek.document import PeekedHeader, PeekedRecord
 from aggregator.quarantine.records import Raw, origin_of
-from aggregator.registry import Schema, open_registry, place_of
+from aggregator.registry import Schema, SchemaId, id_header, open_registry, place_of
 
 SECONDS = 5.0
 
@@ -40,7 +40,10 @@ class Interpreter:
         """A record in words; never raises for what is in it."""
         origin = origin_of(raw)
         schema_of = partial(self._schema, None if origin is None else origin.partition.cluster)
-        key, value = (told(it, schema_of, self._most) for it in (raw.key, raw.value))
+        key, value = (
+            told(it, schema_of, self._most, id_header(raw.headers, what))
+            for what, it in (("key", raw.key), ("value", raw.value))
+        )
         problems = (_problem(what, it) for what, it in (("key", key), ("value", value)))
         return PeekedRecord(
             partition=partition,
@@ -62,19 +65,19 @@ class Interpreter:
             origin=None if origin is None else str(origin),
         )
 
-    def _schema(self, origin: str | None, number: int) -> Schema:
+    def _schema(self, origin: str | None, schema: SchemaId) -> Schema:
         place = place_of(self._config, self._source, self._topic, origin)
         registry = open_registry(place.schemas)
         if registry is None:
             raise RegistryError(
-                f"no registry to ask for schema {number}: set {place.path}.registry"
+                f"no registry to ask for schema {schema}: set {place.path}.registry"
             )
-        known = registry.known(number)
+        known = registry.known(schema)
         if known is None and time.monotonic() > self._deadline:
             raise RegistryError(
-                f"{registry.url}: not asked for schema {number} any more: it is slow"
+                f"{registry.url}: not asked for schema {schema} any more: it is slow"
             )
-        return known or registry.schema(number)
+        return known or registry.schema(schema)
 
 
 def _problem(what: str, found: Said) -> str:

@@ -16,13 +16,17 @@ from typing import Any, get_args
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
+from uuid import UUID
 
 from aggregator.config.schemas import SchemasConfig
 from aggregator.errors import RegistryError
-from aggregator.registry.core import Schema, SchemaKind, whole
+from aggregator.registry.core import Schema, SchemaId, SchemaKind, whole
 
 TIMEOUT_SECONDS = 5.0
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+NOT_FOUND = 404
+NO_SCHEMA = 40403
+"""Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
 AGAIN_SECONDS = 10.0
 """A registry that does not answer is not asked for so long, nor for an id that it did not have."""
 MOST_BYTES = 10_000_000
@@ -50,52 +54,72 @@ class Registry:
             login = f"{schemas.username}:{schemas.password}".encode()
             self._login = f"Basic {base64.b64encode(login).decode()}"
         self._lock = threading.Lock()
-        self._found: dict[int, Schema] = {}
-        self._failed: dict[int, tuple[float, RegistryError]] = {}
+        self._found: dict[SchemaId, Schema] = {}
+        self._failed: dict[SchemaId, tuple[float, RegistryError]] = {}
         self._away: tuple[float, RegistryError] | None = None
 
-    def known(self, number: int) -> Schema | None:
-        """The schema with this id, if it was asked for before."""
-        return self._found.get(number)
+    def known(self, schema: SchemaId) -> Schema | None:
+        """The schema with this id or GUID, if it was asked for before."""
+        return self._found.get(schema)
 
-    def schema(self, number: int) -> Schema:
-        """The schema with this id; of Avro and Protobuf, with all that it refers to.
+    def schema(self, schema: SchemaId) -> Schema:
+        """The schema with this id or GUID; of Avro and Protobuf, with all that it refers to.
 
         Raises RegistryError when the registry has none, or does not answer in time.
         """
         with self._lock:
-            if number in self._found:
-                return self._found[number]
-            for until, error in filter(None, (self._away, self._failed.get(number))):
+            if schema in self._found:
+                return self._found[schema]
+            for until, error in filter(None, (self._away, self._failed.get(schema))):
                 if time.monotonic() < until:
                     raise error
             try:
-                found = self._ask(number)
+                found = self._ask(schema)
             except RegistryError as error:
                 until = time.monotonic() + AGAIN_SECONDS
                 if error.away:
                     self._away = (until, error)
                 else:
-                    _put(self._failed, number, (until, error))
+                    _put(self._failed, schema, (until, error))
                 raise
             self._away = None
-            _put(self._found, number, found)
+            _put(self._found, schema, found)
             return found
 
-    def _ask(self, number: int) -> Schema:
+    def definition(self, schema: SchemaId) -> dict[str, Any]:
+        """What the registry tells of one schema by itself.
+
+        Raises RegistryError: with the code of a refusal when it has none such.
+        """
+        with self._lock:
+            return self._definition(schema, time.monotonic() + self._timeout)
+
+    def _definition(self, schema: SchemaId, deadline: float) -> dict[str, Any]:
+        is_guid = isinstance(schema, UUID)
+        try:
+            return self._get(f"/schemas/{'guids' if is_guid else 'ids'}/{schema}", deadline)
+        except RegistryError as error:
+            if not is_guid or error.code != NOT_FOUND or error.detail == NO_SCHEMA:
+                raise
+            raise RegistryError(
+                f"{self.url} finds no schema by its GUID, as Confluent's from 8.0 on do: name the "
+                "registry that gave it; topics.schemas: pass copies such records as they are"
+            ) from error
+
+    def _ask(self, schema: SchemaId) -> Schema:
         deadline = time.monotonic() + self._timeout
-        told = self._get(f"/schemas/ids/{number}", deadline)
+        told = self._definition(schema, deadline)
         kind: SchemaKind = told.get("schemaType") or "AVRO"
         if kind not in get_args(SchemaKind):
-            raise RegistryError(f"{self.url}: schema {number} is of an unknown type: {kind}")
+            raise RegistryError(f"{self.url}: schema {schema} is of an unknown type: {kind}")
         text = str(told.get("schema", ""))
         if kind == "AVRO":
             try:
                 text = whole(text, self._referred(told, deadline, 0))
             except ValueError as error:
-                raise RegistryError(f"{self.url}: schema {number} is no JSON: {error}") from error
+                raise RegistryError(f"{self.url}: schema {schema} is no JSON: {error}") from error
         imported = self._referred(told, deadline, 0) if kind == "PROTOBUF" else {}
-        return Schema(number, kind, text, tuple(imported.items()))
+        return Schema(schema, kind, text, tuple(imported.items()))
 
     def _referred(self, told: Mapping[str, Any], deadline: float, deep: int) -> dict[str, str]:
         """The texts of the schemas that one refers to, by name, and of those that these do."""
@@ -195,7 +219,7 @@ class Registry:
         return self._context
 
 
-def _put(kept: dict[int, Any], number: int, value: Any) -> None:
+def _put(kept: dict[SchemaId, Any], schema: SchemaId, value: Any) -> None:
     if len(kept) >= MOST_KEPT:
         kept.clear()
-    kept[number] = value
+    kept[schema] = value

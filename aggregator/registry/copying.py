@@ -12,12 +12,10 @@ from urllib.parse import quote
 from uuid import UUID
 
 from aggregator.errors import RegistryError
-from aggregator.registry.client import Registry
+from aggregator.registry.client import NOT_FOUND, Registry
+from aggregator.registry.core import SchemaId
 from aggregator.registry.core_differences import differences, in_words
 
-NOT_FOUND = 404
-NO_SCHEMA = 40403
-"""Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
 CONFLICT = 409
 MOST_DEEP = 20
 
@@ -57,27 +55,20 @@ class Registered(NamedTuple):
     guid: UUID | None = None
 
 
-def read_definition(source: Registry, schema: int | UUID) -> Definition | None:
+def read_definition(source: Registry, schema: SchemaId) -> Definition | None:
     """The schema with an id or a GUID; None when there is none. RegistryError when not told."""
-    is_guid = isinstance(schema, UUID)
     try:
-        told = source.call("GET", f"/schemas/{'guids' if is_guid else 'ids'}/{schema}")
+        return _definition(source.definition(schema))
     except RegistryError as error:
         if error.code != NOT_FOUND:
             raise
-        if is_guid and error.detail != NO_SCHEMA:
-            raise RegistryError(
-                f"{source.url} finds no schema by its GUID, as Confluent's from 8.0 on do: set "
-                "topics.schemas: pass for such records, or name the registry that gave it"
-            ) from error
         return None
-    return _definition(_object(told))
 
 
 def copy_schema(
     source: Registry,
     hub: Registry,
-    schema: int | UUID,
+    schema: SchemaId,
     definition: Definition,
     choose: Callable[[Collection[str]], Subjects],
 ) -> Registered:
@@ -129,7 +120,7 @@ def _definition(told: Mapping[str, Any]) -> Definition:
     return Definition(str(told.get("schemaType") or "AVRO"), str(told["schema"]), references)
 
 
-def _subjects(registry: Registry, schema: int | UUID) -> tuple[str, ...]:
+def _subjects(registry: Registry, schema: SchemaId) -> tuple[str, ...]:
     try:
         number: Any = schema
         if isinstance(schema, UUID):

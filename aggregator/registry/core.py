@@ -1,18 +1,26 @@
 """Confluent's wire format, and Avro schemas made whole from those that they refer to. Pure.
 
-A value is framed: a zero byte, the schema's id in four bytes, then what the schema describes.
+A value is framed: a zero byte, the schema's id in four bytes, then what the schema describes. Or a
+header names the schema, by such an id or by a one and a GUID; then that is all of the value.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 MAGIC = 0
+GUID_MAGIC = 1
 HEAD = struct.Struct(">bI")
+GUID_HEAD = struct.Struct(">b16s")
+ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+"""The headers in which newer serializers name the schema of a key and of a value."""
+SchemaId = int | UUID
+"""An id of one registry; or a GUID, under which each registry has the same schema."""
 SchemaKind = Literal["AVRO", "JSON", "PROTOBUF"]
 
 _PRIMITIVES = frozenset(
@@ -22,9 +30,9 @@ _NAMED = frozenset(("record", "error", "enum", "fixed"))
 
 
 class Framed(NamedTuple):
-    """A value in the wire format: the id of its schema, and what that describes."""
+    """A value that names its schema, and what that describes."""
 
-    schema: int
+    schema: SchemaId
     payload: bytes
 
 
@@ -32,20 +40,38 @@ class Framed(NamedTuple):
 class Schema:
     """A schema as it was registered; of an Avro schema, with all that it refers to in the text.
 
+    `id`: what it was asked for by.
     `imported`: of Protobuf, the files that it imports, by name, and those that these do.
     """
 
-    number: int
+    id: SchemaId
     kind: SchemaKind
     text: str
     imported: tuple[tuple[str, str], ...] = ()
 
 
-def framed(content: bytes) -> Framed | None:
-    """The parts of a value that begins as the wire format does; None for any other one.
+def id_header(headers: Iterable[tuple[str, bytes | None]], what: str) -> bytes | None:
+    """The header that names the schema of a "key" or a "value": of several, the last one."""
+    return dict(headers).get(ID_HEADERS[what])
+
+
+def framed(content: bytes, header: bytes | None = None) -> Framed | None:
+    """The parts of a value whose `header` names a schema, or without such a header of one that
+    begins as the wire format does; None for any other one.
 
     Other bytes may begin so by chance: whether there is such a schema, a registry tells.
     """
+    if header is None:
+        return _headed(content)
+    named = _headed(header)
+    if named is None and len(header) >= GUID_HEAD.size and header[0] == GUID_MAGIC:
+        _, guid = GUID_HEAD.unpack_from(header)
+        named = Framed(UUID(bytes=guid), header[GUID_HEAD.size :])
+    # What is left of it is how a payload begins elsewhere: which message of Protobuf it is.
+    return named and Framed(named.schema, named.payload + content)
+
+
+def _headed(content: bytes) -> Framed | None:
     if len(content) < HEAD.size or content[0] != MAGIC:
         return None
     _, number = HEAD.unpack_from(content)

@@ -7,18 +7,30 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import fastavro
 import pytest
 
+import aggregator
 from aggregator.config import load_text
 from aggregator.config.schemas import SchemasConfig
 from aggregator.embedded.ports import free_ports
 from aggregator.errors import RegistryError
 from aggregator.peek.core_decode import MOST_BYTES, Said, as_json, decoded, told
-from aggregator.registry import Registry, Schema, framed, open_registry, place_of, translated_topics
+from aggregator.registry import (
+    ID_HEADERS,
+    Registry,
+    Schema,
+    SchemaId,
+    framed,
+    id_header,
+    open_registry,
+    place_of,
+    translated_topics,
+)
 from aggregator.registry.copying import Definition, read_definition
 from aggregator.registry.core import whole
 
@@ -108,7 +120,7 @@ def registry(url: str, timeout: float = 5.0, **more: str) -> Registry:
 def test_a_schema_is_had_with_all_that_it_refers_to_and_kept(server: str) -> None:
     one = registry(server)
     found = one.schema(1)
-    assert (found.number, found.kind) == (1, "AVRO")
+    assert (found.id, found.kind) == (1, "AVRO")
     fastavro.parse_schema(json.loads(found.text))
     assert '"City"' in found.text
     assert len(FewSchemas.asked) == 3
@@ -124,6 +136,12 @@ def test_a_guid_that_is_not_known_is_told_from_a_registry_that_has_no_guids(serv
     assert read_definition(one, 99) is None
     with pytest.raises(RegistryError, match=r"finds no schema by its GUID.*topics\.schemas: pass"):
         read_definition(one, NOWHERE)
+    assert (one.schema(GUID).kind, one.schema(GUID).id) == ("JSON", GUID)
+    assert one.known(GUID) is one.schema(GUID)
+    for guid, why in ((UNKNOWN, "404 Schema not found"), (NOWHERE, "no schema by its GUID")):
+        with pytest.raises(RegistryError, match=why) as caught:
+            one.schema(guid)
+        assert not caught.value.away
 
 
 @pytest.mark.parametrize(
@@ -235,9 +253,9 @@ def avro(schema: Any, value: Any) -> bytes:
     return stream.getvalue()
 
 
-def schema_of(number: int) -> Schema:
-    if number == 1:
-        return Schema(1, "AVRO", json.dumps(CITY))
+def schema_of(number: SchemaId) -> Schema:
+    if number in (1, GUID):
+        return Schema(number, "AVRO", json.dumps(CITY))
     if number == 2:
         return Schema(2, "JSON", "{}")
     raise RegistryError("no such schema")
@@ -298,3 +316,47 @@ def test_what_json_does_not_know_is_told_as_text() -> None:
 def test_the_wire_format_is_a_zero_and_four_bytes() -> None:
     assert framed(b"\0\1\2\3\4rest") == (0x01020304, b"rest")
     assert framed(b"\0\1\2\3") is framed(b"\1\1\2\3\4rest") is framed(b"") is None
+
+
+BY_GUID, BY_ID = b"\1" + GUID.bytes, b"\0\0\0\0\2"
+
+
+def test_a_header_names_the_schema_of_all_of_a_value_and_goes_before_its_first_bytes() -> None:
+    inside = b"\0\0\0\0\7x"
+    assert framed(inside, BY_GUID) == (GUID, inside)
+    assert framed(inside, BY_ID) == (2, inside)
+    assert framed(inside) == (7, b"x")
+    # Behind it stands which message of Protobuf it is.
+    assert framed(b"rest", BY_GUID + b"\2\2") == (GUID, b"\2\2rest")
+    for odd in (b"", b"\0\0\0\2", BY_GUID[:-1], b"\2" + GUID.bytes):
+        assert framed(inside, odd) is None
+
+
+def test_of_several_headers_the_last_one_counts_and_one_of_null_is_none() -> None:
+    name = ID_HEADERS["value"]
+    several = [(name, BY_ID), (ID_HEADERS["key"], b"k"), ("other", b""), (name, BY_GUID)]
+    assert id_header(several, "value") == BY_GUID
+    assert id_header(several, "key") == b"k"
+    assert id_header([*several, (name, None)], "value") is id_header([], "value") is None
+
+
+def test_the_connector_looks_at_the_same_headers() -> None:
+    text = (Path(aggregator.__file__).parent / "connector" / "SchemaIds.java").read_text("utf-8")
+    for what, name in ID_HEADERS.items():
+        assert f'{what.upper()}("{what}", "{name}")' in text
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "said"),
+    [
+        (avro(CITY, {"n": "Köln"}), BY_GUID, Said('{"n": "Köln"}', "avro", GUID)),
+        (b'{"a": 1}', BY_ID, Said('{"a": 1}', "json", 2)),
+        (b'{"a": 1}', b"odd", Said('{"a": 1}', "json")),
+        (None, BY_GUID, Said(None, "null")),
+        (b"ab", b"\1" + UNKNOWN.bytes, Said("0x6162", "bytes", UNKNOWN, "no such schema")),
+    ],
+)
+def test_what_a_value_says_whose_schema_a_header_names(
+    content: bytes | None, header: bytes, said: Said
+) -> None:
+    assert told(content, schema_of, None, header) == said
