@@ -40,9 +40,10 @@ def decoded(
 
     - json: by `schema`, a DDL text or a StructType, else by one that is inferred in a first pass.
     - avro: plain, written by `schema` (its JSON text, or that as Python); without one in
-      Confluent's wire format: the schemas are those that the values name, asked for at the
-      registry of their source (`sources.<alias>.schemas`, else `hub.schemas`), and their ids are
-      collected in a first pass. `<column>_schema` is the id. All are read as `reader` says, else as
+      Confluent's wire format, or named in `headers`: the schemas are those that the values name,
+      asked for at the registry of their source (`sources.<alias>.schemas`, else `hub.schemas`),
+      and their ids are collected in a first pass. `<column>_schema` is the id, null where a GUID
+      names it. All are read as `reader` says, else as
       that of them by which the most can be read. `source` is where a frame without origin columns
       lies.
     - protobuf: the same. `schema` is the text of a .proto file, `reader` a message's full name;
@@ -164,7 +165,7 @@ def _protobuf_by_registry(
     from aggregator.notebook.protobuf import choosing, message_of, reading_of, told_by, why_none
     from aggregator.peek.core_protobuf import ProtoFile
 
-    named = named_by(frame, config, column, "PROTOBUF", source, choosing(column))
+    named = named_by(frame, config, column, "PROTOBUF", source, choosing)
     files = {it: ProtoFile(found.text, found.imported) for it, found in named.schemas.items()}
     kind = message_of([(files[it], head) for it, head in named.heads if it in files], reader)
     done = frame.withColumn(f"{column}_schema", named.number)
@@ -185,7 +186,7 @@ def _protobuf_by_registry(
 
 
 def _misread(several: Iterable[Written]) -> dict[Written, str | Column]:
-    return {it: f"is not what schema {it.number} says" for it in several}
+    return {it: f"is not what schema {it.schema} says" for it in several}
 
 
 def _text(schema: str | Mapping[str, Any]) -> str:

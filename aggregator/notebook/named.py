@@ -1,8 +1,8 @@
-"""The schemas that values of a frame name, in Confluent's wire format: collected, and asked for."""
+"""The schemas that values of a frame name by id or GUID: collected, and asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
@@ -11,7 +11,16 @@ from pyspark.sql import functions as F
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError, RegistryError
 from aggregator.registry import Schema, SchemaKind, translated_topics
-from aggregator.wire.named import Written, names, payload, schema_number, schema_of
+from aggregator.wire.named import (
+    Written,
+    as_written,
+    header_of,
+    names,
+    payload,
+    schema_name,
+    schema_number,
+    schema_of,
+)
 
 MOST_SCHEMAS = 200
 KINDS: dict[SchemaKind, str] = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF": "Protobuf"}
@@ -20,25 +29,26 @@ KINDS: dict[SchemaKind, str] = {"AVRO": "Avro", "JSON": "JSON Schema", "PROTOBUF
 class Named(NamedTuple):
     """What the values of one column name.
 
-    `origin` and `number` are those of a row, `schemas` what was found, `reasons` why some cannot be
-    had. `heads` are the beginnings of the payloads, where they were asked for.
+    `origin` and `name` are those of a row, and `payload` what the schema describes. `schemas` is
+    what was found, `reasons` why some cannot be had. `heads` are the beginnings of the payloads,
+    where they were asked for.
     """
 
-    column: str
     origin: Column
-    number: Column
+    name: Column
+    payload: Column
     schemas: dict[Written, Schema]
     reasons: dict[Written, str]
     heads: tuple[tuple[Written, bytes], ...]
 
     @property
-    def payload(self) -> Column:
-        """What the schema describes."""
-        return payload(self.column)
+    def number(self) -> Column:
+        """The schema's id, as a column; null where a GUID names it."""
+        return schema_number(self.name)
 
     def by(self, written: Written) -> Column:
         """Whether a row's value names this schema."""
-        return names(written, self.origin, self.number)
+        return names(written, self.origin, self.name)
 
     def by_any(self, several: Iterable[Written]) -> Column:
         """Whether a row's value names one of these."""
@@ -50,7 +60,7 @@ class Named(NamedTuple):
     def problem(self, otherwise: Mapping[Written, str | Column]) -> Column:
         """Why a value is not decoded: what is known of its schema, else what `otherwise` says."""
         problem = F.when(
-            self.number.isNull(), F.lit("is not in the wire format: no zero byte and an id")
+            self.name.isNull(), F.lit("names no schema: no zero byte and an id, nor a header")
         )
         for written, reason in self.reasons.items():
             problem = problem.when(self.by(written), F.lit(reason))
@@ -66,12 +76,12 @@ def named_by(
     column: str,
     kind: SchemaKind,
     source: str | None,
-    head: Column | None = None,
+    head: Callable[[Column], Column] | None = None,
 ) -> Named:
     """The schemas of this kind that the values name; a pass over the frame.
 
     They are asked for at the registry of each record's source; `source` is where a frame without
-    origin columns lies. With `head` these bytes are collected, too.
+    origin columns lies. With `head` these bytes of the payloads are collected, too.
     """
     if frame.isStreaming:
         raise AggregatorError("which schemas a live frame will name is not known: give a schema")
@@ -81,29 +91,30 @@ def named_by(
         is_other = F.col("topic").isin(*others) if others else F.lit(False)
         # Their ids are the hub's, wherever they came from.
         origin = F.when(is_other != F.lit(default), F.lit(None)).otherwise(origin)
-    number = schema_number(column)
-    begun = F.lit(None).cast("binary") if head is None else head
-    named = frame.select(origin.alias("origin"), number.alias("number"), begun.alias("head"))
-    rows = named.where("number is not null").distinct().limit(MOST_SCHEMAS + 1).collect()
+    header = header_of(frame, column)
+    name, content = schema_name(column, header), payload(column, header)
+    begun = F.lit(None).cast("binary") if head is None else head(content)
+    named = frame.select(origin.alias("origin"), name.alias("name"), begun.alias("head"))
+    rows = named.where("name is not null").distinct().limit(MOST_SCHEMAS + 1).collect()
     if len(rows) > MOST_SCHEMAS:
         raise AggregatorError(
             f"values name more than {MOST_SCHEMAS} schemas, so these are hardly in the wire "
             "format; else decode a part of the frame at a time"
         )
-    heads = tuple((Written(row.origin, row.number), bytes(row.head or b"")) for row in rows)
+    heads = tuple((as_written(row.origin, row["name"]), bytes(row.head or b"")) for row in rows)
     schemas: dict[Written, Schema] = {}
     reasons: dict[Written, str] = {}
-    for written in sorted({it for it, _ in heads}, key=lambda it: (it.number, str(it))):
+    for one in sorted({it for it, _ in heads}, key=lambda it: it.order):
         try:
-            schemas[written] = _asked(config, source, written, kind)
+            schemas[one] = _asked(config, source, one, kind)
         except RegistryError as error:
-            reasons[written] = str(error)
-    return Named(column, origin, number, schemas, reasons, heads)
+            reasons[one] = str(error)
+    return Named(origin, name, content, schemas, reasons, heads)
 
 
 def _asked(config: Config, source: str | None, written: Written, kind: SchemaKind) -> Schema:
     schema = schema_of(config, written, source)
     if schema.kind != kind:
         known = KINDS[schema.kind]
-        raise RegistryError(f"schema {written.number} is of type {known}, not {KINDS[kind]}")
+        raise RegistryError(f"schema {written.schema} is of type {known}, not {KINDS[kind]}")
     return schema

@@ -45,7 +45,6 @@ from aggregator.peek.core_protobuf import (
     parsed,
     plain,
 )
-from aggregator.wire.named import HEAD
 
 _PYTHON: dict[str, DataType] = {
     **dict.fromkeys(("int32", "sint32", "sfixed32"), IntegerType()),
@@ -83,10 +82,11 @@ def reading_of(files: Sequence[ProtoFile], kind: Any, *, framed: bool) -> ProtoR
     return ProtoReading(tuple(files), kind.DESCRIPTOR.full_name, shape.json(), framed)
 
 
-def choosing(column: str) -> Column:
-    """The bytes of a framed value that choose the message; of one of very many they are cut off."""
-    count = f"conv(hex(substring({column}, {HEAD + 1}, 1)), 16, 10) DIV 2"
-    return F.expr(f"substring({column}, {HEAD + 1}, 1 + CAST(least({count}, {MOST_DEEP}) AS INT))")
+def choosing(payload: Column) -> Column:
+    """The bytes of a payload that choose the message; of one of very many they are cut off."""
+    first = F.conv(F.hex(F.substring(payload, 1, 1)), 16, 10).cast("int")
+    count = F.least(F.shiftright(first, 1), F.lit(MOST_DEEP))
+    return F.substr(payload, F.lit(1), count + 1)
 
 
 def message_of(heads: Sequence[tuple[ProtoFile, bytes]], name: str | None) -> Any:

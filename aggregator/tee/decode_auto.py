@@ -40,13 +40,21 @@ from aggregator.tee.decode import (
 from aggregator.tee.fit import fitted, misfits, struct_type, widened
 from aggregator.tee.frames import DECODED, ERROR
 from aggregator.wire.avro import avro_value
-from aggregator.wire.named import Written, names, payload, schema_number, schema_of
+from aggregator.wire.named import (
+    Written,
+    as_written,
+    header_of,
+    names,
+    payload,
+    schema_name,
+    schema_of,
+)
 
 MOST_SCHEMAS = 200
 NOT_FOUND = 404
 AGAIN_SECONDS = 60.0
 """So often it is asked again for a schema that the registry had not."""
-TEXTS, ORIGIN, NUMBER, AVRO = "texts", "named_by", "named", "avro_"
+TEXTS, ORIGIN, HEADER, NAME, AVRO = "texts", "named_by", "id_header", "named", "avro_"
 
 
 @dataclass(slots=True)
@@ -80,6 +88,7 @@ class AutoDecoder:
         # Without a registry of its own a source's ids are the hub's.
         own = any(source.schemas.registry for source in config.sources.values())
         self._by_source = own and not is_translated(config, topic)
+        self._by_header = wants_avro(config)
         self._known = _Known()
         self._fields = NewFields()
 
@@ -109,15 +118,15 @@ class AutoDecoder:
     def decode(self, rows: DataFrame, struct: Struct) -> DataFrame:
         """Rows by what their values name; a record that names another schema fails the append."""
         known, own = self._known, rows.columns
-        found = _named(rows, self._by_source)
+        found = self._named(rows)
         avro = {written: f"{AVRO}{at}" for at, written in enumerate(sorted(known.avro, key=str))}
         for written, column in avro.items():
-            one = avro_value(payload("value"), known.avro[written].text)
+            one = avro_value(_payload(), known.avro[written].text)
             found = found.withColumn(column, F.when(_is(written), _as_struct(one, known, written)))
         parts: list[tuple[Column, Column, Column]] = []
         if known.json or known.text:
             found = with_parsed(found, self._text(), struct)
-            here = F.col(NUMBER).isNull() | _any(_is(it) for it in known.text)
+            here = F.col(NAME).isNull() | _any(_is(it) for it in known.text)
             value, why = json_columns(struct)
             text = F.col(TEXT).cast("binary")
             is_new = self._fields.surprise(rows.sparkSession, text, struct)
@@ -133,12 +142,12 @@ class AutoDecoder:
         for written, reason in known.failed.items():
             error = error.when(_is(written), F.lit(reason))
         if not known.json:
-            plain = F.lit("not in a registry's wire format, and not JSON")
+            plain = F.lit("names no schema of a registry, and is not JSON")
             is_object = F.ltrim(text_of("value")).startswith("{")
-            error = error.when(F.col(NUMBER).isNull() & ~is_object, plain)
+            error = error.when(F.col(NAME).isNull() & ~is_object, plain)
         if known.full:
             many = F.lit(f"names a schema, of more than {MOST_SCHEMAS} that values here name")
-            error = error.when(F.col(NUMBER).isNotNull(), many)
+            error = error.when(F.col(NAME).isNotNull(), many)
         columns = [error.otherwise(raise_surprise()).alias(ERROR)]
         return found.select(*own, *columns, *([decoded.alias(DECODED)] if struct["fields"] else []))
 
@@ -150,21 +159,34 @@ class AutoDecoder:
         return surprised(error)
 
     def _json_fields(self, read: Read) -> Struct:
-        return fields_of(_named(read(self._by_source), self._by_source), self._text())
+        return fields_of(self._named(read(self._by_header)), self._text())
 
     def _look(self, read: Read) -> None:
         """Which schemas the records name, and whether some are JSON. Runs a job."""
-        records = _named(read(self._by_source), self._by_source)
-        is_json = F.col(NUMBER).isNull() & F.ltrim(text_of("value")).startswith("{")
-        named = F.when(F.col(NUMBER).isNotNull(), F.struct(ORIGIN, NUMBER))
+        records = self._named(read(self._by_header))
+        is_json = F.col(NAME).isNull() & F.ltrim(text_of("value")).startswith("{")
+        named = F.when(F.col(NAME).isNotNull(), F.struct(ORIGIN, NAME))
         seen = records.agg(F.collect_set(named).alias("named"), F.count_if(is_json).alias("json"))
         (row,) = seen.collect()
-        wanted = {Written(*it) for it in row["named"]} | self._known.written
+        wanted = {as_written(*it) for it in row["named"]} | self._known.written
         known = _Known(json=self._known.json or row["json"] > 0, looked=True)
         known.full = len(wanted) > MOST_SCHEMAS
-        for written in sorted(wanted, key=lambda it: (it.number, str(it.origin)))[:MOST_SCHEMAS]:
-            self._ask(records, known, written)
+        for one in sorted(wanted, key=lambda it: it.order)[:MOST_SCHEMAS]:
+            self._ask(records, known, one)
         self._known = known
+
+    def _named(self, records: DataFrame) -> DataFrame:
+        """Records with the schema that they name, and by whose registry."""
+        if not self._by_source:
+            named = records.withColumn(ORIGIN, F.lit(None).cast("string"))
+        elif "origin_cluster" in records.columns:
+            named = records.withColumn(ORIGIN, F.col("origin_cluster"))
+        else:
+            texts = records.withColumn(TEXTS, origin_texts())
+            named = texts.withColumn(ORIGIN, origin_columns(TEXTS)["cluster"])
+        header = header_of(records, "value") if self._by_header else F.lit(None).cast("binary")
+        named = named.withColumn(HEADER, header)
+        return named.withColumn(NAME, schema_name("value", F.col(HEADER)))
 
     def _ask(self, records: DataFrame, known: _Known, written: Written) -> None:
         try:
@@ -183,12 +205,12 @@ class AutoDecoder:
             known.avro[written] = schema
             known.types[written] = _type_of(records, schema)
         else:
-            known.failed[written] = f"schema {written.number} is of type {schema.kind}: not decoded"
+            known.failed[written] = f"schema {written.schema} is of type {schema.kind}: not decoded"
 
     def _text(self) -> Column:
         framed = _any(_is(it) for it in self._known.text)
-        return F.when(F.col(NUMBER).isNull(), text_of("value")).when(
-            framed, payload("value").cast("string")
+        return F.when(F.col(NAME).isNull(), text_of("value")).when(
+            framed, _payload().cast("string")
         )
 
 
@@ -205,20 +227,12 @@ def wants_avro(config: Config) -> bool:
     return config.tee.decode == "auto" and any(it.registry for it in registries)
 
 
-def _named(records: DataFrame, by_source: bool) -> DataFrame:
-    """Records with the schema that they name, and by whose registry."""
-    if not by_source:
-        named = records.withColumn(ORIGIN, F.lit(None).cast("string"))
-    elif "origin_cluster" in records.columns:
-        named = records.withColumn(ORIGIN, F.col("origin_cluster"))
-    else:
-        texts = records.withColumn(TEXTS, origin_texts())
-        named = texts.withColumn(ORIGIN, origin_columns(TEXTS)["cluster"])
-    return named.withColumn(NUMBER, schema_number("value"))
+def _payload() -> Column:
+    return payload("value", F.col(HEADER))
 
 
 def _is(written: Written) -> Column:
-    return names(written, F.col(ORIGIN), F.col(NUMBER))
+    return names(written, F.col(ORIGIN), F.col(NAME))
 
 
 def _any(conditions: Iterable[Column]) -> Column:
@@ -227,7 +241,7 @@ def _any(conditions: Iterable[Column]) -> Column:
 
 def _type_of(records: DataFrame, schema: Schema) -> Struct:
     """The struct that values of an Avro schema become. Runs no job."""
-    one = records.select(avro_value(payload("value"), schema.text).alias("value"))
+    one = records.select(avro_value(F.col("value"), schema.text).alias("value"))
     found = json.loads(one.schema.json())["fields"][0]["type"]
     if isinstance(found, dict) and found.get("type") == "struct":
         return dict(found)
@@ -253,7 +267,7 @@ def _of_avro(column: str, seen: Struct, struct: Struct, written: Written) -> tup
     value = F.col(column)
     shaped = fitted(value, seen, struct) if struct["fields"] else F.lit(None)
     wrong = [*misfits(value, seen, struct)]
-    error = F.when(value.isNull(), F.lit(f"is not what schema {written.number} says"))
+    error = F.when(value.isNull(), F.lit(f"is not what schema {written.schema} says"))
     return shaped, error.when(_any(wrong), F.lit(MISFIT)) if wrong else error
 
 

@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import duckdb
 import polars
@@ -34,8 +35,10 @@ from aggregator.errors import AggregatorError, CheckpointError
 from aggregator.notebook import Hub, open_hub
 from aggregator.peek.core_proto import descriptor_of
 from aggregator.peek.core_protobuf import ProtoFile, class_of
+from aggregator.registry import ID_HEADERS
+from support.guids import guids_in_front
 from support.reading import wait_for
-from support.registry import ApicurioRegistry, framed_avro, schema_registries
+from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.rendered import render
 
 ROOT = Path(__file__).parents[2]
@@ -49,7 +52,8 @@ RECORDS = 300
 OWN = "" if RENDERED else f"-{uuid.uuid4().hex[:8]}"
 PLAIN, ORDERS, MIXED = f"plain{OWN}", f"orders{OWN}", f"mixed{OWN}"
 TRIPS, CHECKED, LIVE = f"checked-trips{OWN}", f"checked{OWN}", f"live{OWN}"
-COPIED = 2 * RECORDS + 40 + 9 + 2 * 10 + 5 + 4
+HEADED = f"headed{OWN}"
+COPIED = 2 * RECORDS + 40 + 9 + 2 * 10 + 5 + 4 + 5
 ADDRESS = {
     "type": "record",
     "name": "Address",
@@ -95,6 +99,28 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Apicur
 
 
 @pytest.fixture(scope="module")
+def with_guids(registries: list[ApicurioRegistry]) -> Iterator[str]:
+    """Where the first of them answers as one that has GUIDs."""
+    with guids_in_front(registries[0].url) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def guids(with_guids: str, ids: dict[str, int]) -> dict[str, UUID]:
+    """Those of schemas that are registered once more, which changes nothing else."""
+    assert ids
+    address = {"name": "shop.Address", "subject": "address-value", "version": 1}
+    stop = dict(zip(("name", "subject", "version"), REFERENCE[0], strict=True))
+    order = {"schema": json.dumps(with_reference(ORDER)), "references": [address]}
+    trip = {"schema": TRIP, "schemaType": "PROTOBUF", "references": [stop]}
+    found = {}
+    for name, body in (("orders", order), ("trips", trip)):
+        told = asked(with_guids, "POST", f"/subjects/{name}-value/versions", body)
+        found[name] = UUID(told["guid"])
+    return found
+
+
+@pytest.fixture(scope="module")
 def ids(registries: list[ApicurioRegistry]) -> dict[str, int]:
     """The same ids name other schemas at the two registries, as it is in real life."""
     a, b = registries
@@ -136,7 +162,9 @@ def config_file(
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     registries: list[ApicurioRegistry],
+    with_guids: str,
     ids: dict[str, int],
+    guids: dict[str, UUID],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """A config whose two sources have been copied into the hub by one run."""
@@ -172,17 +200,32 @@ def config_file(
     checked = [b'{"n": 1}', b"{", b'{"n": 2}']
     produce(at, CHECKED, [NewRecord(framed(ids["checked"], it)) for it in checked])
     produce(at, CHECKED, [NewRecord(b'{"n": 3}')])
+    create_topic(at, HEADED, partitions=1)
+    key, value = ID_HEADERS["key"], ID_HEADERS["value"]
+    by_id = b"\0" + ids["checked"].to_bytes(4, "big")
+    order = whole[5:]
+    headed = [
+        NewRecord(
+            order, b'{"n": 4}', headers=[(key, by_id), (value, b"\1" + guids["orders"].bytes)]
+        ),
+        NewRecord(order, headers=[(value, b"\0" + ids["a"].to_bytes(4, "big"))]),
+        # Which message it is stands in the header, too.
+        NewRecord(trip(TRIP, 7)[2:], headers=[(value, b"\1" + guids["trips"].bytes + b"\x02\x02")]),
+        NewRecord(b'{"n": 5}', headers=[(value, by_id)]),
+        NewRecord(order, headers=[(value, b"\1" + UUID(int=5).bytes)]),
+    ]
+    produce(at, HEADED, headed)
     folder = tmp_path_factory.mktemp("run")
     file = folder / "aggregator.yaml"
-    a, b = registries
+    _, b = registries
     file.write_text(f"""\
 name: notebook
 hub: {{bootstrap_servers: "{hub.bootstrap_servers}"}}
 sources:
   a:
     bootstrap_servers: "{source_a.bootstrap_servers}"
-    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}|{TRIPS}|{CHECKED}|{LIVE}"}}
-    schemas: {{registry: "{a.url}"}}
+    topics: {{include: "{PLAIN}|{ORDERS}|{MIXED}|{TRIPS}|{CHECKED}|{HEADED}|{LIVE}"}}
+    schemas: {{registry: "{with_guids}"}}
   b:
     bootstrap_servers: "{source_b.bootstrap_servers}"
     topics: {{include: "{PLAIN}|{ORDERS}|{TRIPS}|{LIVE}"}}
@@ -295,6 +338,25 @@ def test_peek_decodes_protobuf_and_what_a_json_schema_describes(
     ]
 
 
+def test_peek_decodes_by_the_schema_that_a_header_names(
+    config_file: Path, ids: dict[str, int], guids: dict[str, UUID]
+) -> None:
+    found = sorted(peeked(config_file, HEADED), key=lambda it: str(it["origin"]))
+    order = '{"id": 1, "ship_to": {"city": "Bonn"}}'
+    whole = [(it["value_format"], it["value_schema"], it["value"]) for it in found]
+    assert whole[:2] == [
+        ("avro", str(guids["orders"]), order),
+        ("avro", ids["a"], order),
+    ]
+    assert whole[2][:2] == ("protobuf", str(guids["trips"]))
+    assert json.loads(whole[2][2])["seats"] == {"window": 7}
+    assert whole[3] == ("json", ids["checked"], '{"n": 5}')
+    assert (found[0]["key"], found[0]["key_schema"]) == ('{"n": 4}', ids["checked"])
+    # It is whole, with the reason.
+    assert whole[4][:2] == ("bytes", str(UUID(int=5)))
+    assert f"/schemas/guids/{UUID(int=5)}: 404" in found[4]["problem"]
+
+
 def test_peek_goes_on_with_what_comes_until_it_is_interrupted(
     config_file: Path, hub: EmbeddedCluster, unique: str
 ) -> None:
@@ -350,7 +412,7 @@ def test_records_are_had_by_topic_source_time_and_offsets(opened: Hub) -> None:
     assert opened.records(PLAIN, until="1h").count() == 0
     first = opened.records(PLAIN, offsets={0: (2, 5), 2: (0, 1)}).orderBy("partition", "offset")
     assert [(it.partition, it.offset) for it in first.collect()] == [(0, 2), (0, 3), (0, 4), (2, 0)]
-    assert set(opened.topics) == {PLAIN, ORDERS, MIXED, TRIPS, CHECKED}
+    assert set(opened.topics) == {PLAIN, ORDERS, MIXED, TRIPS, CHECKED, HEADED}
     assert opened.source_records("b", PLAIN).count() == RECORDS
     with pytest.raises(AggregatorError, match="offsets are those of one topic"):
         opened.records(offsets={0: (0, 1)})
@@ -428,8 +490,26 @@ def test_what_a_json_schema_describes_is_a_struct(opened: Hub, ids: dict[str, in
         (Row(n=1), None, ids["checked"]),
         (None, "is no JSON object of this schema", ids["checked"]),
         (Row(n=2), None, ids["checked"]),
-        (None, "is not in the wire format: no zero byte and an id", None),
+        (None, "names no schema: no zero byte and an id, nor a header", None),
     ]
+
+
+def test_schemas_that_headers_name_decode_keys_and_values(
+    opened: Hub, ids: dict[str, int], guids: dict[str, UUID]
+) -> None:
+    records = opened.records(HEADED).orderBy("offset")
+    rows = opened.decoded(records, "avro").collect()
+    order = Row(id=1, ship_to=Row(city="Bonn"))
+    assert [it.value_decoded for it in rows] == [order, order, None, None, None]
+    assert [it.value_schema for it in rows] == [None, ids["a"], None, ids["checked"], None]
+    problems = [it.value_problem for it in rows]
+    assert problems[:2] == [None, None]
+    assert problems[2] == f"schema {guids['trips']} is of type Protobuf, not Avro"
+    assert f"/schemas/guids/{UUID(int=5)}: 404" in problems[4]
+    trips = opened.decoded(records, "protobuf").collect()
+    assert (trips[2].value_decoded.id, trips[2].value_problem) == (7, None)
+    keys = opened.decoded(records, "json_schema", column="key").collect()
+    assert (keys[0].key_decoded, keys[0].key_problem) == (Row(n=4), None)
 
 
 def test_what_cannot_be_decoded_keeps_its_row_and_the_reason(opened: Hub) -> None:
@@ -440,7 +520,7 @@ def test_what_cannot_be_decoded_keeps_its_row_and_the_reason(opened: Hub) -> Non
     assert "is not what schema" in problems[1]
     assert "No content with id" in problems[3]
     for at in (4, 5, 6):
-        assert problems[at] == "is not in the wire format: no zero byte and an id"
+        assert problems[at] == "names no schema: no zero byte and an id, nor a header"
     assert "cannot be read as the others are" in problems[8]
     users = opened.decoded(opened.records(MIXED), "avro", reader=USER)
     assert [

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -21,13 +22,15 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.errors import HeldError
 from aggregator.events import Event
+from aggregator.registry import ID_HEADERS
 from aggregator.tee.care import care
 from aggregator.tee.report import TeeReport
 from aggregator.tee.run import tee
 from support.application import application
 from support.clusters import ClusterFactory
+from support.guids import guids_in_front
 from support.reading import read_topic, wait_for
-from support.registry import ApicurioRegistry, framed_avro, schema_registries
+from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import make_config, source
 
 KILLS = 10
@@ -348,6 +351,44 @@ def test_avro_is_decoded_by_the_schemas_that_records_name(
     assert "1000000" in rows[2]["decode_error"]
     assert rows[3]["decode_error"] == "not JSON"
     assert rows[4]["decoded"] == {"id": 7, "at": None, "tags": None, "by": "me"}
+
+
+def test_a_schema_that_a_header_names_decodes_a_value(
+    hub: EmbeddedCluster,
+    spark: SparkSession,
+    registry: ApicurioRegistry,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, decode="true")
+    with guids_in_front(registry.url) as url:
+        hub_of = {**config.hub.model_dump(), "schemas": {"registry": url}}
+        config = config.model_copy(update={"hub": type(config.hub).model_validate(hub_of)})
+        subject = f"/subjects/{unique}-value/versions"
+        guid = UUID(asked(url, "POST", subject, {"schema": json.dumps(ORDER)})["guid"])
+        number = registry.register(f"{unique}-checked", {"type": "object"}, kind="JSON")
+        name, unknown = ID_HEADERS["value"], UUID(int=5)
+        order = framed_avro(0, ORDER, {"id": 1, "at": {"lat": 0.5}})[5:]
+        values = [
+            (order, b"\1" + guid.bytes),
+            (b'{"id": 2}', b"\0" + number.to_bytes(4, "big")),
+            (order, b"\1" + unknown.bytes),
+            (b'{"id": 3}', None),
+        ]
+        written = [copied(value, 1, headers=[(name, header)]) for value, header in values]
+        produce(hub.bootstrap_servers, unique, written)
+        assert tee(config, once=True, spark=spark).problems == ()
+    rows = rows_of(tmp_path, unique)
+    assert [row["value"] for row in rows] == [value for value, _ in values]
+    assert [row["decoded"] for row in rows] == [
+        {"id": 1, "at": {"lat": 0.5}},
+        {"id": 2, "at": None},
+        None,
+        {"id": 3, "at": None},
+    ]
+    assert f"/schemas/guids/{unknown}: 404" in rows[2]["decode_error"]
+    assert [rows[at]["decode_error"] for at in (0, 1, 3)] == [None] * 3
 
 
 def test_a_registry_that_is_away_holds_a_topic_back(
