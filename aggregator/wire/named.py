@@ -70,7 +70,8 @@ def schema_name(column: str, header: Column) -> Column:
 
 def schema_number(name: Column) -> Column:
     """The id that a name is; null for a GUID."""
-    return name.try_cast("bigint")
+    # A GUID may have nothing but the digits of a number.
+    return F.when(F.length(name) < GUID_DIGITS, name.cast("bigint"))
 
 
 def payload(column: str, header: Column) -> Column:

@@ -34,6 +34,7 @@ CASES: list[tuple[bytes | None, Headers, int | UUID | None, bytes | None]] = [
     (b"rest", [(VALUE, BY_GUID), (VALUE, BY_ID)], 2**16 + 2, b"rest"),
     (b"rest", [(VALUE, BY_GUID + b"\2\2")], GUID, b"\2\2rest"),
     (HEADED, [(VALUE, BY_ID), (VALUE, None)], HIGHEST, b"rest"),
+    (b"rest", [(VALUE, b"\1" + UUID(int=5).bytes)], UUID(int=5), b"rest"),
     (None, [(VALUE, BY_GUID)], None, None),
 ]
 """A value, its headers, the schema that it names, and what that describes."""
