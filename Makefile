@@ -19,8 +19,8 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
-# Processes that test side by side, each with clusters of its own: two for each core where memory
-# allows, because a test keeps half a core busy and waits the rest (tests/support/jobs.py).
+# Processes that test side by side, each with clusters of its own: one for each core where memory
+# allows (tests/support/jobs.py).
 PYTEST_JOBS ?= auto
 # Unit tests do not wait, and each process more imports everything once more: one for each core.
 UNIT_JOBS ?= logical

@@ -84,6 +84,12 @@ def least(running: Run, topic: str) -> datetime | None:
     return found[0] if found else None
 
 
+def why(running: Run, topic: str) -> str | None:
+    told = running.status.completeness
+    found = [it for it in told.topics if it.topic == topic and it.source is None] if told else []
+    return found[0].laggard.why if found and found[0].laggard else None
+
+
 @pytest.mark.timeout(600)
 def test_when_it_is_said_to_be_complete_every_record_is_there(
     source_a: EmbeddedCluster,
@@ -123,6 +129,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
         mute.brokers[0].pause()
         try:
             until = shell.write(source_a, 5)
+            running.wait_for(lambda: why(running, unique) == "away", "it is seen to be away")
             assert "us" in (said := shell.wait(until, EXIT_NOT_YET)), said
             assert "away" in said
             shell.wait(until, EXIT_DONE, "--source", "eu")

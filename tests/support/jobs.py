@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PER_CORE = 2
-"""A process that tests keeps half a core busy, and waits the rest of the time: for Java to start,
-for an interval of the product, for a deadline that is to pass."""
+PER_CORE = 1
+"""A process that tests, with all that it starts, keeps most of a core busy. Two for each core took
+as long (37 minutes), with tests that were late by the load."""
 GIGABYTES = 3.0
 """What one takes: three brokers that it keeps, Java with Spark, and what a test starts besides."""
 CGROUP = Path("/sys/fs/cgroup")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,7 @@ import pyspark
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.jars import java_home
-from support.processes import processes
+from support.processes import Process, processes
 from support.reading import wait_for
 
 HOST = "127.0.0.1"
@@ -30,14 +31,17 @@ class Workers:
     processes: list[GuardedProcess] = field(default_factory=list)
 
     def executors(self) -> list[int]:
-        """Process ids of the executors that are there, oldest first."""
+        """Process ids of the newest application's executors that are there, oldest first.
+
+        Those of one that was killed live on for a moment, or for long on a busy machine.
+        """
         parents = {process.pid for process in self.processes}
-        return sorted(
-            it.pid for it in processes() if it.parent in parents and EXECUTOR in it.command
-        )
+        found = [it for it in processes() if it.parent in parents and EXECUTOR in it.command]
+        newest = max(map(_application, found), default="")
+        return sorted(it.pid for it in found if _application(it) == newest)
 
     def kill_executor(self) -> int:
-        """kill -9 of the oldest executor; its process id. AssertionError when none comes."""
+        """kill -9 of the oldest of them; its process id. AssertionError when none comes."""
         found = wait_for(self.executors, "an executor")
         os.kill(found[0], signal.SIGKILL)
         return found[0]
@@ -49,6 +53,12 @@ class Workers:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
+
+
+def _application(executor: Process) -> str:
+    """Its id, which grows with the time at which it was begun."""
+    found = re.search(r"--app-id (\S+)", executor.command)
+    return found[1] if found else ""
 
 
 @contextmanager

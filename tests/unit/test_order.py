@@ -19,9 +19,9 @@ def test_the_files_that_run_first_are_there() -> None:
 
 @pytest.mark.parametrize(
     ("cores", "gigabytes", "processes"),
-    [(2, 23.4, 4), (2, 7.8, 2), (8, 31.0, 10), (4, 64.0, 8), (1, 1.9, 1)],
+    [(2, 23.4, 2), (2, 3.9, 1), (16, 31.0, 10), (4, 64.0, 4), (1, 1.9, 1)],
 )
-def test_two_processes_for_each_core_test_where_there_is_memory(
+def test_one_process_for_each_core_tests_where_there_is_memory(
     cores: int, gigabytes: float, processes: int
 ) -> None:
     assert jobs(cores, gigabytes) == processes
