@@ -203,16 +203,16 @@ def config_file(
     create_topic(at, HEADED, partitions=1)
     key, value = ID_HEADERS["key"], ID_HEADERS["value"]
     by_id = b"\0" + ids["checked"].to_bytes(4, "big")
-    order = whole[5:]
+    plain = whole[5:]
     headed = [
         NewRecord(
-            order, b'{"n": 4}', headers=[(key, by_id), (value, b"\1" + guids["orders"].bytes)]
+            plain, b'{"n": 4}', headers=[(key, by_id), (value, b"\1" + guids["orders"].bytes)]
         ),
-        NewRecord(order, headers=[(value, b"\0" + ids["a"].to_bytes(4, "big"))]),
+        NewRecord(plain, headers=[(value, b"\0" + ids["a"].to_bytes(4, "big"))]),
         # Which message it is stands in the header, too.
         NewRecord(trip(TRIP, 7)[2:], headers=[(value, b"\1" + guids["trips"].bytes + b"\x02\x02")]),
         NewRecord(b'{"n": 5}', headers=[(value, by_id)]),
-        NewRecord(order, headers=[(value, b"\1" + UUID(int=5).bytes)]),
+        NewRecord(plain, headers=[(value, b"\1" + UUID(int=5).bytes)]),
     ]
     produce(at, HEADED, headed)
     folder = tmp_path_factory.mktemp("run")

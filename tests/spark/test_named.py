@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 import pytest
@@ -25,7 +26,7 @@ VALUE = ID_HEADERS["value"]
 BY_GUID, BY_ID = b"\1" + GUID.bytes, b"\0\0\1\0\2"
 HEADED = b"\0\xff\xff\xff\xffrest"
 HIGHEST = 2**32 - 1
-Headers = list[tuple[str, bytes | None]] | None
+Headers = Sequence[tuple[str, bytes | None]] | None
 CASES: list[tuple[bytes | None, Headers, int | UUID | None, bytes | None]] = [
     (HEADED, None, HIGHEST, b"rest"),
     (HEADED, [], HIGHEST, b"rest"),
