@@ -101,8 +101,11 @@ class Broker:
         self._started().terminate(STOP_SECONDS)
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing answers."""
-        self._started().signal(signal.SIGSTOP)
+        """Freeze it (SIGSTOP): connections stay open and nothing answers. Returns when it is so."""
+        process = self._started()
+        process.signal(signal.SIGSTOP)
+        # On a busy machine its threads go on for a moment, in which a request may be answered.
+        wait_until(lambda: process.is_frozen, seconds=30, what=lambda: "the broker does not freeze")
 
     def resume(self) -> None:
         """Let it go on after `pause` (SIGCONT)."""

@@ -66,6 +66,18 @@ class GuardedProcess:
             except ProcessLookupError:
                 self.wait(5)  # It has just ended, and its guard is about to.
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether none of its threads goes on; only the kernel of Linux tells, else it is so."""
+        tasks = Path(f"/proc/{self.pid}/task")
+        try:
+            states = [
+                (it / "stat").read_text().rpartition(")")[2].split()[0] for it in tasks.iterdir()
+            ]
+        except OSError:
+            return True
+        return all(state in "TtZX" for state in states)
+
     def kill(self) -> None:
         """End it at once (SIGKILL), paused or not, and wait until it is gone."""
         self.signal(signal.SIGKILL)
