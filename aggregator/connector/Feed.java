@@ -31,6 +31,11 @@ final class Feed {
     /** Makes a consumer; called again after each failure of one. */
     interface Consumers {
         Consumer<byte[], byte[]> open(Map<String, String> settings);
+
+        /** Why nothing that the last one polled may be read; null when it may. */
+        default String stranger() {
+            return null;
+        }
     }
 
     enum State {
@@ -282,6 +287,10 @@ final class Feed {
                 return false;
             }
             polled = consumer.poll(Duration.ofNanos(nanos));
+            String stranger = consumers.stranger();
+            if (stranger != null) {
+                throw new KafkaException(stranger);
+            }
             polledAtMs = DriverClock.now();
             left = polled.partitions().iterator();
             well(!polled.isEmpty());

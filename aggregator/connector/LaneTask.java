@@ -11,6 +11,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -83,7 +84,7 @@ final class LaneTask {
 
     private LaneTask(TaskSpec spec, long[] positions) {
         this.spec = spec;
-        feed = new Feed(spec, positions, given -> consumer(spec, given));
+        feed = new Feed(spec, positions, new Clients(spec));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
         producer = new KafkaProducer<>(settings(spec, spec.producer), serializer(), serializer());
         retries = retries(producer);
@@ -589,10 +590,22 @@ final class LaneTask {
         return new ByteArraySerializer();
     }
 
-    private static KafkaConsumer<byte[], byte[]> consumer(
-        TaskSpec spec, Map<String, String> given) {
-        return new KafkaConsumer<>(
-            settings(spec, given), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+    /** The consumers of a task, one after the other, all of one cluster. */
+    private record Clients(TaskSpec spec, SameCluster values) implements Feed.Consumers {
+        private Clients(TaskSpec spec) {
+            this(spec, new SameCluster());
+        }
+
+        @Override
+        public Consumer<byte[], byte[]> open(Map<String, String> given) {
+            values.opened();
+            return new KafkaConsumer<>(settings(spec, given), new ByteArrayDeserializer(), values);
+        }
+
+        @Override
+        public String stranger() {
+            return values.stranger();
+        }
     }
 
     /** A name of its own for each client, so that none stands in another's metrics. */

@@ -22,6 +22,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.function.BooleanSupplier;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.common.ClusterResource;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InterruptException;
@@ -77,6 +79,36 @@ class FeedTest {
         assertFalse(feed.next(0));
         assertNull(feed.record);
         assertArrayEquals(new long[] {10}, feed.positions);
+    }
+
+    @Test
+    void nothingOfAnotherClusterIsHandedOutAndItsPositionsStay() {
+        source.with("orders", 0, 3, 4);
+        SameCluster seen = new SameCluster();
+        seen.onUpdate(new ClusterResource("one"));
+        Feed.Consumers consumers = new Feed.Consumers() {
+            @Override
+            public Consumer<byte[], byte[]> open(Map<String, String> settings) {
+                return source.open(settings);
+            }
+
+            @Override
+            public String stranger() {
+                return seen.stranger();
+            }
+        };
+        Feed feed = new Feed(Specs.task(part("orders", 0, 3)), new long[] {3}, consumers);
+        assertTrue(feed.next(0));
+        source.with("orders", 0, 5);
+        // What was told by the first one is handed out yet, and nothing of the other.
+        seen.onUpdate(new ClusterResource("two"));
+        seen.onUpdate(new ClusterResource(null));
+        assertEquals(List.of("0@4"), drain(feed));
+        assertArrayEquals(new long[] {5}, feed.positions);
+        assertTrue(feed.error().endsWith("cluster two answers in place of one"), feed.error());
+        seen.onUpdate(new ClusterResource("one"));
+        within(() -> feed.next(MILLISECOND));
+        assertEquals(5, feed.record.offset());
     }
 
     @Test

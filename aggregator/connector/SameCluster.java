@@ -1,0 +1,40 @@
+package aggregator.connector;
+
+import org.apache.kafka.common.ClusterResource;
+import org.apache.kafka.common.ClusterResourceListener;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+
+/**
+ * Sees whether the cluster behind an address is still the one that answered first.
+ *
+ * <p>Kafka's clients tell the id of a cluster to deserializers that listen, each time when they
+ * have read its metadata; and without these nothing of a topic is fetched, as a topic of another
+ * cluster has another id.
+ */
+final class SameCluster extends ByteArrayDeserializer implements ClusterResourceListener {
+    private String first;
+    private volatile String other;
+
+    @Override
+    public void onUpdate(ClusterResource cluster) {
+        String id = cluster.clusterId();
+        if (id == null) {
+            return;
+        }
+        if (first == null) {
+            first = id;
+        }
+        other = id.equals(first) ? null : id;
+    }
+
+    /** A new client has not asked yet. */
+    void opened() {
+        other = null;
+    }
+
+    /** Why nothing of it may be read; null while it is the same. */
+    String stranger() {
+        String id = other;
+        return id == null ? null : "cluster " + id + " answers in place of " + first;
+    }
+}
