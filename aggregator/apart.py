@@ -14,9 +14,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-from aggregator.errors import EXIT_OTHER
+from aggregator.errors import EXIT_OTHER, AggregatorError, HeldError
 
 NICENESS = 10
 """The stream goes first."""
@@ -79,7 +79,24 @@ def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
     return what, _teller(), stop
 
 
-def leave(code: int) -> None:
+def live(tell: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> NoReturn:
+    """Do it, and end; what goes wrong is told as `error`, and by the code with which it ends.
+
+    `held` with it says that somebody else does the same already.
+    """
+    try:
+        work()
+    except AggregatorError as error:
+        held = {"held": True} if isinstance(error, HeldError) else {}
+        tell({"error": str(error), **held})
+        leave(error.exit_code)
+    except Exception as error:  # nobody is there to see it: it is the answer
+        tell({"error": f"{type(error).__name__}: {error}"})
+        leave(EXIT_OTHER)
+    leave(0)
+
+
+def leave(code: int) -> NoReturn:
     """End at once: the JVM ends when its stdin does."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()

@@ -16,16 +16,12 @@ from aggregator.cli.options import (
     load_config,
     moment,
 )
-from aggregator.cli.quarantine import moment_of, origins_of, report_of_outcomes
+from aggregator.cli.quarantine import moment_of, origins_of, retry_those
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.dedup.document import DroppedRecord, DroppedReport, dropped_report
-from aggregator.errors import EXIT_DATA
 from aggregator.plan.quarantine import duplicates_topic
 from aggregator.quarantine.ledger import Filter
-from aggregator.quarantine.reader import duplicates_partition
-from aggregator.quarantine.records import RecordState
-from aggregator.quarantine.retry import Retry, RetryOutcome
-from aggregator.quarantine.shelf import chosen_of, opened
+from aggregator.quarantine.shelf import opened_duplicates
 
 EXAMPLES = (
     "aggregator dedup list -c aggregator.yaml",
@@ -64,8 +60,7 @@ def list_dropped(
     """
     begin = moment("--since", since)
     config = load_config(ctx, config_file, sets)
-    place, since_ms = duplicates_partition(config), int(begin.timestamp() * 1000)
-    with opened(config, None, place, since_ms) as (_, _, ledger):
+    with opened_duplicates(config, begin) as (_, _, ledger):
         found = list(ledger.select(Filter(source, topic), retried=retried))
     show(report_of(dropped_report(duplicates_topic(config), found, limit)), output)
 
@@ -99,20 +94,8 @@ def retry(
     begin = moment("--since", since)
     config = load_config(ctx, config_file, sets)
     wanted = Filter(source, topic, None, origins_of(origin) if origin else None)
-    place, since_ms = duplicates_partition(config), int(begin.timestamp() * 1000)
-    outcomes: list[RetryOutcome] = []
-    with opened(config, None, place, since_ms) as (admin, reader, ledger):
-        chosen, unknown = chosen_of(ledger, wanted)
-        attempts = Retry(config, admin, reader, ledger)
-        try:
-            for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=False):
-                outcomes.append(outcome)
-        finally:
-            # Also when the hub goes away half-way: what was told is done.
-            show(report_of_outcomes(ctx, outcomes, unknown, place.topic), output)
-    failed = [it for it in outcomes if it.state is not RecordState.RETRIED]
-    if unknown or (failed and not dry_run):
-        raise typer.Exit(EXIT_DATA)
+    with opened_duplicates(config, begin) as shelf:
+        retry_those(ctx, config, shelf, wanted, output, dry_run=dry_run, overwrite=False)
 
 
 def report_of(found: DroppedReport) -> Report:

@@ -19,10 +19,12 @@ from aggregator.cli.options import (
 )
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.schema import Config
+from aggregator.discover import ClusterAdmin
 from aggregator.errors import EXIT_DATA
 from aggregator.plan.quarantine import quarantine_topic
 from aggregator.quarantine.document import ABSENT, record_of, retry_rows
-from aggregator.quarantine.ledger import Filter, LedgerEntry
+from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
+from aggregator.quarantine.reader import QuarantineReader
 from aggregator.quarantine.records import Origin, RecordState, parse_origin
 from aggregator.quarantine.retry import Retry, RetryOutcome
 from aggregator.quarantine.shelf import chosen_of, opened
@@ -112,16 +114,31 @@ def retry(
         raise typer.BadParameter("name them: --origin, --source, --topic, --reason, or --all")
     config = load_config(ctx, config_file, sets)
     wanted = Filter(source, topic, reason, origins_of(origin) if origin else None)
+    with opened(config) as shelf:
+        retry_those(ctx, config, shelf, wanted, output, dry_run=dry_run, overwrite=overwrite)
+
+
+def retry_those(
+    ctx: typer.Context,
+    config: Config,
+    shelf: tuple[ClusterAdmin, QuarantineReader, Ledger],
+    wanted: Filter,
+    output: Output,
+    *,
+    dry_run: bool,
+    overwrite: bool,
+) -> None:
+    """Try those again that are wanted of an opened topic, show what became of each, and end."""
+    admin, reader, ledger = shelf
+    chosen, unknown = chosen_of(ledger, wanted)
+    attempts = Retry(config, admin, reader, ledger)
     outcomes: list[RetryOutcome] = []
-    with opened(config) as (admin, reader, ledger):
-        chosen, unknown = chosen_of(ledger, wanted)
-        attempts = Retry(config, admin, reader, ledger)
-        try:
-            for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite):
-                outcomes.append(outcome)
-        finally:
-            # Also when the hub goes away half-way: what was told is done.
-            show(report_of_outcomes(ctx, outcomes, unknown, quarantine_topic(config)), output)
+    try:
+        for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite):
+            outcomes.append(outcome)
+    finally:
+        # Also when the hub goes away half-way: what was told is done.
+        show(report_of_outcomes(ctx, outcomes, unknown, reader.place.topic), output)
     failed = [it for it in outcomes if it.state is not RecordState.RETRIED]
     if unknown or (failed and not dry_run):
         raise typer.Exit(EXIT_DATA)

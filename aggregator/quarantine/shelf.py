@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.model import TopicPartition
 from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
-from aggregator.quarantine.reader import QuarantineReader
+from aggregator.quarantine.reader import QuarantineReader, duplicates_partition
 
 
 @contextmanager
@@ -27,6 +28,13 @@ def opened(
     with open_admin(config, HUB) as admin, QuarantineReader(config, place) as reader:
         found = Ledger() if ledger is None else ledger
         yield admin, reader, reader.read_ledger(admin, found, since_ms)
+
+
+def opened_duplicates(
+    config: Config, since: datetime
+) -> AbstractContextManager[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
+    """The same of the topic of the duplicates: what was dropped since then. Raises as `opened`."""
+    return opened(config, None, duplicates_partition(config), int(since.timestamp() * 1000))
 
 
 def chosen_of(ledger: Ledger, wanted: Filter) -> tuple[list[LedgerEntry], list[str]]:

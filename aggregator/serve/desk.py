@@ -30,9 +30,9 @@ from aggregator.quarantine.document import (
     retry_rows,
 )
 from aggregator.quarantine.ledger import Filter, Ledger
-from aggregator.quarantine.reader import QuarantineReader, duplicates_partition
+from aggregator.quarantine.reader import QuarantineReader
 from aggregator.quarantine.retry import Retry, RetryOutcome
-from aggregator.quarantine.shelf import chosen_of, opened
+from aggregator.quarantine.shelf import chosen_of, opened, opened_duplicates
 from aggregator.serve.control import CallerError
 from aggregator.serve.incidents import Incident, incidents
 from aggregator.steering.control import Control
@@ -94,8 +94,7 @@ class Desk:
     ) -> DroppedReport:
         """Records that dedup has dropped since then. Raises ClusterError."""
         config = self._control.config
-        place, since_ms = duplicates_partition(config), int(since.timestamp() * 1000)
-        with opened(config, None, place, since_ms) as (_, _, ledger):
+        with opened_duplicates(config, since) as (_, _, ledger):
             found = list(ledger.select(wanted, retried=retried))
         return dropped_report(duplicates_topic(config), found, limit)
 

@@ -6,8 +6,7 @@ it says that another tee has the folder.
 
 from __future__ import annotations
 
-from aggregator.apart import be_apart, leave
-from aggregator.errors import EXIT_OTHER, AggregatorError, HeldError
+from aggregator.apart import be_apart, live
 from aggregator.events import Event
 
 
@@ -21,23 +20,15 @@ def main() -> None:
         fields = dict(event.fields)
         tell({"event": {"kind": event.kind, "message": event.message, "fields": fields}})
 
-    try:
+    def work() -> None:
         tee(
             config,
             stop=stop,
             tell=tell_event,
             show=lambda report: tell({"report": report.model_dump(mode="json")}),
         )
-    except HeldError as error:
-        tell({"error": str(error), "held": True})
-        leave(error.exit_code)
-    except AggregatorError as error:
-        tell({"error": str(error)})
-        leave(error.exit_code)
-    except Exception as error:  # nobody is there to see it: it is the answer
-        tell({"error": f"{type(error).__name__}: {error}"})
-        leave(EXIT_OTHER)
-    leave(0)
+
+    live(tell, work)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic import Field
 
-from aggregator.apart import Child, be_apart, begin, hand_over, leave, told_by
+from aggregator.apart import Child, be_apart, begin, hand_over, live, told_by
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.documents.document import Document
-from aggregator.errors import EXIT_OTHER, AggregatorError, RefusedError
+from aggregator.errors import AggregatorError, RefusedError
 from aggregator.verify.core import Scope
 
 STOP_SECONDS = 2.0
@@ -117,7 +117,8 @@ def main() -> None:
     from aggregator.verify.run import VerifyRequest, verify
 
     (config, scope), tell, stop = be_apart()
-    try:
+
+    def work() -> None:
         report = verify(
             config,
             VerifyRequest(scope),
@@ -126,13 +127,8 @@ def main() -> None:
         )
         tell({"audit": report.audit, "exit_code": report.exit_code})
         record(config, report)
-    except AggregatorError as error:
-        tell({"error": str(error)})
-        leave(error.exit_code)
-    except Exception as error:  # nobody is there to see it: it is the answer
-        tell({"error": f"{type(error).__name__}: {error}"})
-        leave(EXIT_OTHER)
-    leave(0)
+
+    live(tell, work)
 
 
 if __name__ == "__main__":
