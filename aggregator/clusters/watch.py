@@ -71,7 +71,7 @@ class SourceWatch:
                 self._stop.wait(PROBE_SECONDS)
 
     def _watch(self, admin: ClusterAdmin) -> None:
-        while not self._stop.wait(PROBE_SECONDS):
+        while not self._stop.is_set():
             before = self.latest
             try:
                 seen, mark = self._probe(admin)
@@ -79,6 +79,7 @@ class SourceWatch:
                 self.latest = replace(before, failure=str(error))
             else:
                 self.latest = Watched("", time.monotonic(), seen, True, mark)
+            self._stop.wait(PROBE_SECONDS)
 
     def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
         # Before anything is sent: a mark is as old as this, however long the answer takes.

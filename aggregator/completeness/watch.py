@@ -55,10 +55,13 @@ class CompletenessWatch:
         measured: Measured | None,
         now: float,
         now_ms: int,
+        *,
+        last: bool = False,
     ) -> None:
         """Make the claims of now; `positions` are not older than `logs`, what they count in.
 
-        `now` are monotonic seconds, `now_ms` is the time of the day.
+        `now` are monotonic seconds, `now_ms` is the time of the day. The `last` ones of a run are
+        made whenever the ones before were.
         """
         if state.plan is None or self.keeper.earlier is None:
             return
@@ -76,7 +79,7 @@ class CompletenessWatch:
             self._taken[alias] = mark.asked_at
             own = reading.get(alias, ())
             self._ledger.take(mark, self._counts.get(alias, {}), own, logs)
-        if now - self._claimed_at < CLAIM_SECONDS:
+        if now - self._claimed_at < CLAIM_SECONDS and not last:
             return
         self._claimed_at = now
         sight = ClaimSight(
@@ -92,6 +95,10 @@ class CompletenessWatch:
         )  # fmt: skip
         self.latest = self._claims.make(self._ledger, sight)
         self.keeper.take(self.latest)
+
+    def has_heard(self, aliases: Collection[str]) -> bool:
+        """Whether each of these sources has told by now what it had acknowledged."""
+        return set(aliases) <= self._taken.keys()
 
     def late(self, ages: Mapping[str, Sequence[int]]) -> dict[str, int]:
         """Records of each source (alias) that came below what had been claimed, at least."""
@@ -189,9 +196,9 @@ def _of_ledger(ledger: MarkLedger, sp: SourcePartition) -> tuple[str, str]:
 
 
 def _reading(state: State) -> dict[str, list[SourcePartition]]:
-    """The partitions that are read, by source; not those whose log may be another one."""
+    """The partitions that are read, or were to their end; not those whose log may be another one."""
     found: dict[str, list[SourcePartition]] = {}
     for sp, it in state.partitions.items():
-        if it.stage in (Stage.READING, Stage.LEAVING) and not it.suspect:
+        if it.stage in (Stage.READING, Stage.LEAVING, Stage.DONE) and not it.suspect:
             found.setdefault(sp.cluster, []).append(sp)
     return found

@@ -45,6 +45,8 @@ from aggregator.writing.writer import Writer, lost_seconds
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
 """So often the sources are measured, and a view is handed out."""
+LAST_WORD_SECONDS = 3.0
+"""A run that ends by itself waits so long at most for what its sources hold, to say what it has."""
 STEPS_IN_A_TURN = 20
 """What follows from commands follows at once, so many times at most."""
 
@@ -149,11 +151,14 @@ class Engine:
     def supervise(self) -> None:
         """Keep the lanes running until told to stop; or until all have ended, if they are to."""
         self.tell(Phase.RUNNING)
+        over = 0.0
         while not self._stop.wait(LOOP_SECONDS):
             self.turn()
             self._control.door.handle(self._steering)
             if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
-                return
+                over = over or time.monotonic()
+                if self._have_told or time.monotonic() - over > LAST_WORD_SECONDS:
+                    return
 
     def turn(self) -> None:
         """Collect, decide, carry out, tell; raise what ends everything."""
@@ -183,6 +188,7 @@ class Engine:
         self.backfills.end(timeout)
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
+        self._claim(last=True)
         self._teller.publish()
         return {name: problem for name, problem in ended.items() if problem}
 
@@ -226,17 +232,30 @@ class Engine:
         """Hand out a view of now; `phase` changes it from now on."""
         self._teller.tell(self.state, self._measured, phase)
 
+    @property
+    def _have_told(self) -> bool:
+        """Whether the sources have told what they held, of all that was copied to its end."""
+        done = {sp.cluster for sp in self.state.of(Stage.DONE)}
+        silent = self._measured.silent if self._measured is not None else {}
+        return self._completeness.has_heard(done - silent.keys())
+
     def _measure(self) -> None:
         """Ask what the probes of the sources have told by now."""
-        self._sources.follow(self._in_force.config, self.state.in_lanes)
+        read = self.state.in_lanes | self.state.of(Stage.DONE)
+        self._sources.follow(self._in_force.config, read)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
+        self._claim()
+        self._teller.tell_clusters(self.state)
+
+    def _claim(self, *, last: bool = False) -> None:
+        """Make the claims of completeness of what is known now."""
         known = self._known.now().remembered
         self._completeness.follow(
             *(self.state, known.logs, known.positions, self._sources.marks(), self._measured),
             *(time.monotonic(), time.time_ns() // 1_000_000),
+            last=last,
         )
-        self._teller.tell_clusters(self.state)
 
     def _raise_what_ends_all(self) -> None:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
