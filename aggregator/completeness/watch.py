@@ -196,7 +196,10 @@ def _of_ledger(ledger: MarkLedger, sp: SourcePartition) -> tuple[str, str]:
 
 
 def _reading(state: State) -> dict[str, list[SourcePartition]]:
-    """The partitions that are read, or were to their end; not those whose log may be another one."""
+    """The partitions that are read, or were to their end, by source.
+
+    Not those whose log may be another one.
+    """
     found: dict[str, list[SourcePartition]] = {}
     for sp, it in state.partitions.items():
         if it.stage in (Stage.READING, Stage.LEAVING, Stage.DONE) and not it.suspect:
