@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from aggregator.completeness.core_scope import Feeding, scope_of
 from aggregator.completeness.keeper import Keeper
 from aggregator.completeness.table import CompletenessTable
 from aggregator.completeness.wait import NotCompleteError, complete_up_to, wait_until_complete
+from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.documents.completeness import completeness_of
 from aggregator.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
 from aggregator.events import Event
+from aggregator.flow.stage import Stage
+from aggregator.flow.state import Partition, State
 from aggregator.model import (
     ClusterFacts,
     Discovery,
@@ -256,6 +260,28 @@ def test_an_end_that_is_lower_than_before_counts_when_it_is_told_again() -> None
         ledger.follow(Positions({SP: 6}), float(at))
         ledger.take(Mark(float(at), at, "E", {}, counts, {SP: 4}), counts, [SP], {})
     assert (ledger.reached(SP), ledger.doubt(SP)) == (3, CUT)
+
+
+# A run's claims
+
+
+def test_a_run_that_ends_claims_what_it_has_copied_however_short_it_was(tmp_path: Path) -> None:
+    config = config_of(tmp_path, sources={"eu": "orders"}, completeness={"allowed_lateness": "10s"})
+    watch = CompletenessWatch(InForce(config), lambda _: None, (1_000,))
+    watch.keeper.earlier = ()
+    state = State(config, plan=plan_of(config, eu=["orders"]))
+    at_its_end = replace(state, partitions={SP: Partition(Stage.DONE)})
+    log = {SP: LogId("EU", "eu-orders")}
+    mark = Mark(2.2, NOON_MS, "EU", {"orders": "eu-orders"}, {"orders": 1}, {SP: 7})
+    watch.follow(state, log, Positions({SP: 7}), {}, None, 2.0, NOON_MS)
+    assert not watch.has_heard(["eu"])
+    # So soon after the claims before nothing is claimed, but by the last ones.
+    for last, claimed in ((False, None), (True, NOON_MS - 1 - 10_000)):
+        watch.follow(
+            *(at_its_end, log, Positions({SP: 7}), {"eu": mark}, None, 2.5, NOON_MS), last=last
+        )
+        assert {it.up_to_ms for it in watch.latest} == {claimed}
+    assert watch.has_heard(["eu"]) and not watch.has_heard(["eu", "us"])
 
 
 # Late records
