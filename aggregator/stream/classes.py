@@ -57,7 +57,8 @@ def class_archive(
         return None
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with (cache / ".classes.lock").open("w") as lock:
+        # Each has its own: nobody waits for the archives of other installations.
+        with archive.with_suffix(".lock").open("w") as lock:
             # Another process may make it meanwhile; the kernel frees the lock of one that dies.
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not archive.exists() and not refused.exists():
@@ -93,9 +94,12 @@ def _stamp(path: Path) -> str:
 
 def _drop_unused(cache: Path) -> None:
     """Remove archives that nobody has started from for a while; each has some 100 MB."""
-    for old in [*cache.glob("classes-*.jsa"), *cache.glob("classes-*.none")]:
-        if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
-            old.unlink(missing_ok=True)
+    # A lock is as old as its archive was begun: whoever made that one has long ended.
+    for old in [it for end in ("jsa", "none", "lock") for it in cache.glob(f"classes-*.{end}")]:
+        # Another process may do the same now.
+        with contextlib.suppress(OSError):
+            if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
+                old.unlink(missing_ok=True)
 
 
 def spark_home() -> Path:

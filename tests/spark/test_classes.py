@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -53,7 +54,10 @@ def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_r
     # Java compares the times of the files, and would go on without the archive, unsaid.
     for path, age in ((jar, 60.0), (unused, classes.UNUSED_SECONDS + 60.0)):
         os.utime(path, (time.time() - age, time.time() - age))
-    again = class_archive(few, spark_java_home(), [jar], lambda _: None)
+    # Nobody waits for another installation that makes its own.
+    with (few / "classes-another.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        again = class_archive(few, spark_java_home(), [jar], lambda _: None)
     assert again not in (None, first)
     assert {*few.glob("*.jsa")} == {first, again}
 
