@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
+import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,33 @@ def test_a_jar_that_is_installed_anew_gets_another_one_and_what_nobody_uses_is_r
     # Java compares the times of the files, and would go on without the archive, unsaid.
     for path, age in ((jar, 60.0), (unused, classes.UNUSED_SECONDS + 60.0)):
         os.utime(path, (time.time() - age, time.time() - age))
-    # Nobody waits for another installation that makes its own.
-    with (few / "classes-another.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        again = class_archive(few, spark_java_home(), [jar], lambda _: None)
+    again = class_archive(few, spark_java_home(), [jar], lambda _: None)
     assert again not in (None, first)
     assert {*few.glob("*.jsa")} == {first, again}
+
+
+def test_nobody_waits_for_the_archive_of_another_installation(
+    few: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, done = threading.Event(), threading.Event()
+
+    def make(archive: Path, _: Path, class_path: Sequence[Path]) -> str:
+        if not class_path:
+            begun.set()
+            done.wait(30)
+        archive.write_text("")
+        return ""
+
+    monkeypatch.setattr(classes, "_make", make)
+    other = threading.Thread(
+        target=class_archive, args=(few, spark_java_home(), [], lambda _: None)
+    )
+    other.start()
+    assert begun.wait(30)
+    assert class_archive(few, spark_java_home(), jars("spark"), lambda _: None) is not None
+    assert other.is_alive()
+    done.set()
+    other.join(30)
 
 
 def test_without_a_java_the_reason_is_told_once(few: Path, tmp_path: Path) -> None:
