@@ -28,6 +28,8 @@ JAR_NAME = "aggregator-connector.jar"
 SOURCES_SHA256 = "Sources-SHA256"
 MADE_WITH = "Made-With"
 LANGUAGE = "17"
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
+"""For a Java that ends within seconds: half the CPU of one that optimises what it runs."""
 COMPILE_TIMEOUT_SECONDS = 300
 
 SPARK_JARS = (
@@ -102,7 +104,7 @@ def compile_java(
 
     Raises `JarsError` with the compiler's words.
     """
-    command = [java, "-jar", str(compiler), "-source", LANGUAGE, "-target", LANGUAGE]
+    command = [java, *SHORT_LIVED, "-jar", str(compiler), "-source", LANGUAGE, "-target", LANGUAGE]
     command += ["-encoding", "UTF-8", "-proc:none", "-g", f"-warn:{WARNINGS}", "-failOnWarning"]
     command += ["-classpath", os.pathsep.join(map(str, class_path)), "-d", str(target)]
     command += map(str, sorted(sources))

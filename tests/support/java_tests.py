@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from aggregator.connector.build import compile_java, connector_jar, spark_jars
+from aggregator.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
 from aggregator.jars import jars, java_command
 
 SOURCES = Path(__file__).parents[1] / "java"
@@ -31,7 +31,7 @@ def _run(
 ) -> subprocess.CompletedProcess[str]:
     places = os.pathsep.join(map(str, class_path))
     return subprocess.run(
-        [java_command(), "-Dstdout.encoding=UTF-8", "-cp", places, *arguments],
+        [java_command(), *SHORT_LIVED, "-Dstdout.encoding=UTF-8", "-cp", places, *arguments],
         input=given,
         capture_output=True,
         text=True,
