@@ -14,6 +14,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.driver import PLUGIN
 from aggregator.errors import AggregatorError
 from aggregator.plan.memory import DEFAULT_HEAP, HEAP
+from aggregator.plan.producer import is_local
 from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
 from aggregator.stream.java import DRIVER, EXECUTOR, driver_options, executor_options
 
@@ -72,6 +73,10 @@ DEFAULTS = {
 def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
     """Every Spark setting of the session, as name -> value; `master` is a URL, never `auto`."""
     conf = config.spark.conf
+    # With a local master the driver is the only Java, and has them by its class path; each start
+    # would copy their 20 MB besides.
+    sent = () if is_local(master) else driver.jars
+    jars = ",".join(filter(None, [*map(str, sent), conf.get("spark.jars")]))
     return {
         **DEFAULTS,
         **conf,
@@ -79,8 +84,8 @@ def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
         "spark.app.name": f"aggregator-{config.name}",
         "spark.master": master,
         "spark.plugins": ",".join(filter(None, [PLUGIN, conf.get("spark.plugins")])),
-        "spark.jars": ",".join(filter(None, [*map(str, driver.jars), conf.get("spark.jars")])),
-        # As well: the class loader of `spark.jars` has no part in the archive.
+        **({"spark.jars": jars} if jars else {}),
+        # In any case: the class loader of `spark.jars` has no part in the archive.
         CLASS_PATH: os.pathsep.join(map(str, driver.class_path)),
         DRIVER: driver_options(LOG4J_FILE.as_uri(), driver.archive, conf.get(DRIVER, "")),
         EXECUTOR: executor_options(conf.get(EXECUTOR, "")),

@@ -44,9 +44,19 @@ def test_a_user_changes_defaults_and_not_what_is_enforced() -> None:
     assert "-Dlog4j2.configurationFile=" in conf["spark.driver.extraJavaOptions"]
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Dmine=1")
     assert "-XX:SharedArchiveFile=/cache/classes.jsa" in conf["spark.driver.extraJavaOptions"]
-    assert conf["spark.jars"] == "/x/a.jar,b.jar"
+    assert "spark.jars" not in conf
     assert conf["spark.driver.extraClassPath"] == "/x/a.jar:b.jar:mine.jar"
     assert (conf["spark.master"], conf["spark.app.name"]) == ("local[9]", "aggregator-central")
+
+
+def test_jars_are_sent_where_there_are_executors_to_send_them_to() -> None:
+    driver = Driver(Path("/java"), (Path("/x/a.jar"), Path("b.jar")), (), None)
+    mine = with_conf(**{"spark.jars": "mine.jar"})
+    for master in ("local-cluster[2,1,512]", "spark://m:7077"):
+        assert session_conf(plain_config(), master, driver)["spark.jars"] == "/x/a.jar,b.jar"
+        assert session_conf(mine, master, driver)["spark.jars"] == "/x/a.jar,b.jar,mine.jar"
+    # Tasks in the driver's Java have its class path.
+    assert session_conf(mine, "local[9]", driver)["spark.jars"] == "mine.jar"
 
 
 def test_a_flight_recording_starts_without_the_archive() -> None:
@@ -91,5 +101,5 @@ def test_real_time_mode_takes_sources_that_spark_does_not_know(spark: SparkSessi
 def test_our_own_jar_is_behind_those_of_spark(spark: SparkSession) -> None:
     found = spark_jars(None, lambda _: None)
     assert found[-1] == connector_jar()
-    loaded = spark.sparkContext.getConf().get("spark.jars", "") or ""
-    assert loaded.split(",") == [str(path) for path in found]
+    loaded = spark.sparkContext.getConf().get("spark.driver.extraClassPath", "") or ""
+    assert loaded.split(":") == [str(path) for path in found]
