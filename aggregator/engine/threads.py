@@ -78,7 +78,7 @@ def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
             driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
             if config.spark.master == "auto":
                 conf = session_conf(config, plan_slots("auto", 1).master, driver)
-                start_jvm(conf, driver.java_home)
+                start_jvm(conf, driver)
             future.set_result(driver)
         except BaseException as error:  # goes on in the thread that asks
             future.set_exception(error)
@@ -96,7 +96,7 @@ def session_of(
     def build() -> SparkSession:
         ready = driver.result()
         conf = session_conf(config, plan.slots.master, ready)
-        return build_session(conf, ready.java_home)
+        return build_session(conf, ready)
 
     with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
         future = pool.submit(build)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import subprocess
 import tempfile
@@ -25,6 +26,8 @@ CLASS_LIST = Path(__file__).with_name("classes.txt")
 TIMEOUT_SECONDS = 180
 UNUSED_SECONDS = 14 * 24 * 3600
 LAUNCHER = ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit")
+JAVA_ENVIRONMENT = "SPARK_SUBMIT_OPTS"
+"""Options for a driver's Java, which the launcher tells among others; each start has its own."""
 SCALA_VERSION = "2.13"
 """What `spark-submit` tells the launcher."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
@@ -50,8 +53,9 @@ def class_archive(
     refused = archive.with_suffix(".none")
     if archive.exists():
         # When it was last used, for `_drop_unused`; in a cache of others that is not ours to note.
-        with contextlib.suppress(OSError):
-            os.utime(archive)
+        for used in (archive, _words_of(archive)):
+            with contextlib.suppress(OSError):
+                os.utime(used)
         return archive
     if refused.exists():
         return None
@@ -71,6 +75,23 @@ def class_archive(
     except OSError as error:
         progress(f"starts will be slower: no class archive in {cache}: {error.strerror}")
     return archive if archive.exists() else None
+
+
+def launcher_words(archive: Path | None) -> tuple[str, ...]:
+    """The command that Spark's launcher told when the archive was made, up to the class to start.
+
+    Nothing where that is not known.
+    """
+    if archive is None:
+        return ()
+    try:
+        return tuple(map(str, json.loads(_words_of(archive).read_text("utf-8"))))
+    except (OSError, ValueError):
+        return ()
+
+
+def _words_of(archive: Path) -> Path:
+    return archive.with_suffix(".words")
 
 
 def _identity(java_home: Path, class_path: Sequence[Path]) -> str:
@@ -95,7 +116,9 @@ def _stamp(path: Path) -> str:
 def _drop_unused(cache: Path) -> None:
     """Remove archives that nobody has started from for a while; each has some 100 MB."""
     # A lock is as old as its archive was begun: whoever made that one has long ended.
-    for old in [it for end in ("jsa", "none", "lock") for it in cache.glob(f"classes-*.{end}")]:
+    for old in [
+        it for end in ("jsa", "none", "lock", "words") for it in cache.glob(f"classes-*.{end}")
+    ]:
         # Another process may do the same now.
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
@@ -115,7 +138,7 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
             [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)]
         )
         words = told.stdout.strip("\0\n").split("\0")
-        if "-cp" not in words:
+        if "-cp" not in words or LAUNCHER[1] not in words:
             return f"Spark's launcher does not tell its command: {_last_line(told)}"
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
             fresh = Path(scratch) / archive.name
@@ -129,6 +152,7 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
             )
             if done.returncode != 0 or not fresh.exists():
                 return _last_line(done) or f"java ended with {done.returncode}"
+            _words_of(archive).write_text(json.dumps(words[: words.index(LAUNCHER[1])]), "utf-8")
             fresh.replace(archive)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
@@ -142,7 +166,11 @@ def _submission(class_path: Sequence[Path]) -> list[str]:
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
-        env={**os.environ, "SPARK_HOME": str(spark_home()), "SPARK_SCALA_VERSION": SCALA_VERSION},
+        env={
+            **{name: it for name, it in os.environ.items() if name != JAVA_ENVIRONMENT},
+            "SPARK_HOME": str(spark_home()),
+            "SPARK_SCALA_VERSION": SCALA_VERSION,
+        },
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,

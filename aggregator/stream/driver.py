@@ -12,9 +12,10 @@ from pyspark import SparkConf, SparkContext
 from aggregator.config.schema import Config
 from aggregator.connector.build import connector_jar
 from aggregator.jars import cache_folder, jars, spark_java_home
-from aggregator.stream.classes import class_archive, spark_home
+from aggregator.plan.producer import is_local
+from aggregator.stream.classes import class_archive, launcher_words, spark_home
+from aggregator.stream.gateway import CLASS_PATH, quick_command, start_quickly
 
-CLASS_PATH = "spark.driver.extraClassPath"
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
 """What a JVM with a local master has to be told when it is launched. All else can wait for the
 session, and does, because a command line can be read by everybody on the machine."""
@@ -26,12 +27,16 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Java, the jars, the user's additions to the class path, and the archive, if any."""
+    """The Java, the jars, the user's additions to the class path, and the archive, if any.
+
+    `words` are what Spark's launcher said when the archive was made.
+    """
 
     java_home: Path
     jars: tuple[Path, ...]
     class_path: tuple[Path, ...]
     archive: Path | None
+    words: tuple[str, ...] = ()
 
 
 def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
@@ -52,26 +57,28 @@ def prepare_driver(config: Config, progress: Progress) -> Driver:
     class_path = [*found, *(Path(each) for each in own if each)]
     home = spark_java_home()
     archive = class_archive(cache_folder(), home, class_path, progress)
-    return Driver(home, tuple(found), tuple(class_path), archive)
+    return Driver(home, tuple(found), tuple(class_path), archive, launcher_words(archive))
 
 
-def start_jvm(conf: Mapping[str, str], java_home: Path) -> None:
+def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:
     """Start the JVM for a session with these settings, unless this process has one.
 
     Raises PySparkRuntimeError when Java does not start.
     """
-    os.environ["JAVA_HOME"] = str(java_home)
+    os.environ["JAVA_HOME"] = str(driver.java_home)
     local = conf["spark.master"].startswith("local")
     # Spark looks the host name up to find its address; loopback is right for a local master, and
     # keeps a start from waiting for a name server.
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    told = {it: conf[it] for it in conf if not local or it.startswith(AT_LAUNCH)}
+    if is_local(conf["spark.master"]) and SparkContext._gateway is None:
+        home = spark_home()
+        command = quick_command(driver.words, told, driver.java_home, home, os.environ)
+        if command and start_quickly(command, home):
+            return
     os.environ.setdefault(LAUNCHER_OPTIONS, launcher_options(spark_home()))
-    told = SparkConf(loadDefaults=False)
-    for name, value in conf.items():
-        if not local or name.startswith(AT_LAUNCH):
-            told.set(name, value)
-    SparkContext._ensure_initialized(conf=told)
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*told.items()]))
 
 
 def launcher_options(home: Path) -> str:

@@ -22,7 +22,7 @@ def open_reader(config: Config, master: str, more: Sequence[str] = ()) -> SparkS
     driver = prepare_driver(config, lambda _: None)
     # Behind the class path, so that the archive of classes still fits it.
     driver = replace(driver, jars=(*driver.jars, *_jars(config, more)))
-    spark = build_session(session_conf(config, master, driver), driver.java_home)
+    spark = build_session(session_conf(config, master, driver), driver)
     # A JVM that ran before has its class path already, and takes no more from the settings.
     add_jars(spark, config, more)
     return spark

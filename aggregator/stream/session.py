@@ -15,7 +15,8 @@ from aggregator.connector.driver import PLUGIN
 from aggregator.errors import AggregatorError
 from aggregator.plan.memory import DEFAULT_HEAP, HEAP
 from aggregator.plan.producer import is_local
-from aggregator.stream.driver import CLASS_PATH, Driver, start_jvm
+from aggregator.stream.driver import Driver, start_jvm
+from aggregator.stream.gateway import CLASS_PATH
 from aggregator.stream.java import DRIVER, EXECUTOR, driver_options, executor_options
 
 LOG4J_FILE = Path(__file__).with_name("log4j2.properties")
@@ -92,12 +93,12 @@ def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
     }
 
 
-def build_session(conf: dict[str, str], java_home: Path) -> SparkSession:
-    """Start the session with exactly these settings, on this Java.
+def build_session(conf: dict[str, str], driver: Driver) -> SparkSession:
+    """Start the session with exactly these settings, on this driver's Java.
 
     Raises AggregatorError when an open session does not have the enforced ones.
     """
-    start_jvm(conf, java_home)
+    start_jvm(conf, driver)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

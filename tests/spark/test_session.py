@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -11,6 +13,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.build import connector_jar
 from aggregator.connector.driver import PLUGIN
 from aggregator.stream.driver import Driver, spark_jars
+from aggregator.stream.gateway import PORT, SECRET, SERVER
 from aggregator.stream.session import ENFORCED, session_conf
 from support.sessions import plain_config
 
@@ -103,3 +106,9 @@ def test_our_own_jar_is_behind_those_of_spark(spark: SparkSession) -> None:
     assert found[-1] == connector_jar()
     loaded = spark.sparkContext.getConf().get("spark.driver.extraClassPath", "") or ""
     assert loaded.split(":") == [str(path) for path in found]
+
+
+def test_its_java_was_started_without_the_launcher_of_spark(spark: SparkSession) -> None:
+    gateway: Any = spark.sparkContext._gateway
+    assert gateway.proc.args[-1] == SERVER
+    assert not {PORT, SECRET} & set(os.environ)

@@ -53,7 +53,7 @@ def main(servers: str, plain: str, guarded: str) -> None:
     """Write both topics."""
     config = load_text("", [*SETS, f"hub.bootstrap_servers={servers}"])
     driver = prepare_driver(config, print)
-    spark = build_session(session_conf(config, FOUR_FAILURES, driver), driver.java_home)
+    spark = build_session(session_conf(config, FOUR_FAILURES, driver), driver)
     address = {"bootstrap.servers": servers}
     value = F.udf(fail_at_first, "binary")
     rows = spark.range(0, RECORDS, 1, 1).select(value("id").alias("value"))

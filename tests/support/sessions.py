@@ -28,9 +28,7 @@ def plain_config() -> Config:
 def running_session(slots: int = 2) -> Iterator[SparkSession]:
     """A session with every jar of a run and so many slots; stopped with the block."""
     driver = prepare_driver(plain_config(), lambda _: None)
-    session = build_session(
-        session_conf(plain_config(), f"local[{slots}]", driver), driver.java_home
-    )
+    session = build_session(session_conf(plain_config(), f"local[{slots}]", driver), driver)
     try:
         yield session
     finally:

@@ -1,0 +1,83 @@
+"""When a driver's Java is started without Spark's launcher, and by which command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from aggregator.stream.classes import JAVA_ENVIRONMENT
+from aggregator.stream.gateway import CONF_FILES, OF_SUBMIT, SERVER, quick_command, start_quickly
+
+WORDS = ("/other/java", "-cp", "a.jar:conf:jars/*", "-Xmx1g", "--add-opens=java.base/a=ALL")
+TOLD = {
+    "spark.driver.memory": "3g",
+    "spark.master": "local[4]",
+    "spark.driver.extraClassPath": "a.jar",
+    "spark.driver.extraJavaOptions": "-Dmine='a b' -XX:+UseSerialGC",
+}
+JAVA = Path("/java")
+
+
+def command(
+    home: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    told: Mapping[str, str] = TOLD,
+    words: tuple[str, ...] = WORDS,
+) -> tuple[str, ...]:
+    return quick_command(words, told, JAVA, home, environment or {})
+
+
+def test_it_is_what_spark_would_have_started_with_the_server_for_python(tmp_path: Path) -> None:
+    found = command(tmp_path, {JAVA_ENVIRONMENT: "-XX:TieredStopAtLevel=1"})
+    assert found == (
+        "/java/bin/java",
+        *("-cp", "a.jar:conf:jars/*", "-XX:TieredStopAtLevel=1", "-Xmx3g", "-Dmine=a b"),
+        *("-XX:+UseSerialGC", "--add-opens=java.base/a=ALL"),
+        *("-Dspark.driver.memory=3g", "-Dspark.master=local[4]"),
+        "-Dspark.driver.extraClassPath=a.jar",
+        "-Dspark.driver.extraJavaOptions=-Dmine='a b' -XX:+UseSerialGC",
+        SERVER,
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"spark.jars": "mine.jar"},
+        {"spark.jars.packages": "a:b:1"},
+        {"spark.driver.userClassPathFirst": "true"},
+        {"spark.submit.pyFiles": "a.py"},
+        {"spark.driver.extraJavaOptions": "-Xmx9g"},
+        {"spark.driver.extraJavaOptions": "-Dmine='a"},
+    ],
+)
+def test_what_spark_has_to_make_sense_of_goes_its_way(more: dict[str, str], tmp_path: Path) -> None:
+    assert command(tmp_path, told={**TOLD, **more}) == ()
+
+
+def test_so_does_what_is_configured_elsewhere(tmp_path: Path) -> None:
+    for name in OF_SUBMIT:
+        assert command(tmp_path, {name: "x"}) == ()
+    for name in CONF_FILES:
+        file = tmp_path / "conf" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("")
+        assert command(tmp_path) == ()
+        file.unlink()
+    assert command(tmp_path, words=()) == ()
+    assert command(tmp_path) != ()
+
+
+@pytest.mark.parametrize("program", ["exit 3", "exec sleep 600"])
+def test_where_no_server_comes_of_it_nothing_is_left(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.stream.gateway.START_SECONDS", 2.0)
+    marker = tmp_path / "pid"
+    started = ["sh", "-c", f"echo $$ > {marker}; {program}"]
+    assert not start_quickly(started, tmp_path)
+    assert not start_quickly([str(tmp_path / "no-such-java")], tmp_path)
+    assert not Path(f"/proc/{marker.read_text().strip()}").exists()
