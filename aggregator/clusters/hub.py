@@ -16,6 +16,8 @@ from aggregator.model import OffsetRange, TopicPartition
 
 SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before a tail is read."""
+AGAIN_SECONDS = 0.2
+"""Between two questions for ends that were not all told."""
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
@@ -101,16 +103,19 @@ def told_logs(
 ) -> dict[TopicPartition, OffsetRange]:
     """The logs of hub topics, of `counts` partitions; a topic that is not in there has none.
 
-    ClusterError when one is not told: what does not show would look missing.
+    ClusterError when one is not told within `timeout`: what does not show would look missing.
     """
     wanted = [
         TopicPartition(topic, partition)
         for topic in sorted(topics)
         for partition in range(counts.get(topic, 0))
     ]
-    found = hub.offsets(wanted, timeout)
-    if found.failed:
-        raise ClusterError(f"hub: its end offsets are not all known: {dict(found.failed)}")
+    deadline = time.monotonic() + timeout
+    while (found := hub.offsets(wanted, timeout)).failed:
+        # A broker may not know yet that it leads what was just created, or moved to it.
+        if time.monotonic() > deadline:
+            raise ClusterError(f"hub: its end offsets are not all known: {dict(found.failed)}")
+        time.sleep(AGAIN_SECONDS)
     return dict(found.ranges)
 
 

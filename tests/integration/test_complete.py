@@ -143,6 +143,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
 
         control.pause("eu")
         until = shell.write(source_a, 5)
+        running.wait_for(lambda: why(running, unique) == "paused", "it is seen to be paused")
         assert "paused" in shell.wait(until, EXIT_NOT_YET)
         before = least(running, unique)
     assert before is not None
