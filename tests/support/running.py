@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -39,13 +40,15 @@ def make_config(
 ) -> Config:
     """A config with `cluster` as its hub, short intervals, and a Java that starts quickly.
 
-    `parts` are laid over them.
+    `parts` are laid over them. What cannot be delivered goes to a topic of its own for each state:
+    in one that others share it would be looked for.
     """
     spark = parts.pop("spark", {})
+    aside = f"aside-{hashlib.sha256(str(state).encode()).hexdigest()[:12]}"
     tree: dict[str, Any] = {
         "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
-        "topics": {"refresh_interval": "2s", **parts.pop("topics", {})},
+        "topics": {"refresh_interval": "2s", "quarantine": aside, **parts.pop("topics", {})},
         "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
         "checkpoint": {"path": str(state)},
         "spark": {**spark, "conf": {DRIVER: QUICK_START, **spark.get("conf", {})}},
