@@ -16,6 +16,8 @@ from aggregator.tee.table import SNAPSHOT_PARTITIONS, table_at
 CARE = {
     SNAPSHOT_PARTITIONS: "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    # So many tasks list the files of a table, by default 10,000, however few days it has.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # Larger ones are left: with Delta's 1 GB the files of a day would be written again all day.
     "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
     "spark.databricks.delta.optimize.maxFileSize": str(256 << 20),

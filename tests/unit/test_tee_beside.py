@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import aggregator.tee.beside as beside
 from aggregator.apart import Child
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
@@ -19,19 +20,31 @@ from aggregator.tee.beside import TeeBeside
 from support.reading import wait_for
 
 PROGRAM = """
-import json, pickle, sys
-config = pickle.load(sys.stdin.buffer)
+import json, os, sys
+# To load the config would take each of them half a second.
+pickled = os.read(0, 1 << 20)
+while not pickled.endswith(b"."):
+    pickled += os.read(0, 1 << 20)
+path = "/other" if b"/other" in pickled else "/lake"
 topic = {"topic": "orders", "table": "t", "positions": {}, "commits": 1, "records": 5,
     "undecoded": 2, "columns": 0, "lost": 0, "lag": 3, "seconds_behind": 1.5}
-report = {"name": "n", "path": config.tee.path, "at": "2026-11-25T00:00:00Z", "seconds": 1.0}
+report = {"name": "n", "path": path, "at": "2026-11-25T00:00:00Z", "seconds": 1.0}
 def tell(**what):
     print(json.dumps(what), flush=True)
 """
 RUNS = PROGRAM + "tell(report={**report, 'topics': [topic]}); sys.stdin.buffer.read()"
 FAILS = PROGRAM + "tell(error='password=\"s3cr3t\" it is no folder'); sys.exit(3)"
 HELD = PROGRAM + "tell(error='another tee writes there', held=True); sys.exit(3)"
-DIES = PROGRAM + "import os; os.kill(os.getpid(), 9)"
+DIES = PROGRAM + "os.kill(os.getpid(), 9)"
 UNWELL = PROGRAM + "tell(report={**report, 'hub': 'is away'}); sys.stdin.buffer.read()"
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long it waits is for others to test; that it does is seen by its states."""
+    monkeypatch.setattr(beside, "plan_rest", lambda _: 0.5)
+    monkeypatch.setattr(beside, "LAST_SECONDS", 1.0)
+    monkeypatch.setattr(beside, "TURN_SECONDS", 0.05)
 
 
 def config_of(tee: str = "{path: /lake}") -> Config:

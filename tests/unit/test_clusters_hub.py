@@ -1,0 +1,45 @@
+"""What the logs of the hub are taken to be, where it does not tell all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
+
+import pytest
+
+from aggregator.clusters.hub import told_logs
+from aggregator.discover import ClusterAdmin
+from aggregator.discover.offsets import PartitionOffsets
+from aggregator.errors import ClusterError
+from aggregator.model import OffsetRange, TopicPartition
+
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Answers:
+    """The answers of a hub, one after the other; the last one for ever."""
+
+    def __init__(self, *answers: PartitionOffsets) -> None:
+        self.answers = list(answers)
+
+    def offsets(self, wanted: Iterable[TopicPartition], timeout: float) -> PartitionOffsets:
+        assert list(wanted) == [FIRST, SECOND] and timeout > 0
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+ALL = PartitionOffsets({FIRST: OffsetRange(0, 3), SECOND: OffsetRange(1, 2)}, {})
+NOT_YET = PartitionOffsets({FIRST: OffsetRange(0, 3)}, {SECOND: "Not leader for partition"})
+
+
+def logs(timeout: float, *answers: PartitionOffsets) -> dict[TopicPartition, OffsetRange]:
+    hub = cast(ClusterAdmin, Answers(*answers))
+    return told_logs(hub, ["orders"], {"orders": 2}, timeout)
+
+
+def test_a_partition_whose_leader_is_not_ready_is_asked_for_again() -> None:
+    assert logs(30.0, NOT_YET, NOT_YET, ALL) == dict(ALL.ranges)
+
+
+def test_one_that_never_tells_is_an_error_that_names_it() -> None:
+    with pytest.raises(ClusterError, match=r"partition=1.*Not leader for partition"):
+        logs(0.1, NOT_YET)
