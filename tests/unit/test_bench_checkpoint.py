@@ -9,6 +9,7 @@ import pytest
 from bench.checkpoint import main, measure
 
 
+@pytest.mark.slow
 def test_each_line_tells_of_an_old_table_beside_a_new_one(tmp_path: Path) -> None:
     spans = list(measure(tmp_path, partitions=3, commits=4, every=2))
     assert [span.commits for span in spans] == [2, 4]
@@ -21,6 +22,7 @@ def test_each_line_tells_of_an_old_table_beside_a_new_one(tmp_path: Path) -> Non
     assert len(log) == 4 + 4
 
 
+@pytest.mark.slow
 def test_the_page_has_a_table_for_each_number_of_partitions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

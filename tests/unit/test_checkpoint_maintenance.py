@@ -89,6 +89,7 @@ def test_many_commits_leave_few_files_and_a_short_log(
     assert set(table.load().positions.values()) == {299, 300}
 
 
+@pytest.mark.slow
 def test_expired_rows_go_and_the_state_at_the_cutoff_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -218,6 +218,7 @@ def test_processes_that_claim_at_once_get_different_epochs(tmp_path: Path) -> No
     assert loaded(tmp_path).epoch == max(epochs) == len(epochs)
 
 
+@pytest.mark.slow
 def test_full_commits_make_the_load_short_and_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,9 @@ def test_what_is_claimed_to_be_in_the_hub_is_there_whatever_happens(
     play(actions, alone=alone)
 
 
-@pytest.mark.parametrize("begin", range(0, 1_500, 300))
+@pytest.mark.parametrize(
+    "begin", [0, *(pytest.param(it, marks=pytest.mark.slow) for it in range(300, 1_500, 300))]
+)
 def test_nor_is_a_claim_untrue_in_histories_drawn_at_random(begin: int) -> None:
     """Hypothesis shrinks what it finds, but draws a tenth as many in the same time."""
     for seed in range(begin, begin + 300):

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import aggregator
 
 ROOT = Path(aggregator.__file__).parent
@@ -240,6 +242,7 @@ def test_a_module_says_its_purpose() -> None:
     } == set()
 
 
+@pytest.mark.slow
 def test_the_command_line_starts_without_spark() -> None:
     """Nor does anything that it imports import it: seconds at every call, and a JVM's folder."""
     check = (

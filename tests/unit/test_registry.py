@@ -105,7 +105,7 @@ class FewSchemas(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), FewSchemas) as found:
-        thread = threading.Thread(target=found.serve_forever)
+        thread = threading.Thread(target=found.serve_forever, args=(0.01,))
         thread.start()
         FewSchemas.asked.clear()
         yield f"http://127.0.0.1:{found.server_address[1]}/v7"

@@ -253,7 +253,7 @@ def config() -> Iterator[Config]:
     Registries.over.clear()
     Registries.changes.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Registries) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
         sources = "".join(
             f"  {it}: {{bootstrap_servers: '127.0.0.1:9', topics: {{include: orders}}, "

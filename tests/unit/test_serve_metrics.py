@@ -189,6 +189,7 @@ def test_a_lag_in_bytes_is_by_the_mean_size_of_what_was_copied() -> None:
     assert one(samples(status), "aggregator_lag_bytes", **where) is None
 
 
+@pytest.mark.slow
 def test_fifty_sources_and_five_thousand_partitions_are_little_text() -> None:
     status = whole_status(50, 10, 10)
     assert len(status.partitions) == 5000

@@ -23,6 +23,9 @@ from aggregator.steering.control import Control
 from support.rest import ask, quickest
 from support.statuses import whole_view
 
+# The large instance takes a second to make.
+pytestmark = pytest.mark.slow
+
 SOURCES, TOPICS, PARTITIONS = 50, 10, 10
 MOST_SECONDS = 1.0
 MOST_METRICS = 5_000_000

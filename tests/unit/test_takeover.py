@@ -27,6 +27,9 @@ from aggregator.writing import takeover
 from aggregator.writing.lock import WriterLock, alone, holder_of, jvm_lock_file, record_of
 from aggregator.writing.takeover import StoppedEarlyError, TakeOver
 
+# Child processes, and waits for what becomes of them.
+pytestmark = pytest.mark.slow
+
 HOLDER = """
 import os, signal, sys, time
 from dataclasses import replace

@@ -19,6 +19,9 @@ from aggregator.events import Event
 from aggregator.tee.beside import TeeBeside
 from support.reading import wait_for
 
+# Child processes, and waits for what becomes of them.
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import json, os, sys
 # To load the config would take each of them half a second.

@@ -112,6 +112,7 @@ def test_ends_of_a_hub_topic_that_was_made_anew_prove_nothing(history: History) 
     assert history.bounds(hub_id="now").kept_from({P0: 1}) == {SP0: 20}
 
 
+@pytest.mark.slow
 def test_the_hub_is_read_from_a_commit_that_covers_with_a_margin(history: History) -> None:
     for minute in range(0, 60, 4):
         history.commit(minute, {SP0: 10 * minute, SP1: 5 * minute}, (100 + minute, 200 + minute))
