@@ -31,8 +31,12 @@ CLASS_PATH = "spark.driver.extraClassPath"
 CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 PORT, SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 """Where PySpark looks for a server that runs already."""
-OF_SUBMIT = ("SPARK_CONF_DIR", "PYSPARK_SUBMIT_ARGS", "SPARK_TESTING", PORT)
-"""Where one of these is in the environment, Spark itself has to make sense of it."""
+OF_SUBMIT = (
+    *("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH"),
+    *("SPARK_PREPEND_CLASSES", "PYSPARK_SUBMIT_ARGS", "SPARK_TESTING", PORT),
+)
+"""Where one of these is in the environment, Spark itself has to make sense of it: the first ones
+are a part of the class path."""
 CONF_FILES = ("spark-defaults.conf", "spark-env.sh")
 KNOWN = (HEAP, CLASS_PATH, DRIVER, "spark.master", "spark.driver.host", "spark.driver.bindAddress")
 START_SECONDS = 120.0
