@@ -74,9 +74,10 @@ DEFAULTS = {
 def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
     """Every Spark setting of the session, as name -> value; `master` is a URL, never `auto`."""
     conf = config.spark.conf
-    # With a local master the driver is the only Java, and has them by its class path; each start
-    # would copy their 20 MB besides.
-    sent = () if is_local(master) else driver.jars
+    # With a local master the driver is the only Java: what it has by its class path, some 20 MB,
+    # each start would copy besides.
+    there = driver.class_path if is_local(master) else ()
+    sent = [path for path in driver.jars if path not in there]
     jars = ",".join(filter(None, [*map(str, sent), conf.get("spark.jars")]))
     return {
         **DEFAULTS,

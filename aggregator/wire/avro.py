@@ -20,7 +20,7 @@ _WRAP = "value"
 
 def need_avro(spark: SparkSession) -> None:
     """Raise AggregatorError when the session has no Avro."""
-    if "spark-avro" not in spark.conf.get("spark.driver.extraClassPath", ""):  # type: ignore[operator]
+    if "spark-avro" not in spark.conf.get("spark.jars", ""):  # type: ignore[operator]
         raise AggregatorError(
             "this session cannot read Avro: open it by open_hub or open_session; where the jars "
             "are in a folder, `aggregator jars --set avro --download FOLDER` adds what is missing"

@@ -53,13 +53,16 @@ def test_a_user_changes_defaults_and_not_what_is_enforced() -> None:
 
 
 def test_jars_are_sent_where_there_are_executors_to_send_them_to() -> None:
-    driver = Driver(Path("/java"), (Path("/x/a.jar"), Path("b.jar")), (), None)
+    found = (Path("/x/a.jar"), Path("b.jar"))
+    driver = Driver(Path("/java"), found, found, None)
     mine = with_conf(**{"spark.jars": "mine.jar"})
     for master in ("local-cluster[2,1,512]", "spark://m:7077"):
         assert session_conf(plain_config(), master, driver)["spark.jars"] == "/x/a.jar,b.jar"
         assert session_conf(mine, master, driver)["spark.jars"] == "/x/a.jar,b.jar,mine.jar"
-    # Tasks in the driver's Java have its class path.
+    # Tasks in the driver's Java have its class path, on which not all may be.
     assert session_conf(mine, "local[9]", driver)["spark.jars"] == "mine.jar"
+    more = Driver(Path("/java"), (*found, Path("avro.jar")), found, None)
+    assert session_conf(plain_config(), "local[9]", more)["spark.jars"] == "avro.jar"
 
 
 def test_a_flight_recording_starts_without_the_archive() -> None:
