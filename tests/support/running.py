@@ -40,15 +40,16 @@ def make_config(
 ) -> Config:
     """A config with `cluster` as its hub, short intervals, and a Java that starts quickly.
 
-    `parts` are laid over them. What cannot be delivered goes to a topic of its own for each state:
-    in one that others share it would be looked for.
+    `parts` are laid over them. Where no name is given, what cannot be delivered goes to a topic of
+    its own for each state: in one that others share it would be looked for.
     """
     spark = parts.pop("spark", {})
-    aside = f"aside-{hashlib.sha256(str(state).encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(str(state).encode()).hexdigest()[:12]
+    aside = {} if "name" in parts else {"quarantine": f"aside-{digest}"}
     tree: dict[str, Any] = {
         "hub": {"bootstrap_servers": cluster.bootstrap_servers, **parts.pop("hub", {})},
         "sources": sources,
-        "topics": {"refresh_interval": "2s", "quarantine": aside, **parts.pop("topics", {})},
+        "topics": {"refresh_interval": "2s", **aside, **parts.pop("topics", {})},
         "stream": {"checkpoint_interval": "2s", **parts.pop("stream", {})},
         "checkpoint": {"path": str(state)},
         "spark": {**spark, "conf": {DRIVER: QUICK_START, **spark.get("conf", {})}},
