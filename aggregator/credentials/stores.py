@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aggregator.config.stores import Kind, Store
-from aggregator.connector.build import connector_jar
+from aggregator.connector.build import SHORT_LIVED, connector_jar
 from aggregator.errors import ClusterError, JarsError
 from aggregator.jars import java_command
 
 PROGRAM = "aggregator.connector.Stores"
-JAVA_OPTIONS = ("-Xmx64m", "-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+JAVA_OPTIONS = ("-Xmx64m", *SHORT_LIVED)
 SECONDS = 60
 KEPT = 1000
 

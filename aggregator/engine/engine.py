@@ -241,7 +241,10 @@ class Engine:
 
     def _measure(self) -> None:
         """Ask what the probes of the sources have told by now."""
-        read = self.state.in_lanes | self.state.of(Stage.DONE)
+        state, read = self.state, self.state.in_lanes
+        if state.until_done and state.is_over:
+            # For a last word about them. Before that, one at its end would seem to be stuck.
+            read |= state.of(Stage.DONE)
         self._sources.follow(self._in_force.config, read)
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())

@@ -116,9 +116,7 @@ def _stamp(path: Path) -> str:
 def _drop_unused(cache: Path) -> None:
     """Remove archives that nobody has started from for a while; each has some 100 MB."""
     # A lock is as old as its archive was begun: whoever made that one has long ended.
-    for old in [
-        it for end in ("jsa", "none", "lock", "words") for it in cache.glob(f"classes-*.{end}")
-    ]:
+    for old in cache.glob("classes-*"):
         # Another process may do the same now.
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > UNUSED_SECONDS:

@@ -3,7 +3,7 @@
 `spark-submit` starts a Java that puts the command together, and in the driver's a program that
 reads settings, logs in and then starts the server for Python. With a local master and no more than
 settings that are known here all of that ends in the same server: half a second of CPU is saved, and
-more of time. Where anything else is set, `quick_command` has no command, and Spark's way is gone.
+more of time. Where anything else is set, `quick_command` has no command, and Spark starts it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def quick_command(
     spark_home: Path,
     environment: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """The command of a driver's Java that begins with the server; nothing where Spark's way it is.
+    """The command of a driver's Java that begins with the server; nothing where Spark starts it.
 
     `words` are what Spark's launcher said, up to the class that is started; none are known where
     there is no archive of classes. `told` are the settings that a launch is told.
