@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_all
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -343,7 +343,7 @@ class ClusterAdmin:
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
-            results[key] = future.result() if error is None else error
+            results[key] = _outcome(future.result()) if error is None else error
         errors = [it for it in results.values() if isinstance(it, Exception) and is_local(it)]
         if errors and len(errors) == len(results):
             raise self._failed(errors[0], timeout) from errors[0]
@@ -375,6 +375,14 @@ class ClusterAdmin:
         if not_trusted(failure) and (why := why_not_trusted(client_settings(self._config))):
             failure = with_reason(failure, self.path, why)
         return ClusterCallError(failure)
+
+
+def _outcome(result: Result) -> Result | Exception:
+    """The result, or its first error where it is a list of which no broker has told anything."""
+    errors = getattr(result, "errors", None)
+    if errors and not getattr(result, "valid", None):
+        return cast(Exception, errors[0])
+    return result
 
 
 def _left(end: float) -> float:
