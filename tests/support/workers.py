@@ -41,8 +41,14 @@ class Workers:
         return sorted(it.pid for it in found if _application(it) == newest)
 
     def kill_executor(self) -> int:
-        """kill -9 of the oldest of them; its process id. AssertionError when none comes."""
-        found = wait_for(self.executors, "an executor")
+        """kill -9 of the oldest of them that reads or writes; its process id.
+
+        On a busy machine all tasks may have begun in the one that was there first, and of the end
+        of another nobody needs to take notice. AssertionError when none comes.
+        """
+        found = wait_for(
+            lambda: [pid for pid in self.executors() if _has_tasks(pid)], "an executor with tasks"
+        )
         os.kill(found[0], signal.SIGKILL)
         return found[0]
 
@@ -53,6 +59,15 @@ class Workers:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
+
+
+def _has_tasks(executor: int) -> bool:
+    """Whether a task of a lane runs there: it has a producer, whose thread has its name."""
+    try:
+        tasks = [*Path(f"/proc/{executor}/task").iterdir()]
+        return any((it / "comm").read_text().startswith("kafka-producer") for it in tasks)
+    except OSError:  # it, or a thread of it, has just ended
+        return False
 
 
 def _application(executor: Process) -> str:
