@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_all
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -381,7 +381,7 @@ def _outcome(result: Result) -> Result | Exception:
     """The result, or its first error where it is a list of which no broker has told anything."""
     errors = getattr(result, "errors", None)
     if errors and not getattr(result, "valid", None):
-        return cast(Exception, errors[0])
+        return KafkaException(errors[0])
     return result
 
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import ListConsumerGroupsResult
 
 from aggregator.config.load import load_text
@@ -78,7 +78,7 @@ def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:
             "sources.eu.topics.include=orders",
         ],
     )
-    late = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+    late = KafkaError(KafkaError._TIMED_OUT)
 
     def told(**parts: list[Any]) -> Future[Any]:
         future: Future[Any] = Future()
@@ -86,7 +86,7 @@ def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:
         return future
 
     with open_admin(config, "eu") as admin:
-        with pytest.raises(ClusterError, match=r"sources\.eu\.bootstrap_servers"):
+        with pytest.raises(ClusterError, match=r"^eu: (timeout|unreachable): "):
             admin.wait({"": told(errors=[late])}, 1)
         # What one broker has told is there, and why another has not.
         found: Any = admin.wait({"": told(valid=["a group"], errors=[late])}, 1)[""]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 
@@ -72,8 +73,11 @@ def test_a_source_that_gives_no_answer_is_a_state_and_one_event(
     wait_for(lambda: sync.status and sync.status.error, "it has failed")
     assert sync.status is not None
     first = sync.status.at
-    # Of a machine that is busy nobody knows in time that the connection was refused.
-    assert "sources.eu.bootstrap_servers" in sync.status.error
+    # On a busy machine the time is over before it is known that the connection was refused.
+    assert re.match(
+        r"eu: (unreachable: connection refused 127\.0\.0\.1:10 |timeout: no answer within 0\.2 s )",
+        sync.status.error,
+    )
     wait_for(lambda: sync.status and sync.status.at != first, "it is tried again")
     assert [it.kind for it in events] == ["group_sync_failed"]
 
