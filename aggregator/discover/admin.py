@@ -21,7 +21,12 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    ClusterMetadata,
+    ListConsumerGroupsResult,
+    OffsetSpec,
+)
 
 from aggregator.config.kafka_settings import isolation_of
 from aggregator.config.schema import ClusterConfig
@@ -379,9 +384,8 @@ class ClusterAdmin:
 
 def _outcome(result: Result) -> Result | Exception:
     """The result, or its first error where it is a list of which no broker has told anything."""
-    errors = getattr(result, "errors", None)
-    if errors and not getattr(result, "valid", None):
-        return KafkaException(errors[0])
+    if isinstance(result, ListConsumerGroupsResult) and result.errors and not result.valid:
+        return KafkaException(result.errors[0])
     return result
 
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
-from typing import Any
-
 import pytest
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import ListConsumerGroupsResult
 
-from aggregator.config.load import load_text
 from aggregator.credentials import why_not_trusted
-from aggregator.discover import open_admin
 from aggregator.discover.errors import explain, not_trusted, with_reason
-from aggregator.errors import ClusterError
 from aggregator.model import FailureKind
 
 SSL, SASL = KafkaError._SSL, KafkaError._AUTHENTICATION
@@ -67,27 +60,3 @@ def test_a_client_without_kerberos_says_how_to_get_one() -> None:
     text = "Failed to create admin client: No provider for SASL mechanism GSSAPI: recompile"
     error = KafkaError(KafkaError._INVALID_ARG, text)
     assert "built with Kerberos" in explain("eu", "sources.eu", error, (), 0).hint
-
-
-def test_a_list_of_which_no_broker_told_anything_is_no_answer() -> None:
-    config = load_text(
-        "",
-        [
-            "hub.bootstrap_servers=127.0.0.1:9",
-            "sources.eu.bootstrap_servers=127.0.0.1:10",
-            "sources.eu.topics.include=orders",
-        ],
-    )
-    late = KafkaError(KafkaError._TIMED_OUT)
-
-    def told(**parts: list[Any]) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(ListConsumerGroupsResult(**parts))
-        return future
-
-    with open_admin(config, "eu") as admin:
-        with pytest.raises(ClusterError, match=r"^eu: (timeout|unreachable): "):
-            admin.wait({"": told(errors=[late])}, 1)
-        # What one broker has told is there, and why another has not.
-        found: Any = admin.wait({"": told(valid=["a group"], errors=[late])}, 1)[""]
-        assert (found.valid, found.errors) == (["a group"], [late])
