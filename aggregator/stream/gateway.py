@@ -2,8 +2,8 @@
 
 `spark-submit` starts a Java that puts the command together, and in the driver's a program that
 reads settings, logs in and then starts the server for Python. With a local master and no more than
-settings that are known here all of that ends in the same server: half a second of CPU is saved, and
-more of time. Where anything else is set, `quick_command` has no command, and Spark starts it.
+settings that are known here all of that ends in the same server, later and for more CPU.
+Where anything else is set, `quick_command` has no command, and Spark starts it.
 """
 
 from __future__ import annotations
