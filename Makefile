@@ -44,7 +44,7 @@ COMPILE := $(UV) pip compile --generate-hashes --python-version 3.11 --universal
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup connector demo bench faults test test-fast test-unit test-spark
-.PHONY: test-integration test-image
+.PHONY: test-integration test-long test-image
 .PHONY: check lint format docs screenshots notebooks lock clean
 
 help: ## List these targets
@@ -78,6 +78,9 @@ test-spark: connector ## Tests of column functions and frames in a Spark session
 
 test-integration: connector ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
+
+test-long: connector ## What is done a few times in `make test`, as kills are: many times
+	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/integration
 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image

@@ -23,10 +23,11 @@ from support.load import load, records
 from support.reading import wait_for, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
 from support.sessions import running_session
+from support.turns import turns
 from support.verdict import assert_copied
 
 LANES_AT_ONCE, ROUNDS = 10, 10
-INTERRUPTS = 8
+INTERRUPTS = turns(4, 8)
 CLIENTS = ("kafka-producer-network-thread", "kafka-coordinator-heartbeat-thread")
 """How threads of Kafka's Java clients are called; a consumer without a group has none."""
 
@@ -70,6 +71,7 @@ def ended_batches() -> int:
     return 0 if progress is None else int(progress.batchId) + 1
 
 
+@pytest.mark.again
 def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,

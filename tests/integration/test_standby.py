@@ -1,11 +1,7 @@
-"""One that stands by takes the place of the writer, however that one ends; nothing lost or twice.
-
-`AGGREGATOR_STANDBY_TURNS` is how often it does so in a row: ten by default.
-"""
+"""One that stands by takes the place of the writer, however that one ends: none lost or twice."""
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -24,8 +20,8 @@ from support import elsewhere
 from support.application import QUICK_START, Application, application
 from support.one_writer import World, config_of, ended, stop
 from support.rest import ask
+from support.turns import turns
 
-TURNS = int(os.environ.get("AGGREGATOR_STANDBY_TURNS", "10"))
 STANDBY = ("--standby",)
 LEASE = 3.0
 
@@ -55,8 +51,10 @@ def freeze_and_wake(writer: Application) -> None:
 
 
 WAYS = (kill, freeze, stop, freeze_and_wake)
+TURNS = turns(len(WAYS), 10)
 
 
+@pytest.mark.again
 @pytest.mark.timeout(900)
 def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
     world: World, tmp_path: Path

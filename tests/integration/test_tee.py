@@ -32,8 +32,9 @@ from support.guids import guids_in_front
 from support.reading import read_topic, wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import make_config, source
+from support.turns import turns
 
-KILLS = 10
+KILLS = turns(4, 10)
 OPEN = 1_795_000_000_000
 """A moment of 2026-11-18, in milliseconds."""
 
@@ -217,8 +218,9 @@ def killed_often(config: Config, folder: Path, topic: str, kills: int) -> list[i
     return landed
 
 
+@pytest.mark.again
 @pytest.mark.timeout(600)
-def test_killed_ten_times_the_tables_have_each_record_of_the_hub_once(
+def test_killed_again_and_again_the_tables_have_each_record_of_the_hub_once(
     hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
     # Two at a time: most of a life is the start of Java.

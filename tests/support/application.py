@@ -1,4 +1,4 @@
-"""`aggregator run` as a child process: to be killed, frozen, stopped and started again."""
+"""`aggregator run` as a process of its own: to be killed, frozen, stopped and started again."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.failpoint import VARIABLE
+from support.forked import ForkedProcess
 from support.processes import processes
 from support.reading import SECONDS
 
@@ -38,10 +39,11 @@ QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Application:
-    """One life of the application. Its guard ends it when this process dies.
+    """One life of the application. It ends when this process dies.
 
     `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
-    its first argument. Its log is `folder`/run-NUMBER.log, one file for each life.
+    its first argument; where none is given, Python forks instead of starting anew. Its log is
+    `folder`/run-NUMBER.log, one file for each life.
     """
 
     def __init__(
@@ -50,7 +52,7 @@ class Application:
         folder: Path,
         *,
         failpoint: str = "",
-        program: Sequence[str] = PROGRAM,
+        program: Sequence[str] | None = None,
         arguments: Sequence[str] = (),
         command: str = "run",
     ) -> None:
@@ -61,10 +63,15 @@ class Application:
         self.log = folder / f"run-{number:03}.log"
         self.failpoint = failpoint
         self.started = time.monotonic()
-        line = [sys.executable, *program, command, "-c", str(file), *arguments]
-        # `env` becomes the command, so the pid is the application's.
-        env = ["env", f"{VARIABLE}={failpoint}", "PYTHONFAULTHANDLER=1"]
-        self._process = GuardedProcess([*env, *line], self.log)
+        words = [command, "-c", str(file), *arguments]
+        env = {VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
+        self._process: GuardedProcess | ForkedProcess
+        if program is None:
+            self._process = ForkedProcess(words, self.log, env)
+        else:
+            # `env` becomes the command, so the pid is the application's.
+            line = ["env", *(f"{name}={it}" for name, it in env.items()), sys.executable]
+            self._process = GuardedProcess([*line, *program, *words], self.log)
 
     @property
     def pid(self) -> int:

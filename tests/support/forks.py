@@ -1,0 +1,128 @@
+"""Starts `aggregator` as forks of one process that has imported it: half the CPU of Python's start.
+
+Run as `python -m support.forks FD`; the asker holds the other end of that socket. A fork is as a
+process that was started: it leads a session, has the environment, the folder and the output that
+it is given, and one thread. All forks are killed, with all that they started, when the asker is
+gone, however it died.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from typing import Any
+
+import aggregator
+from aggregator import failpoint
+from aggregator.cli.main import main as command
+
+LATER = ("pyspark.sql", "uvicorn.protocols.http.h11_impl", "fastapi", "deltalake")
+"""What a run imports late, or by name."""
+READY = "ready"
+
+
+def serve(asker: socket.socket) -> None:
+    """Answer requests, a line each, until the asker is gone.
+
+    `{"start": {...}}` is answered by a pid, `{"ask": pid}` by its exit code, negative for a signal,
+    or null while it lives.
+    """
+    import_all()
+    gc.freeze()
+    wake, wake_writer = socket.socketpair()
+    wake_writer.setblocking(False)
+    signal.set_wakeup_fd(wake_writer.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    codes: dict[int, int | None] = {}
+    lines = asker.makefile("rw")
+    _answer(lines, READY)
+    try:
+        while True:
+            ready, _, _ = select.select([asker, wake], [], [])
+            if wake in ready:
+                wake.recv(4096)
+            _reap(codes)
+            if asker not in ready:
+                continue
+            if not (line := lines.readline()):
+                return
+            request = json.loads(line)
+            if "ask" in request:
+                _answer(lines, codes[request["ask"]])
+                continue
+            if not (pid := os.fork()):
+                _become(**request["start"])
+            codes[pid] = None
+            _answer(lines, pid)
+    finally:
+        for pid, code in codes.items():
+            if code is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+
+
+def import_all() -> None:
+    """Import what a run needs, and nothing that a notebook needs."""
+    for name in LATER:
+        importlib.import_module(name)
+    for found in pkgutil.walk_packages(aggregator.__path__, "aggregator."):
+        if not found.name.startswith(("aggregator.notebook", "aggregator.__main__")):
+            importlib.import_module(found.name)
+
+
+def _answer(lines: Any, value: Any) -> None:
+    lines.write(json.dumps(value) + "\n")
+    lines.flush()
+
+
+def _reap(codes: dict[int, int | None]) -> None:
+    for pid, code in codes.items():
+        if code is None:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                codes[pid] = os.waitstatus_to_exitcode(status)
+
+
+def _become(arguments: list[str], env: dict[str, str], folder: str, log: str) -> None:
+    """In the child: be `aggregator` with these arguments; does not return."""
+    code = 1
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
+            os.dup2(source, number)
+        # Nobody else is to hold the asker's socket, or a file that is none of ours.
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(env)
+        failpoint._SPEC = env.get(failpoint.VARIABLE, "").strip()
+        faulthandler.enable()
+        sys.argv = ["aggregator", *arguments]
+        command()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as ours:
+        serve(ours)
