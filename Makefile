@@ -22,8 +22,8 @@ PYTEST_ARGS ?=
 # Processes that test side by side, each with clusters of its own: one for each core where memory
 # allows (tests/support/jobs.py).
 PYTEST_JOBS ?= auto
-# Unit tests wait for a third of their time, but each process more imports everything once more.
-UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+# Unit tests wait for half of their time, but each process more imports everything once more.
+UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)
 # What is for every few minutes: without the tests that start a JVM or a build, and with a fifth of
 # the examples of property tests; nor are the fuzzer and what runs notebooks loaded, which takes
 # each process seconds. `make test` has all of it.
