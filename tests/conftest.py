@@ -7,22 +7,27 @@ import os
 import re
 import uuid
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.embedded.cluster import EmbeddedCluster
 from support.broker_classes import broker_options
 from support.clusters import ClusterFactory
 from support.commands import keep_commands
 from support.examples import register_profiles
 from support.jobs import jobs_here
 from support.order import longest_first
+from support.shared import Owner, joined, log_tails, started
 
 # So that an assertion in there says what the values were.
 pytest.register_assert_rewrite(
     "support.one_writer", "support.running", "support.reading", "support.verdict"
 )
+
+OWNER = "shared_clusters"
+OWNERS = pytest.StashKey["Owner | None"]()
 
 register_profiles()
 keep_commands()
@@ -55,6 +60,21 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     return jobs_here() if config.option.numprocesses == "auto" else None
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process that is to test where the clusters are that all of them share."""
+    owner = node.config.stash.setdefault(OWNERS, None) or Owner()
+    node.config.stash[OWNERS] = owner
+    node.workerinput[OWNER] = str(owner.folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop these clusters: nobody tests any more."""
+    owner = config.stash.get(OWNERS, None)
+    if owner is not None:
+        owner.end()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Function, call: pytest.CallInfo[None]
@@ -65,8 +85,7 @@ def pytest_runtest_makereport(
         for fixture in ("shared_clusters", "versions"):
             found = cast("dict[str, EmbeddedCluster]", item.funcargs.get(fixture, {}))
             for name, cluster in found.items():
-                tails = [broker.log_tail() for broker in cluster.brokers]
-                report.sections.append((f"log of {name}", "\n".join(tails)))
+                report.sections.append((f"log of {name}", log_tails(cluster)))
     return report
 
 
@@ -91,19 +110,18 @@ def cluster_factory() -> Iterator[ClusterFactory]:
 
 
 @pytest.fixture(scope="session")
-def shared_clusters() -> Iterator[dict[str, EmbeddedCluster]]:
+def shared_clusters(request: pytest.FixtureRequest) -> Iterator[dict[str, EmbeddedCluster]]:
     """The two sources and the hub that tests share; started at once, when first asked for.
 
-    Do not kill or pause these: take one from `cluster_factory` for that.
+    Other processes use them at the same time, for topics of their own names. Do not kill or pause
+    these: take one from `cluster_factory` for that.
     """
-    clusters = {
-        name: EmbeddedCluster(name, java_options=broker_options())
-        for name in ("source-a", "source-b", "hub")
-    }
-    start_clusters(list(clusters.values()))
-    yield clusters
-    for cluster in clusters.values():
-        cluster.stop()
+    given = getattr(request.config, "workerinput", {}).get(OWNER)
+    if given:
+        yield joined(Path(given))
+        return
+    with started() as clusters:
+        yield clusters
 
 
 @pytest.fixture(scope="session")
