@@ -108,6 +108,8 @@ def _become(arguments: list[str], env: dict[str, str], folder: str, log: str) ->
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(env)
+        # Python reads it when it starts.
+        sys.path[:0] = [it for it in env.get("PYTHONPATH", "").split(os.pathsep) if it]
         failpoint._SPEC = env.get(failpoint.VARIABLE, "").strip()
         faulthandler.enable()
         sys.argv = ["aggregator", *arguments]
