@@ -1,0 +1,90 @@
+"""What tests share holds what it says: forks are as processes, and nothing outlives who asked."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from aggregator import __version__
+from aggregator.errors import ClusterError
+from support import shared
+from support.application import KILLED
+from support.forked import ForkedProcess
+from support.reading import wait_for
+
+TESTS = Path(__file__).parents[1]
+ASKER = """
+import sys, time
+from pathlib import Path
+from support.forked import ForkedProcess
+print(ForkedProcess(["config", "-c", sys.argv[1]], Path(sys.argv[2]), {}).pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def endless(tmp_path: Path) -> str:
+    """A config that nobody ever writes: whoever reads it waits."""
+    os.mkfifo(tmp_path / "aggregator.yaml")
+    return str(tmp_path / "aggregator.yaml")
+
+
+def is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_a_fork_has_its_output_its_environment_and_its_exit_code(
+    tmp_path: Path, endless: str
+) -> None:
+    log = tmp_path / "log"
+    said = ForkedProcess(["--version"], log, {})
+    assert said.wait(60) and said.exit_code == 0
+    assert log.read_text() == f"{__version__}\n"
+    refused = ForkedProcess(["config", "--set", "hub.nix=1"], tmp_path / "no", {"COLUMNS": "100"})
+    assert refused.wait(60) and refused.exit_code == 2
+    assert "nix" in (tmp_path / "no").read_text()
+    killed = ForkedProcess(["config", "-c", endless], log, {})
+    assert killed.alive and not killed.wait(0)
+    assert os.getsid(killed.pid) == killed.pid
+    killed.kill()
+    assert (killed.exit_code, is_there(killed.pid)) == (KILLED, False)
+
+
+@pytest.mark.slow
+def test_no_fork_outlives_who_asked_for_it(tmp_path: Path, endless: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", ASKER, endless, str(tmp_path / "log")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=TESTS,
+    ) as asker:
+        assert asker.stdout is not None
+        pid = int(asker.stdout.readline())
+        assert is_there(pid)
+        asker.send_signal(signal.SIGKILL)
+    wait_for(lambda: not is_there(pid), "the fork is gone")
+
+
+def test_clusters_that_do_not_start_are_told_to_who_wants_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> NoReturn:
+        raise ClusterError("no port is free")
+
+    monkeypatch.setattr(shared, "started", refused)
+    owner = shared.Owner()
+    with pytest.raises(AssertionError, match="no port is free"):
+        shared.joined(owner.folder)
+    owner.end()
+    assert not owner.folder.exists()
