@@ -60,15 +60,14 @@ def serve(asker: socket.socket) -> None:
             if "ask" in request:
                 _answer(lines, codes[request["ask"]])
                 continue
-            if not (pid := os.fork()):
-                _become(**request["start"])
+            pid = _fork(**request["start"])
             codes[pid] = None
             _answer(lines, pid)
     finally:
         for pid, code in codes.items():
             if code is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
 
 
 def import_all() -> None:
@@ -93,11 +92,24 @@ def _reap(codes: dict[int, int | None]) -> None:
                 codes[pid] = os.waitstatus_to_exitcode(status)
 
 
+def _fork(**start: Any) -> int:
+    """Start one; its pid, which is that of its group by now: signals to that one reach it."""
+    leads, tell = os.pipe()
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        os.write(tell, b"!")
+        _become(**start)
+    os.close(tell)
+    os.read(leads, 1)
+    os.close(leads)
+    return pid
+
+
 def _become(arguments: list[str], env: dict[str, str], folder: str, log: str) -> None:
     """In the child: be `aggregator` with these arguments; does not return."""
     code = 1
     try:
-        os.setsid()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
