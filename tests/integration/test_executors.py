@@ -20,7 +20,6 @@ from aggregator.failpoint import VARIABLE
 from support.application import QUICK_START, Application, application
 from support.java_tests import SOURCES, compile_tests
 from support.load import load
-from support.quick_java import quick_java
 from support.reading import topics_of, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
@@ -48,7 +47,7 @@ def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str
             "master": master,
             "conf": {
                 "spark.driver.host": HOST,
-                "spark.executor.extraJavaOptions": quick_java(),
+                "spark.executor.extraJavaOptions": QUICK_START,
                 "spark.executor.memory": "512m",
                 **conf,
             },

@@ -17,7 +17,6 @@ from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, pro
 from aggregator.stream.java import DRIVER, EXECUTOR
 from support.application import QUICK_START
 from support.processes import processes
-from support.quick_java import quick_java
 from support.reading import wait_for
 from support.submitting import SECONDS, submitted
 from support.workers import EXECUTOR as EXECUTOR_CLASS
@@ -59,7 +58,7 @@ def test_jobs_verify_land_and_maintain_by_executors(
         "checkpoint": {"path": str(tmp_path / "state")},
         "tee": {"path": str(tmp_path / "tee"), "topics": {"include": unique}, "decode": True},
         "api": {"listen": "off"},
-        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: quick_java()}},
+        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: QUICK_START}},
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))

@@ -14,7 +14,6 @@ from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.stream.java import DRIVER, EXECUTOR
 from support.application import QUICK_START
 from support.load import records
-from support.quick_java import quick_java
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, source
 from support.submitting import SECONDS, python_of, submitted
@@ -50,7 +49,7 @@ def test_executors_copy_everything_once_in_both_modes(
         "stream": {"checkpoint_interval": "2s"},
         "checkpoint": {"path": str(tmp_path / "state")},
         "api": {"listen": "off"},
-        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: quick_java()}},
+        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: QUICK_START}},
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))
@@ -87,7 +86,7 @@ def test_a_job_backfills_what_was_left_out_and_nothing_else(
         tmp_path / "state",
         {"eu": source(source_a, unique, start="latest")},
         api={"listen": "off"},
-        spark={"conf": {EXECUTOR: quick_java()}},
+        spark={"conf": {EXECUTOR: QUICK_START}},
     )
     assert catch_up(config).exit_code == 0
     file = tmp_path / "aggregator.yaml"

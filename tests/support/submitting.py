@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from aggregator.stream.session import LOG4J_FILE
-from support.quick_java import quick_java
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -27,11 +26,10 @@ def command(job: str, slots: int, *arguments: str) -> list[str]:
         check=True,
         timeout=SECONDS,
     )
-    logs = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
     return [
         str(BIN / "spark-submit"),
         *("--master", f"local-cluster[2,{slots},1024]"),
-        *("--driver-java-options", f"{logs} {quick_java()}"),
+        *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
         *("--jars", jars.stdout.strip()),
         str(ROOT / "jobs" / job),
         *arguments,

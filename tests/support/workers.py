@@ -16,7 +16,6 @@ from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.jars import java_home
 from support.processes import Process, processes
-from support.quick_java import quick_java
 from support.reading import wait_for
 
 HOST = "127.0.0.1"
@@ -115,7 +114,7 @@ def _start(made: Workers, log: Path, name: str, *arguments: str) -> None:
     # `env` and `spark-class` become Java, so the pid is that of the JVM.
     command = [
         *("env", f"JAVA_HOME={java_home()}", f"SPARK_HOME={home}", f"SPARK_LOCAL_IP={HOST}"),
-        *("SPARK_DAEMON_MEMORY=256m", f"SPARK_DAEMON_JAVA_OPTS={quick_java()}"),
+        *("SPARK_DAEMON_MEMORY=256m", "SPARK_DAEMON_JAVA_OPTS=-XX:+UseSerialGC"),
         *(str(home / "bin" / "spark-class"), f"{DEPLOY}.{name}", *arguments),
     ]
     made.processes.append(GuardedProcess(command, log))
