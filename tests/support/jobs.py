@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 PER_CORE = 1
-"""A process that tests, with all that it starts, keeps most of a core busy. Three on two cores took
-longer than two, under a load of 12 to 25 and with tests that were late by it."""
+"""A process that tests, with all that it starts, keeps most of a core busy. Three on two cores were
+no quicker than two, under a load of 12 to 25, and tests were late by it."""
 GIGABYTES = 3.0
 """What one takes: three brokers that it keeps, Java with Spark, and what a test starts besides."""
 CGROUP = Path("/sys/fs/cgroup")
