@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from aggregator.embedded.topics import (
 )
 from aggregator.embedded.waiting import wait_until
 from aggregator.errors import ClusterError
+from support.processes import is_there
 from support.reading import topics_of
 
 ClusterFactory = Callable[..., EmbeddedCluster]
@@ -90,7 +90,7 @@ def test_a_killed_broker_comes_back_with_its_data(victim: EmbeddedCluster, uniqu
     pid, address = broker.pid, victim.bootstrap_servers
     broker.kill()
     assert not broker.alive
-    assert _gone(pid)
+    assert not is_there(pid)
     broker.start()
     assert broker.pid != pid
     assert victim.bootstrap_servers == address
@@ -190,17 +190,11 @@ def test_brokers_end_with_a_parent_that_was_killed() -> None:
         assert parent.stdout is not None
         *pids, folder = parent.stdout.readline().split()
         assert len(pids) == 2
-        assert not any(_gone(int(pid)) for pid in pids)
+        assert all(is_there(int(pid)) for pid in pids)
         parent.send_signal(signal.SIGKILL)
     wait_until(
-        lambda: all(_gone(int(pid)) for pid in pids), seconds=10, what=f"{pids} are still there"
+        lambda: not any(is_there(int(pid)) for pid in pids),
+        seconds=10,
+        what=f"{pids} are still there",
     )
     wait_until(lambda: not Path(folder).exists(), seconds=10, what=f"{folder} is still there")
-
-
-def _gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False

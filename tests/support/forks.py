@@ -1,4 +1,4 @@
-"""Starts `aggregator` as forks of one process that has imported it: half the CPU of Python's start.
+"""Starts `aggregator` as forks of one process that has imported all of it, once.
 
 Run as `python -m support.forks FD`; the asker holds the other end of that socket. A fork is as a
 process that was started: it leads a session, has the environment, the folder and the output that

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import NamedTuple
 
@@ -29,3 +30,12 @@ def processes() -> list[Process]:
         for row in rows
         if len(row) == 5 and not row[3].startswith("Z")
     ]
+
+
+def is_there(pid: int) -> bool:
+    """Whether there is such a process; one that nobody has waited for yet is."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -16,6 +16,7 @@ from aggregator.errors import ClusterError
 from support import shared
 from support.application import KILLED
 from support.forked import ForkedProcess
+from support.processes import is_there
 from support.reading import wait_for
 
 TESTS = Path(__file__).parents[1]
@@ -35,14 +36,6 @@ def endless(tmp_path: Path) -> str:
     return str(tmp_path / "aggregator.yaml")
 
 
-def is_there(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 @pytest.mark.slow
 def test_a_fork_has_its_output_its_environment_and_its_exit_code(
     tmp_path: Path, endless: str
@@ -51,9 +44,10 @@ def test_a_fork_has_its_output_its_environment_and_its_exit_code(
     said = ForkedProcess(["--version"], log, {})
     assert said.wait(60) and said.exit_code == 0
     assert log.read_text() == f"{__version__}\n"
-    refused = ForkedProcess(["config", "--set", "hub.nix=1"], tmp_path / "no", {"COLUMNS": "100"})
+    missing = {"AGGREGATOR_CONFIG": str(tmp_path / "elsewhere.yaml")}
+    refused = ForkedProcess(["config"], tmp_path / "no", missing)
     assert refused.wait(60) and refused.exit_code == 2
-    assert "nix" in (tmp_path / "no").read_text()
+    assert "elsewhere.yaml" in (tmp_path / "no").read_text()
     killed = ForkedProcess(["config", "-c", endless], log, {})
     assert killed.alive and not killed.wait(0)
     assert os.getsid(killed.pid) == killed.pid
