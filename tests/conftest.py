@@ -27,7 +27,7 @@ pytest.register_assert_rewrite(
 )
 
 OWNER = "shared_clusters"
-OWNERS = pytest.StashKey["Owner | None"]()
+OWNERS = pytest.StashKey[Owner]()
 
 register_profiles()
 keep_commands()
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is there by now is looked at no more when rubbish is collected: a tenth of the CPU."""
+    """What is there by now is looked at no more when rubbish is collected."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -63,16 +63,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Tell a process that is to test where the clusters are that all of them share."""
-    owner = node.config.stash.setdefault(OWNERS, None) or Owner()
-    node.config.stash[OWNERS] = owner
-    node.workerinput[OWNER] = str(owner.folder)
+    stash = node.config.stash
+    if OWNERS not in stash:
+        stash[OWNERS] = Owner()
+    node.workerinput[OWNER] = str(stash[OWNERS].folder)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop these clusters: nobody tests any more."""
-    owner = config.stash.get(OWNERS, None)
-    if owner is not None:
-        owner.end()
+    if OWNERS in config.stash:
+        config.stash[OWNERS].end()
 
 
 @pytest.hookimpl(wrapper=True)

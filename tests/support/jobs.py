@@ -9,7 +9,7 @@ PER_CORE = 1
 """A process that tests, with all that it starts, keeps most of a core busy. Three on two cores were
 no quicker than two, under a load of 12 to 25, and tests were late by it."""
 GIGABYTES = 3.0
-"""What one takes: three brokers that it keeps, Java with Spark, and what a test starts besides."""
+"""What one takes: Java with Spark, which it keeps, and the brokers and applications of a test."""
 CGROUP = Path("/sys/fs/cgroup")
 
 

@@ -182,7 +182,9 @@ def test_who_follows_a_record_has_fewer_than_35_words_and_objects_to_learn() -> 
     text = (DOCS / "DESIGN.md").read_text("utf-8")
     words, rooms = text.split("## Words")[1].split("## Data flow")[0].split("A room (")
     known = re.findall(r"^\| (?!word )([a-z ]+) \|", words, re.M)
-    objects = re.findall(r"`([A-Z]\w+)`", text.split("Six objects live")[1].split("\n\n")[0])
+    objects = re.findall(
+        r"`([A-Z]\w+)`", text.split("Six objects of the engine")[1].split("\n\n")[0]
+    )
     assert len(objects) == 6 and len({*known, *objects}) == len(known) + 6 < 35
     engine = "".join(it.read_text("utf-8") for it in (ROOT / "aggregator/engine").glob("*.py"))
     assert all(f"\nclass {name}:" in engine for name in objects)
