@@ -1,10 +1,9 @@
-"""verify, tee and maintain under spark-submit, with two executors, as the job beside them."""
+"""verify, tee and maintain under spark-submit, with two executors each, as the job beside them."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,35 +11,41 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
+from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.stream.java import DRIVER, EXECUTOR
+from support import in_turn
 from support.application import QUICK_START
 from support.processes import processes
 from support.reading import wait_for
-from support.submitting import SECONDS, submitted
+from support.running import catch_up
+from support.submitting import ROOT, SECONDS, submitted
 from support.workers import EXECUTOR as EXECUTOR_CLASS
 
 RECORDS = 2_000
 
 
-def submit(job: str, arguments: list[str], folder: Path) -> dict[str, Any]:
-    """The document that a job prints; it has to end well, and to have had two executors."""
-    executors = 0
-    with submitted(job, [*arguments, "-o", "json"], folder, slots=1) as (process, log):
+def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
+    """The document that each job prints; all have to end well, and to have had two executors.
+
+    They are submitted as one: each has a session, and so executors, of its own.
+    """
+    executors: set[int] = set()
+    words = [[str(ROOT / "jobs" / job), *arguments, "-o", "json"] for job, *arguments in jobs]
+    with submitted(in_turn.__file__, [json.dumps(words)], folder, slots=1) as (process, log):
 
         def ended() -> bool:
-            nonlocal executors
             own = (it for it in processes() if it.group == process.pid)
-            executors = max(executors, sum(EXECUTOR_CLASS in it.command for it in own))
+            executors.update(it.pid for it in own if EXECUTOR_CLASS in it.command)
             return process.poll() is not None
 
-        wait_for(ended, f"{job} ends")
+        wait_for(ended, "the jobs end", SECONDS)
         text = log.read_text()
         assert process.returncode == 0, text
-    assert executors >= 2, text
-    document: dict[str, Any] = json.JSONDecoder().raw_decode(text[text.index("\n{\n") + 1 :])[0]
-    return document
+    assert len(executors) >= 2 * len(jobs), text
+    starts = [found.end() - 2 for found in re.finditer(r"^\{\n", text, re.MULTILINE)]
+    return [json.JSONDecoder().raw_decode(text, at)[0] for at in starts]
 
 
 @pytest.mark.timeout(900)
@@ -62,20 +67,17 @@ def test_jobs_verify_land_and_maintain_by_executors(
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))
-    run = [sys.executable, "-m", "aggregator", "run", "-c", str(config), "--until-caught-up"]
-    subprocess.run(run, check=True, timeout=SECONDS)
+    assert catch_up(load(config)).exit_code == 0
 
-    verified = submit("verify.py", ["-c", str(config)], tmp_path / "verify")
+    of = ["-c", str(config)]
+    jobs = [["verify.py", *of], ["tee.py", *of, "--once"], ["maintain.py", *of]]
+    verified, landed, done = submit(jobs, tmp_path / "jobs")
     assert (verified["totals"]["present"], verified["totals"]["missing"]) == (RECORDS, 0)
-
-    landed = submit("tee.py", ["-c", str(config), "--once"], tmp_path / "landing")
     assert [(it["records"], it["lag"], it["failing"]) for it in landed["topics"]] == [
         (RECORDS, 0, "")
     ]
     rows = DeltaTable(str(tmp_path / "tee" / unique)).to_pyarrow_table()
     assert sorted(row["n"] for row in rows["decoded"].to_pylist()) == list(range(RECORDS))
-
-    done = submit("maintain.py", ["-c", str(config)], tmp_path / "maintain")
     assert {it["table"]: (it["done"], it["failed"]) for it in done["tables"]} == {
         "checkpoints": (True, ""),
         "history": (True, ""),
@@ -83,5 +85,5 @@ def test_jobs_verify_land_and_maintain_by_executors(
         f"tee/{unique}": (True, ""),
     }
     # And the checkpoint is as good as before: nothing is copied again.
-    subprocess.run(run, check=True, timeout=SECONDS)
+    assert catch_up(load(config)).exit_code == 0
     assert sum(end_offsets(hub.bootstrap_servers, unique).values()) == RECORDS

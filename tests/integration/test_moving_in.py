@@ -6,7 +6,6 @@ Each walk is what people typed for the old tool, with its own words.
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -21,9 +20,9 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from support.application import QUICK_START
+from support.forked import ForkedProcess
 from support.mirror_maker import SMALL, mirror_maker, write_properties
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up
@@ -204,8 +203,8 @@ class StandIn:
         self.log = folder / f"{words[0]}-{len(list(folder.glob('*.log')))}.log"
         options = ("--set", "api.listen=off", "--set", "stream.checkpoint_interval=1s")
         java = f"spark.conf.spark.driver.extraJavaOptions={QUICK_START}"
-        command = [sys.executable, "-m", "aggregator", *words, *options, "--set", java]
-        self.process = GuardedProcess(["env", f"XDG_STATE_HOME={folder}", *command], self.log)
+        own = {"XDG_STATE_HOME": str(folder)}
+        self.process = ForkedProcess([*words, *options, "--set", java], self.log, own)
 
     @property
     def text(self) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -28,6 +26,7 @@ from aggregator.verify.report import VerifyReport
 from aggregator.verify.run import StoppedError, VerifyRequest, verify
 from support.changing import delete_records
 from support.crashed import with_origin, write_again
+from support.forked import ForkedProcess
 from support.load import load
 from support.reading import Origin, Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -435,15 +434,17 @@ def test_beside_a_running_instance_what_is_committed_is_there(
     )
     file = tmp_path / "aggregator.yaml"
     file.write_text(to_yaml(config))
-    command = [sys.executable, "-m", "aggregator", "verify", "-c", str(file), "-o", "json"]
+    command = ["verify", "-c", str(file), "-o", "json"]
+    out, log = tmp_path / "out.json", tmp_path / "log"
     with load([source_a], unique), run_in_background(config) as running:
         wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
         running.wait_for(
             lambda: any(lane.records for lane in running.status.lanes), "records are told"
         )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-        told = json.loads(done.stdout)
-        assert done.returncode == EXIT_DONE, (told["totals"], done.stderr)
+        verify = ForkedProcess(command, log, out=out)
+        assert verify.wait(240), log.read_text()
+        told = json.loads(out.read_text())
+        assert verify.exit_code == EXIT_DONE, (told["totals"], log.read_text())
         assert told["totals"]["expected"] == told["totals"]["present"] > 0
     audits = DeltaTable(str(tmp_path / "state" / "audits")).to_pyarrow_table().to_pylist()
     assert {row["audit"] for row in audits} == {told["audit"]}

@@ -149,7 +149,7 @@ def test_a_migration_under_load_misses_nothing_and_reads_again_what_was_told(
             producers[topic].stop()
             readers[topic].until(producers[topic].written)
             readers[topic].stop()
-        verified = json.loads(walk.run("verify", "-o", "json", fresh=True))
+        verified = json.loads(walk.run("verify", "-o", "json"))
         assert verified["exit_code"] == 0
         assert lag_of(walk.run("lag", "-o", "json")) == 0
     assert running.exit_code == 0
@@ -302,7 +302,7 @@ def test_a_cloud_account_is_onboarded_site_by_site(
         wait_for(lambda: count("plant-c", alarms) == 5, "the new one flows")
         walk.run("lag")
         walk.run("reload")
-        assert json.loads(walk.run("verify", "-o", "json", fresh=True))["exit_code"] == 0
+        assert json.loads(walk.run("verify", "-o", "json"))["exit_code"] == 0
         walk.run("pause")
         walk.run("positions set")
         walk.run("resume")
@@ -383,7 +383,7 @@ def test_the_pages_for_other_tools_are_walked(
             ("import mm2.properties --positions", state),
             ("run", (*state, "--until-caught-up")),
         ):
-            walk.run(begin, *more, fresh=begin == "run")
+            walk.run(begin, *more)
     # What MirrorMaker 2 had copied does not come again.
     assert len(read_topic(central, orders)) == 0
     with Walk("coming-from-mirrormaker-2.md", names) as walk:
@@ -392,12 +392,12 @@ def test_the_pages_for_other_tools_are_walked(
         walk.run("import mm2.properties --positions", *state)
         walk.run("import", "--force")
     with Walk("coming-from-mirrormaker-1.md", names) as walk:
-        walk.run("mirror-maker", *QUICK, "--set", "api.listen=off", "--until-caught-up", fresh=True)
+        walk.run("mirror-maker", *QUICK, "--set", "api.listen=off", "--until-caught-up")
         walk.run("import", "--force")
     with Walk("coming-from-replicator.md", names) as walk:
         walk.run("import", "--force")
         walk.run("import", "--force")
         running = [*QUICK, "--set", "api.listen=off", "--until-caught-up"]
-        walk.run("replicator", *running, fresh=True)
+        walk.run("replicator", *running)
         walk.run("import", "--set", f"checkpoint.path={tmp_path / 'other'}")
-        walk.run("replicator", *running, "--state", str(tmp_path / "own"), fresh=True)
+        walk.run("replicator", *running, "--state", str(tmp_path / "own"))

@@ -69,14 +69,24 @@ def _started() -> Forks:
 
 
 class ForkedProcess:
-    """One running `aggregator`, used as an `aggregator.embedded.processes.GuardedProcess` is."""
+    """One running `aggregator`, used as an `aggregator.embedded.processes.GuardedProcess` is.
 
-    def __init__(self, arguments: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
+    All that it writes goes to `log`; what it writes on stdout goes to `out` where that is given.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        out: Path | None = None,
+    ) -> None:
         log.touch()
         start = {
             "arguments": [*arguments],
-            "env": {**os.environ, **env},
+            "env": {**os.environ, **(env or {})},
             "folder": str(Path.cwd()),
+            "out": str((out or log).absolute()),
             "log": str(log.absolute()),
         }
         self.pid: int = _forks().ask({"start": start})
@@ -106,6 +116,15 @@ class ForkedProcess:
         """End it at once (SIGKILL), frozen or not, and wait until it is gone."""
         self.signal(signal.SIGKILL)
         assert self.wait(30), f"process {self.pid} does not die of SIGKILL"
+
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end (SIGTERM), frozen or not; False when it had to be killed in the end."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        if self.wait(seconds):
+            return True
+        self.kill()
+        return False
 
     def wait(self, seconds: float) -> bool:
         """Wait for its end; False when it is still there after `seconds`."""

@@ -106,15 +106,15 @@ def _fork(**start: Any) -> int:
     return pid
 
 
-def _become(arguments: list[str], env: dict[str, str], folder: str, log: str) -> None:
+def _become(arguments: list[str], env: dict[str, str], folder: str, out: str, log: str) -> None:
     """In the child: be `aggregator` with these arguments; does not return."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        for number, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, output), (2, output)):
-            os.dup2(source, number)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number, file in ((1, out), (2, log)):
+            os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), number)
         # Nobody else is to hold the asker's socket, or a file that is none of ours.
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
         os.chdir(folder)

@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
 from aggregator.stream.session import LOG4J_FILE
 
 ROOT = Path(__file__).parents[2]
@@ -19,13 +22,8 @@ SECONDS = 300
 
 def command(job: str, slots: int, *arguments: str) -> list[str]:
     """The command line of a job of `jobs/`, with so many slots in each of two executors."""
-    jars = subprocess.run(
-        [sys.executable, "-m", "aggregator", "jars"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=SECONDS,
-    )
+    jars = CliRunner().invoke(app, ["jars"], catch_exceptions=False)
+    assert jars.exit_code == 0, jars.output
     return [
         str(BIN / "spark-submit"),
         *("--master", f"local-cluster[2,{slots},1024]"),

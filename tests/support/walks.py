@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.embedded.processes import GuardedProcess
+from support.forked import ForkedProcess
 from support.reading import wait_for
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -56,13 +54,12 @@ class Walk:
         first, *words = shlex.split(command)
         return [first, *(self._names.get(word, word) for word in words)]
 
-    def run(self, begin: str, *more: str, code: int = 0, fresh: bool = False) -> str:
+    def run(self, begin: str, *more: str, code: int = 0) -> str:
         """Run the next command, with `more` behind it; returns what it says on stdout.
 
-        A `fresh` process is for what starts a Java.
+        It runs in this process, and in the Java of this process.
         """
-        words = [*self.next(begin), *more]
-        return _fresh(words, code) if fresh else _invoked(words, code)
+        return _invoked([*self.next(begin), *more], code)
 
     def until(self, begin: str, check: Callable[[str], bool]) -> None:
         """Run the next command, in JSON, until what it says is right."""
@@ -73,20 +70,12 @@ class Walk:
         """Run a command as the page has it, for something else; returns what it says."""
         return _invoked([self._names.get(word, word) for word in words], code)
 
-    def start(self, begin: str, log: Path, *more: str) -> GuardedProcess:
+    def start(self, begin: str, log: Path, *more: str) -> ForkedProcess:
         """Start the next command as a process of its own, which goes on."""
-        words = [*self.next(begin), *more]
-        return GuardedProcess([sys.executable, "-m", "aggregator", *words], log)
+        return ForkedProcess([*self.next(begin), *more], log)
 
 
 def _invoked(words: list[str], code: int | None) -> str:
     done = CliRunner().invoke(app, words)
     assert code in (None, done.exit_code), f"{words}: {done.output}"
-    return done.stdout
-
-
-def _fresh(words: list[str], code: int) -> str:
-    command = [sys.executable, "-m", "aggregator", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
-    assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout

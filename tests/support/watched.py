@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from confluent_kafka import Producer
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from support.application import Application, application
+from support.forked import ForkedProcess
 from support.load import records
 from support.prometheus import Prometheus, prometheus
 from support.reading import SECONDS, wait_for, wait_until_topic_has
@@ -105,7 +104,7 @@ class Watched:
         """Exit code and output of a command beside it, with its config."""
         log = self.folder / f"{words[0]}.log"
         file = self.folder / "app" / "aggregator.yaml"
-        done = GuardedProcess([sys.executable, "-m", "aggregator", *words, "-c", str(file)], log)
+        done = ForkedProcess([*words, "-c", str(file)], log)
         try:
             self.until(lambda: not done.alive, f"{words[0]} ends")
         finally:
