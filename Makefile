@@ -3,6 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+PREPARED := $(VENV)/.prepared
 LOCKS := requirements.lock requirements-java.lock
 
 JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
@@ -60,7 +61,9 @@ bench: connector ## The same records through MirrorMaker 2 and this project, com
 faults: connector ## Do faults to clusters and application under load, and count what is wrong
 	PYTHONPATH=tests $(BIN)/python -m faults $(FAULTS_ARGS)
 
-test: lint ## Everything: lint, then the tests of all layers against real brokers
+test: $(STAMP) ## Everything: lint, then the tests of all layers against real brokers
+	@# Types are checked by one process, and classes prepared by another.
+	@$(MAKE) --no-print-directory -j 2 lint connector
 	$(BIN)/pytest -n $(PYTEST_JOBS) --dist loadfile --no-loadscope-reorder --durations 20 \
 		$(PYTEST_ARGS) tests/unit tests/spark tests/integration
 
@@ -84,10 +87,10 @@ test-long: connector ## What is done a few times in `make test`, as kills are: m
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
 	$(BIN)/pytest $(PYTEST_ARGS) tests/image
 
-check: lint ## Lint, format, types, and whether the documentation is true
+check: lint connector ## Lint, format, types, and whether the documentation is true
 	$(BIN)/pytest -q tests/unit/test_docs*.py
 
-lint: connector ## Lint, format, types: check without the tests of the documentation
+lint: $(STAMP) ## Lint, format, types: check without the tests of the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
@@ -143,11 +146,14 @@ $(STAMP): $(LOCKS) pyproject.toml
 	$(BIN)/python -m aggregator.connector.build
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
-	@# What the first run would fetch and prepare, now.
+	@touch $@
+
+# What the first run would fetch and prepare.
+$(PREPARED): $(STAMP)
 	@$(BIN)/aggregator jars > /dev/null
 	@touch $@
 
 # Asked each time, as it looks at contents. It leaves a jar alone that is current: the archive of
 # classes belongs to the jar with its time stamp.
-connector: $(STAMP) ## Compile the connector's Java, when it has changed
+connector: $(PREPARED) ## Compile the connector's Java, when it has changed
 	@$(BIN)/python -m aggregator.connector.build
