@@ -20,7 +20,7 @@ DEMO_ARGS ?=
 BENCH_ARGS ?= all
 FAULTS_ARGS ?=
 PYTEST_ARGS ?=
-# Processes that test side by side: one for each core where memory allows (tests/support/jobs.py).
+# Processes that test side by side: three for two cores where memory allows (tests/support/jobs.py).
 PYTEST_JOBS ?= auto
 # Unit tests wait for half of their time, but each process more imports everything once more.
 UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)

@@ -18,7 +18,7 @@ from support.clusters import ClusterFactory
 from support.commands import keep_commands
 from support.examples import register_profiles
 from support.jobs import jobs_here
-from support.order import longest_first
+from support.order import put_in_order
 from support.shared import Owner, joined, log_tails, started
 
 # So that an assertion in there says what the values were.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With `--dist loadfile` a process takes one file after the other, in this order."""
-    longest_first(items)
+    put_in_order(items)
 
 
 def pytest_collection_finish() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PER_CORE = 1
-"""A process that tests, with all that it starts, keeps most of a core busy. Three on two cores were
-no quicker than two, under a load of 12 to 25, and tests were late by it."""
+PER_CORE = 1.5
+"""A process that tests, with all that it starts, keeps two thirds of a core busy: it waits for
+brokers, leases and time limits. With one for each core a quarter of the cores was idle."""
 GIGABYTES = 3.0
 """What one takes: Java with Spark, which it keeps, and the brokers and applications of a test."""
 CGROUP = Path("/sys/fs/cgroup")

@@ -1,59 +1,59 @@
-"""In which order test files run: those that take longest first, so that no process has one left."""
+"""In which order test files run: long ones first, and busy ones between those that wait."""
 
 from __future__ import annotations
 
 import pytest
 
-LONGEST = (
-    "test_tee.py",
+ORDER = (
     "test_failpoints.py",
     "test_notebook.py",
     "test_walks_of_moves.py",
-    "test_alerts_fire.py",
+    "test_tee.py",
     "test_origin_header.py",
-    "test_dashboard.py",
-    "test_one_writer.py",
-    "test_standby.py",
     "test_jobs_submit.py",
-    "test_gaps.py",
+    "test_alerts_fire.py",
     "test_backfill.py",
-    "test_random_faults.py",
-    "test_control.py",
+    "test_gaps.py",
     "test_verify.py",
-    "test_run_submit.py",
+    "test_dashboard.py",
     "test_connector.py",
-    "test_executors.py",
-    "test_versions.py",
+    "test_one_writer.py",
     "test_poison_records.py",
-    "test_connect_clients.py",
-    "test_dedup.py",
-    "test_demo.py",
-    "test_isolation.py",
-    "test_discover.py",
-    "test_complete.py",
-    "test_positions.py",
-    "test_connect_rest.py",
-    "test_schema_ids.py",
-    "test_secured.py",
     "test_crash.py",
+    "test_random_faults.py",
+    "test_positions.py",
+    "test_run_submit.py",
+    "test_connect_clients.py",
+    "test_discover.py",
+    "test_control.py",
+    "test_complete.py",
+    "test_executors.py",
     "test_cli_clusters.py",
-    "test_refused_login.py",
+    "test_dedup.py",
+    "test_schema_ids.py",
     "test_moving_in.py",
+    "test_versions.py",
+    "test_connect_rest.py",
+    "test_standby.py",
     "test_groups_at_the_hub.py",
-    "test_embedded.py",
-    "test_replace.py",
-    "test_topics_taken.py",
-    "test_pace.py",
+    "test_refused_login.py",
+    "test_demo.py",
     "test_no_secret_shown.py",
+    "test_isolation.py",
     "test_lost_checkpoint.py",
-    "test_heartbeats_at_the_hub.py",
+    "test_embedded.py",
+    "test_pace.py",
+    "test_topics_taken.py",
+    "test_secured.py",
     "test_run_starts.py",
+    "test_replace.py",
+    "test_heartbeats_at_the_hub.py",
+    "test_hub_brokers.py",
     "test_run.py",
     "test_lanes_under_way.py",
+    "test_dashboard_reach.py",
     "test_run_lanes.py",
     "test_restart.py",
-    "test_hub_brokers.py",
-    "test_dashboard_reach.py",
     "test_records.py",
     "test_groups.py",
     "test_growth.py",
@@ -62,12 +62,14 @@ LONGEST = (
     "test_jars.py",
     "test_promtool.py",
 )
-"""The files of tests/integration, longest first; `--durations 0` of a file tells its place. One
-that is not here runs before all others: nobody is to wait for it in the end."""
+"""The files of tests/integration: of those that keep a core busy the longest first, and between
+them those that wait for most of their time, again the longest first. So cores are neither idle nor
+wanted by all processes at once. One that is not here runs before all others: nobody is to wait for
+it in the end."""
 
 
-def longest_first(items: list[pytest.Item]) -> None:
-    """Sort the tests of tests/integration by how long their files take; others stay where they are.
+def put_in_order(items: list[pytest.Item]) -> None:
+    """Sort the tests of tests/integration by `ORDER`; others stay where they are.
 
     So whoever names tests/unit first has those first.
     """
@@ -77,4 +79,4 @@ def longest_first(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> int:
-    return LONGEST.index(item.path.name) if item.path.name in LONGEST else -1
+    return ORDER.index(item.path.name) if item.path.name in ORDER else -1

@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 SECONDS = 240.0
 ASK_SECONDS = 10.0
+LISTED_SECONDS = 1.0
+"""So long a topic is as it was found: a listing is of all topics, which many tests have made."""
 TURN_SECONDS = 0.05
 END_TOLD_MS = 20
 """That a log ends is told by a fetch that waited so long for more: half a second by default."""
@@ -117,9 +119,12 @@ def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: floa
         # A new client after an error: one that has met a broker as it came back kept its first
         # impression of it for as long as it lived.
         consumer = _consumer(bootstrap)
+        found: list[int] = []
+        listed = 0.0
         try:
             while True:
-                found = _partitions(consumer, topic, ASK_SECONDS)
+                if not found or time.monotonic() > listed + LISTED_SECONDS:
+                    found, listed = _partitions(consumer, topic, ASK_SECONDS), time.monotonic()
                 ends = [watermarks(consumer, topic, each, ASK_SECONDS) for each in found]
                 seen = sum(high - low for low, high in ends)
                 if found and seen >= records:
