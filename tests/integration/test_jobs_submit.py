@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from support.submitting import ROOT, SECONDS, submitted
 from support.workers import EXECUTOR as EXECUTOR_CLASS
 
 RECORDS = 2_000
+LOOK_SECONDS = 1.0
 
 
 def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
@@ -38,6 +41,9 @@ def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
         def ended() -> bool:
             own = (it for it in processes() if it.group == process.pid)
             executors.update(it.pid for it in own if EXECUTOR_CLASS in it.command)
+            # They live for ten seconds at least, and to list all processes is work.
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(LOOK_SECONDS)
             return process.poll() is not None
 
         wait_for(ended, "the jobs end", SECONDS)

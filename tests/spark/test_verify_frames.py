@@ -164,11 +164,14 @@ def test_an_origin_in_one_header_is_compared_as_one_in_five(spark: SparkSession)
         {"value": None},
     ]
     # In one topic every second record has it in the other form.
-    ours = [source(at, **part) for at, part in enumerate(parts)]
-    for first in (0, 1):
-        hub = [copy(100 + at, at, one=at % 2 == first, **part) for at, part in enumerate(parts)]
-        case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
-        assert case.told(ours, hub) == {}
+    forms = [(part, first) for first in (True, False) for part in parts]
+    ours = [source(at, **part) for at, (part, _) in enumerate(forms)]
+    hub = [
+        copy(100 + at, at, one=(at % len(parts) % 2 == 0) is first, **part)
+        for at, (part, first) in enumerate(forms)
+    ]
+    case = Case(spark, replace(WINDOW, read=OffsetRange(0, 100), beyond=100))
+    assert case.told(ours, hub) == {}
 
 
 def test_whatever_differs_is_named_where_the_origin_is_one_header(spark: SparkSession) -> None:
@@ -208,17 +211,20 @@ def test_timestamps_of_copies_in_both_forms(spark: SparkSession) -> None:
 
 
 def test_a_record_without_a_timestamp_gets_that_of_its_writing(spark: SparkSession) -> None:
-    assert Case(spark).told([source(3, millis=-1)], [copy(100, 3, said=-1)]) == {}
-    assert Case(spark).told([source(3, millis=-1)], [copy(100, 3, one=True)]) == {}
+    ours = [source(at, millis=-1) for at in (3, 4)]
+    assert Case(spark).told(ours, [copy(100, 3, said=-1), copy(101, 4, one=True)]) == {}
 
 
 def test_a_hub_topic_may_have_timestamps_of_its_own(spark: SparkSession) -> None:
     case = Case(spark)
     case.stamped = ("orders",)
-    assert case.told([source(3)], [copy(100, 3, millis=MILLIS + 5000, said=MILLIS)]) == {}
-    assert case.told([source(3)], [copy(100, 3, said=MILLIS + 1)]) == {(0, 3): ["timestamp"]}
-    # Nothing says what it was at its source.
-    assert case.told([source(3)], [copy(100, 3, one=True, millis=MILLIS + 5000)]) == {}
+    hub = [
+        copy(100, 3, millis=MILLIS + 5000, said=MILLIS),
+        copy(101, 4, said=MILLIS + 1),
+        # Nothing says what it was at its source.
+        copy(102, 5, one=True, millis=MILLIS + 5000),
+    ]
+    assert case.told([source(at) for at in (3, 4, 5)], hub) == {(0, 4): ["timestamp"]}
 
 
 def test_missing_twice_and_late(spark: SparkSession) -> None:
@@ -307,14 +313,13 @@ def test_a_transform_may_drop_and_change_but_not_double(spark: SparkSession) -> 
 def test_a_record_that_came_from_this_hub_is_not_expected(spark: SparkSession) -> None:
     case = Case(spark)
     case.hub_names = ("central",)
-    looped = [("origin.cluster", b"central")]
-    ours = [source(1, headers=looped), source(2, headers=looped), source(3)]
-    found = case.told(ours, [copy(100, 2, headers=looped), copy(101, 3)])
-    assert found == {(0, 2): "no_such_record"}
-    looped = one(5, SourcePartition("central", "orders", 0))
-    ours = [source(1, headers=looped), source(2, headers=looped), source(3)]
-    found = case.told(ours, [copy(100, 2, headers=looped), copy(101, 3, one=True)])
-    assert found == {(0, 2): "no_such_record"}
+    five = [("origin.cluster", b"central")]
+    single = one(5, SourcePartition("central", "orders", 0))
+    ours = [source(1, headers=five), source(2, headers=five), source(3)]
+    ours += [source(4, headers=single), source(5, headers=single), source(6)]
+    hub = [copy(100, 2, headers=five), copy(101, 3)]
+    hub += [copy(102, 5, headers=single), copy(103, 6, one=True)]
+    assert case.told(ours, hub) == dict.fromkeys([(0, 2), (0, 5)], "no_such_record")
 
 
 def test_of_a_hub_of_hubs_the_last_origin_counts(spark: SparkSession) -> None:
