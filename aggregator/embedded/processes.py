@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from aggregator.embedded import guard
 from aggregator.errors import ClusterError
@@ -18,7 +19,29 @@ from aggregator.errors import ClusterError
 LOG_TAIL_LINES = 30
 
 
-class GuardedProcess:
+class Terminable(Protocol):
+    """A process that is first asked to end, however it was started."""
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal; nothing happens when it has ended."""
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for its end; False when it is still there after `seconds`."""
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL), paused or not, and wait until it is gone."""
+
+    def terminate(self, seconds: float) -> bool:
+        """Ask it to end (SIGTERM), paused or not; False when it had to be killed in the end."""
+        self.signal(signal.SIGTERM)
+        self.signal(signal.SIGCONT)
+        if self.wait(seconds):
+            return True
+        self.kill()
+        return False
+
+
+class GuardedProcess(Terminable):
     """One running command; `pid` is the command's own, not its guard's.
 
     Its output is appended to `log`. `remove` is a folder to delete when this process dies without
@@ -83,15 +106,6 @@ class GuardedProcess:
         self.signal(signal.SIGKILL)
         if not self.wait(30):
             raise ClusterError(f"process {self.pid} does not die of SIGKILL")
-
-    def terminate(self, seconds: float) -> bool:
-        """Ask it to end (SIGTERM), paused or not; False when it had to be killed in the end."""
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
-        if self.wait(seconds):
-            return True
-        self.kill()
-        return False
 
     def wait(self, seconds: float) -> bool:
         """Wait for its end; False when it is still there after `seconds`."""

@@ -35,12 +35,16 @@ def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
     They are submitted as one: each has a session, and so executors, of its own.
     """
     executors: set[int] = set()
+    at_once = 0
     words = [[str(ROOT / "jobs" / job), *arguments, "-o", "json"] for job, *arguments in jobs]
     with submitted(in_turn.__file__, [json.dumps(words)], folder, slots=1) as (process, log):
 
         def ended() -> bool:
+            nonlocal at_once
             own = (it for it in processes() if it.group == process.pid)
-            executors.update(it.pid for it in own if EXECUTOR_CLASS in it.command)
+            there = {it.pid for it in own if EXECUTOR_CLASS in it.command}
+            executors.update(there)
+            at_once = max(at_once, len(there))
             # They live for ten seconds at least, and to list all processes is work.
             with suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_SECONDS)
@@ -49,6 +53,7 @@ def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
         wait_for(ended, "the jobs end", SECONDS)
         text = log.read_text()
         assert process.returncode == 0, text
+    assert at_once >= 2, text
     assert len(executors) >= 2 * len(jobs), text
     starts = [found.end() - 2 for found in re.finditer(r"^\{\n", text, re.MULTILINE)]
     return [json.JSONDecoder().raw_decode(text, at)[0] for at in starts]

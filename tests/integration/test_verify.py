@@ -441,10 +441,10 @@ def test_beside_a_running_instance_what_is_committed_is_there(
         running.wait_for(
             lambda: any(lane.records for lane in running.status.lanes), "records are told"
         )
-        verify = ForkedProcess(command, log, out=out)
-        assert verify.wait(240), log.read_text()
+        beside = ForkedProcess(command, log, out=out)
+        assert beside.wait(240), log.read_text()
         told = json.loads(out.read_text())
-        assert verify.exit_code == EXIT_DONE, (told["totals"], log.read_text())
+        assert beside.exit_code == EXIT_DONE, (told["totals"], log.read_text())
         assert told["totals"]["expected"] == told["totals"]["present"] > 0
     audits = DeltaTable(str(tmp_path / "state" / "audits")).to_pyarrow_table().to_pylist()
     assert {row["audit"] for row in audits} == {told["audit"]}

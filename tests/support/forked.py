@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from aggregator.embedded.processes import Terminable
 from support import forks
 
 TESTS = Path(__file__).parents[1]
@@ -68,7 +69,7 @@ def _started() -> Forks:
     return Forks()
 
 
-class ForkedProcess:
+class ForkedProcess(Terminable):
     """One running `aggregator`, used as an `aggregator.embedded.processes.GuardedProcess` is.
 
     All that it writes goes to `log`; what it writes on stdout goes to `out` where that is given.
@@ -116,15 +117,6 @@ class ForkedProcess:
         """End it at once (SIGKILL), frozen or not, and wait until it is gone."""
         self.signal(signal.SIGKILL)
         assert self.wait(30), f"process {self.pid} does not die of SIGKILL"
-
-    def terminate(self, seconds: float) -> bool:
-        """Ask it to end (SIGTERM), frozen or not; False when it had to be killed in the end."""
-        self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
-        if self.wait(seconds):
-            return True
-        self.kill()
-        return False
 
     def wait(self, seconds: float) -> bool:
         """Wait for its end; False when it is still there after `seconds`."""

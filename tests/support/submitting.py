@@ -21,7 +21,10 @@ SECONDS = 300
 
 
 def command(job: str, slots: int, *arguments: str) -> list[str]:
-    """The command line of a job of `jobs/`, with so many slots in each of two executors."""
+    """The command line of a job of `jobs/`, or of another file, with so many slots per executor.
+
+    It has two executors.
+    """
     jars = CliRunner().invoke(app, ["jars"], catch_exceptions=False)
     assert jars.exit_code == 0, jars.output
     return [

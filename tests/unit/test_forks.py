@@ -44,6 +44,10 @@ def test_a_fork_has_its_output_its_environment_and_its_exit_code(
     said = ForkedProcess(["--version"], log, {})
     assert said.wait(60) and said.exit_code == 0
     assert log.read_text() == f"{__version__}\n"
+    apart, rest = tmp_path / "out", tmp_path / "rest"
+    said = ForkedProcess(["--version"], rest, out=apart)
+    assert said.wait(60) and said.exit_code == 0
+    assert (apart.read_text(), rest.read_text()) == (f"{__version__}\n", "")
     missing = {"AGGREGATOR_CONFIG": str(tmp_path / "elsewhere.yaml")}
     refused = ForkedProcess(["config"], tmp_path / "no", missing)
     assert refused.wait(60) and refused.exit_code == 2
