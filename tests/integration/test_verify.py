@@ -441,6 +441,11 @@ def test_beside_a_running_instance_what_is_committed_is_there(
         running.wait_for(
             lambda: any(lane.records for lane in running.status.lanes), "records are told"
         )
+        # A commit that was under way by then may not have them; the one behind it has.
+        committed = running.status.checkpoint.seq or 0
+        running.wait_for(
+            lambda: (running.status.checkpoint.seq or 0) >= committed + 2, "they are committed"
+        )
         beside = ForkedProcess(command, log, out=out)
         assert beside.wait(240), log.read_text()
         told = json.loads(out.read_text())
