@@ -16,7 +16,7 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.commits.committer import Commits, SnapshotReader
 from aggregator.commits.identity import Identity
 from aggregator.commits.points import Begun, Bounded, LanePoints, bounded
-from aggregator.commits.tail import Ends
+from aggregator.commits.tail import Ends, HubSnapshot
 from aggregator.config.in_force import InForce
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport, TaskReport
@@ -123,7 +123,7 @@ class Observer(Commits):
     def left(self, query: LaneQuery, partitions: Collection[SourcePartition]) -> None:
         """Commit where these partitions of a query that goes on were given up, exactly.
 
-        Raises CheckpointError and ClusterError as `begin` does.
+        Raises CheckpointError as `begin` does.
         """
         with self._lock:
             lane = self._lanes[query.lane.name]
@@ -158,11 +158,16 @@ class Observer(Commits):
     def _read_now_and_then(self) -> None:
         if time.monotonic() - self._read_at < READ_SECONDS:
             return
+        self._snapshot_if_told()
+
+    def _snapshot_if_told(self) -> HubSnapshot:
+        """The hub's ends of now, or the newest that are known while it does not answer."""
         try:
-            self._snapshot()
+            return self._snapshot()
         except ClusterError as error:
             # The older snapshot stays valid; a recovery would only have more to read.
             self._note_error(f"hub end offsets: {error}")
+            return self._tail.newest
 
     def _see(self, lane: LanePoints) -> LaneReport | None:
         """The newest report of a lane, noted; None before each of its tasks has told."""
@@ -194,10 +199,12 @@ class Observer(Commits):
                 lane.has_committed(report, time.monotonic())
 
     def _commit_end(self, lane: LanePoints, report: LaneReport, positions: Positions) -> None:
-        # Nothing beyond these positions is written, so a snapshot of now is right. Reports of
-        # partitions that were held stand still, so what is told is what was last written.
+        # Nothing beyond these positions is written, so a snapshot of now is right. Without one they
+        # are exact all the same: a hub that chooses new leaders makes no end an unclean one.
+        # Reports of partitions that were held stand still, so what is told is what was last
+        # written.
         if positions:
-            parts = lane.end(report, positions, self._snapshot())
+            parts = lane.end(report, positions, self._snapshot_if_told())
             self._commit(*self._of(lane, parts))
             self.positions = self.positions.merged(positions)
 

@@ -288,6 +288,23 @@ def test_a_clean_end_needs_no_look_into_the_hub(world: World) -> None:
     assert world.bound() == 110
 
 
+def test_an_end_is_clean_even_when_the_hub_does_not_answer(world: World) -> None:
+    query, number = world.begun(end=100, positions=Positions({EU0: 0, EU1: 0}))
+    query.tells(task({EU0: 10, EU1: 4}, snapshot=number, states={EU1: "held"}))
+    world.hub.end = None
+    world.observer.left(query, {EU1})
+    assert world.state.positions == Positions({EU0: 0, EU1: 4})
+    assert world.state.unclean == {EU0}
+    world.observer.finish(query, clean=True)
+    assert world.read_again().positions == Positions({EU0: 10, EU1: 4})
+    assert world.state.clean
+    # What was known of its ends before.
+    assert world.bound() == 100
+    assert [event.message for event in world.events] == [
+        *("hub end offsets: the hub does not answer", "checkpoints are committed again") * 2
+    ]
+
+
 def test_records_are_counted_over_the_lives_of_a_lane(world: World) -> None:
     for life in (1, 2):
         query, number = world.begun()
