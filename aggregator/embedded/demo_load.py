@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, Message, Producer
 
 from aggregator.embedded.generator import EventMaker
+from aggregator.embedded.topics import ONCE
 from aggregator.errors import ClusterError
 from aggregator.model import SourcePartition
 
@@ -33,7 +34,7 @@ class Load:
         self._producer = Producer(
             {
                 "bootstrap.servers": servers,
-                "enable.idempotence": True,
+                **ONCE,
                 "linger.ms": 0,
                 "partitioner": "murmur2_random",
                 "log_level": 0,

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from aggregator.embedded.topics import ONCE
+
 TICK_SECONDS = 0.01
 TIMEOUT_MS = 600_000
 """How long a record may wait for a source that is away; longer than any fault."""
@@ -63,7 +65,7 @@ class Writer:
             {
                 "bootstrap.servers": servers,
                 "acks": "all",
-                "enable.idempotence": True,
+                **ONCE,
                 "linger.ms": linger_ms,
                 "message.timeout.ms": TIMEOUT_MS,
                 "queue.buffering.max.messages": 1_000_000,

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord
+from aggregator.embedded.topics import ONCE, NewRecord
 from support.reading import SECONDS
 
 TURN_RECORDS = 20
@@ -42,8 +42,8 @@ def load(
     seconds = turn / per_second
 
     def write(servers: str) -> None:
-        own = {"linger.ms": 5, "enable.idempotence": True}
-        producer = Producer({"bootstrap.servers": servers, **own, **(client or {})})
+        own = {"bootstrap.servers": servers, **ONCE, "linger.ms": 5}
+        producer = Producer({**own, **(client or {})})
         number = 0
         while not stop.is_set():
             began = time.monotonic()

@@ -7,6 +7,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from aggregator.embedded.topics import ONCE
 from support.reading import SECONDS, wait_for
 
 TURN_SECONDS = 0.02
@@ -39,9 +40,7 @@ class MovingProducer:
             self._thread = None
 
     def _write(self, servers: str) -> None:
-        producer = Producer(
-            {"bootstrap.servers": servers, "linger.ms": 5, "enable.idempotence": True}
-        )
+        producer = Producer({"bootstrap.servers": servers, **ONCE, "linger.ms": 5})
         while not self._stop.is_set():
             for _ in range(self._each):
                 key = b"key-%d" % (self.written % KEYS)
