@@ -56,6 +56,7 @@ from aggregator.discover.offsets import (
     Answers,
     PartitionOffsets,
     brokers_away,
+    controller_away,
     first_offsets_of,
     leaders_of,
     oldest_of,
@@ -109,6 +110,8 @@ class ClusterAdmin:
         self._failing_since: float | None = None
         self._leaders_doubted = False
         """Whether offsets were asked for in vain, since they were last told."""
+        self._controller_doubted = False
+        """And whether descriptions were."""
         self.client = ClientHandle(self._made, self._closed)
 
     def _made(self) -> AdminClient:
@@ -162,14 +165,17 @@ class ClusterAdmin:
         if not wanted:
             return Described({})
         end = time.monotonic() + timeout
+        if self._controller_doubted and controller_away(self.metadata(timeout), KNOCK_SECONDS):
+            away = KafkaError(KafkaError._TRANSPORT, "the controller does not answer")
+            raise self._failed(KafkaException(away), timeout)
+        self._controller_doubted = True
         futures = self.client.describe_topics(
-            TopicCollection(wanted), include_authorized_operations=True, request_timeout=timeout
+            TopicCollection(wanted), include_authorized_operations=True, request_timeout=_left(end)
         )
-        configs = self.client.describe_configs(configs_of(wanted), request_timeout=timeout)
-        return facts_of(
-            self.wait(futures, timeout, end),
-            {resource.name: found for resource, found in self.wait(configs, timeout, end).items()},
-        )
+        configs = self.client.describe_configs(configs_of(wanted), request_timeout=_left(end))
+        told, known = self.wait(futures, timeout, end), self.wait(configs, timeout, end)
+        self._controller_doubted = False
+        return facts_of(told, {resource.name: found for resource, found in known.items()})
 
     def cluster_operations(self, timeout: float) -> frozenset[str]:
         """Names of the operations that we may do on the cluster itself, such as CREATE."""

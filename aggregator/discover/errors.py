@@ -178,7 +178,8 @@ def _clean(text: str) -> str:
     setting, and neither is for whoever may see the status.
     """
     text = re.sub(r'Invalid value ".*" for', "Invalid value for", hide_passwords(text), flags=re.S)
-    text = re.sub(r"\s*\(after \d+ms in state [^)]*\)\s*$", "", text)
+    # Up to the end: ", 1 identical error(s) suppressed)" may stand in there.
+    text = re.sub(r"\s*\(after \d+ms in state .*\)\s*$", "", text)
     if match := re.search(r"Connect to ipv[46]#(\S+) failed: (.*)", text):
         return f"{match.group(2).strip().lower()} {match.group(1)}"
     return re.sub(r"^\w+://", "", text).strip()

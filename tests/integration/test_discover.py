@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,12 @@ def test_facts_of_a_cluster(source_a: EmbeddedCluster, hub: EmbeddedCluster, uni
     assert (other.partitions, other.topic_id) == (2, "")
     assert hub_facts(found).cluster_id == hub.cluster_id
     assert hub_facts(found).topics[unique].topic_id
-    assert discover(config(hub.bootstrap_servers, unique, eu=at(source_a)), aliases=["eu"]).ok == {
-        "eu": eu
-    }
+    cfg = config(hub.bootstrap_servers, unique, eu=at(source_a))
+    (again,) = discover(cfg, aliases=["eu"]).ok.values()
+    # Other tests create topics there meanwhile.
+    ours = {name: eu.topics[name] for name in (unique, f"other-{unique}")}
+    assert ours.items() <= again.topics.items()
+    assert replace(again, topics=ours) == replace(eu, topics=ours)
 
 
 def test_dead_and_hung_clusters_do_not_hold_up_the_good_one(
@@ -414,6 +418,37 @@ def test_a_dead_leader_that_is_still_named_is_not_asked_again_and_again(
             admin.log_ends(led, 30)
         cluster.brokers[1].start()
         wait_for(answered, "it answers again", 60)
+
+
+def test_a_dead_controller_that_is_still_named_is_not_waited_for_again_and_again(
+    cluster_factory: ClusterFactory,
+) -> None:
+    """Without a quorum brokers name one at random; librdkafka would connect as fast as it can."""
+    cluster = cluster_factory("quartered", 3)
+    topics.create_topic(cluster.bootstrap_servers, "told")
+    with open_admin(config("127.0.0.1:1", "told", eu=at(cluster)), "eu") as admin:
+        assert admin.describe_topics(["told"], 30).topics["told"].partitions == 1
+        for broker in cluster.brokers[1:]:
+            broker.kill()
+        reasons: list[str] = []
+
+        def failed() -> bool:
+            try:
+                admin.describe_topics(["told"], 1)
+            except ClusterCallError as error:
+                reasons.append(str(error))
+            return any("the controller does not answer" in it for it in reasons)
+
+        wait_for(failed, "the controller is seen to be away", 60)
+        for broker in cluster.brokers[1:]:
+            broker.start()
+
+        def described() -> bool:
+            with suppress(ClusterCallError):
+                return admin.describe_topics(["told"], 5).topics["told"].partitions == 1
+            return False
+
+        wait_for(described, "it answers again", 60)
 
 
 def test_offsets_are_told_after_a_leader_was_elected_anew(cluster_factory: ClusterFactory) -> None:

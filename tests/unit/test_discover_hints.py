@@ -50,6 +50,15 @@ def test_a_certificate_that_is_not_trusted_says_why(why: str, hint: str) -> None
     assert (told.kind, why in told.reason, hint in told.hint) == (FailureKind.REFUSED, True, True)
 
 
+def test_what_a_client_counts_is_left_out() -> None:
+    text = (
+        "eu:9093/1: Connect to ipv4#10.1.2.3:9093 failed: Connection refused "
+        "(after 0ms in state CONNECT, 1 identical error(s) suppressed)"
+    )
+    failure = explain("eu", "sources.eu", None, [KafkaError(KafkaError._TRANSPORT, text)], 1)
+    assert failure.reason == "connection refused 10.1.2.3:9093"
+
+
 def test_nothing_is_said_of_a_broker_that_does_not_answer() -> None:
     assert why_not_trusted({"bootstrap.servers": "127.0.0.1:1"}) == ""
     assert why_not_trusted({"bootstrap.servers": "127.0.0.1:1", "ssl.ca.location": "/no"}) == ""

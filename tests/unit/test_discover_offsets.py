@@ -11,6 +11,7 @@ from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMeta
 from aggregator.discover.errors import code_of
 from aggregator.discover.offsets import (
     brokers_away,
+    controller_away,
     first_offsets_of,
     leaders_of,
     oldest_of,
@@ -77,6 +78,9 @@ def test_who_takes_no_connection_is_away() -> None:
         assert brokers_away(found, [ONE, TWO, THREE, ELSEWHERE], 5) == {2}
         # Who leads nothing of it is not asked.
         assert brokers_away(found, [ONE], 5) == frozenset()
+        for number, away in ((1, False), (2, True), (-1, False)):
+            found.controller_id = number
+            assert controller_away(found, 5) is away
 
 
 def test_ranges_and_why_some_are_missing() -> None:
