@@ -7,6 +7,7 @@ modules.md out of the first line of each module.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -184,6 +185,7 @@ def ways() -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
 def file_map() -> str:
     """A table with a line per module; KeyError for a part of the package without a layer."""
     rank = {name: number for number, name in enumerate(LAYERS)}

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from aggregator.config import Config, json_schema, load_text, options_table, to_yaml
 from aggregator.config.checks import problems
 from aggregator.config.schema import SupervisionConfig
-from support.examples import examples
+from support.examples import ASCII, examples
 
-ALIASES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,8}", fullmatch=True)
-TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True)
+ALIASES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,8}", fullmatch=True, alphabet=ASCII)
+TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,12}", fullmatch=True, alphabet=ASCII)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-PATTERNS = st.from_regex(r"[a-z.]{1,8}(\[[a-z]\])?", fullmatch=True)
+PATTERNS = st.from_regex(r"[a-z.]{1,8}(\[[a-z]\])?", fullmatch=True, alphabet=ASCII)
 SECONDS = st.floats(min_value=1, max_value=600, allow_nan=False)
 SERVERS = st.sampled_from(["a:1", "b:2,c:3", "[::2]:9092"])
 SETTINGS = st.dictionaries(

@@ -24,7 +24,7 @@ from aggregator.failover.core import (
 from aggregator.model import Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import naming_of
 from aggregator.plan.selection import Selection
-from support.examples import examples
+from support.examples import ASCII, examples
 
 SECRET = "${env:EU_LOGIN}"
 TEXT = f"""
@@ -49,7 +49,7 @@ topics: {{rename: "${{cluster}}.${{topic}}"}}
 checkpoint: {{path: /var/state, history: 1d}}
 """
 ENV = {"EU_LOGIN": "org.x.PlainLoginModule required username=a password=never-shown;"}
-topics = st.from_regex(r"[a-zA-Z][a-zA-Z0-9._-]{0,12}", fullmatch=True)
+topics = st.from_regex(r"[a-zA-Z][a-zA-Z0-9._-]{0,12}", fullmatch=True, alphabet=ASCII)
 
 
 def back_of(routes: list[Route], text: str = TEXT) -> tuple[WayBack, Config]:
