@@ -23,11 +23,11 @@ PYTEST_ARGS ?=
 # Processes that test side by side: three for two cores where memory allows (tests/support/jobs.py).
 PYTEST_JOBS ?= auto
 # Unit tests wait for half of their time, but each process more imports everything once more.
-UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)
 # What is for every few minutes: without the tests that start a JVM or a build, and with a tenth of
 # the examples of property tests; nor are the fuzzer, what draws and what runs notebooks loaded,
 # which takes each process seconds. `make test` has all of it.
-QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake \
+QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake -p no:anyio \
 	--ignore tests/unit/test_api_fuzz.py --ignore tests/unit/test_plots.py
 # What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \

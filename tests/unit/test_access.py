@@ -228,6 +228,7 @@ def over_tls(url: str, certificates: Path, client: str = "") -> int:
         return int(response.status)
 
 
+@pytest.mark.slow
 def test_over_tls_the_commands_trust_the_certificate_of_the_config(
     tmp_path: Path, certificates: Path
 ) -> None:
@@ -245,6 +246,7 @@ def test_over_tls_the_commands_trust_the_certificate_of_the_config(
         assert isinstance(running_status(config.model_copy(update={"api": stranger})), Absent)
 
 
+@pytest.mark.slow
 def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
     tmp_path: Path, certificates: Path
 ) -> None:
@@ -262,6 +264,7 @@ def test_who_has_a_certificate_may_change_things_and_nobody_else_comes_in(
         assert isinstance(told, SourceControl) and told.paused
 
 
+@pytest.mark.slow
 def test_certificates_that_are_none_are_a_config_error(tmp_path: Path, certificates: Path) -> None:
     for certificate, key in (("nix.pem", "nix.key"), ("server.csr", "server.key")):
         tls = TlsConfig(certificate=str(certificates / certificate), key=str(certificates / key))

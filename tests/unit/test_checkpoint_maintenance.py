@@ -217,6 +217,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
     path = str(tmp_path / "state")
     holder = subprocess.Popen(

@@ -71,6 +71,7 @@ def test_so_does_what_is_configured_elsewhere(tmp_path: Path) -> None:
     assert command(tmp_path) != ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["exit 3", "exec sleep 600"])
 def test_where_no_server_comes_of_it_nothing_is_left(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
