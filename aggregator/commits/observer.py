@@ -199,10 +199,10 @@ class Observer(Commits):
                 lane.has_committed(report, time.monotonic())
 
     def _commit_end(self, lane: LanePoints, report: LaneReport, positions: Positions) -> None:
-        # Nothing beyond these positions is written, so a snapshot of now is right. Without one they
-        # are exact all the same: a hub that chooses new leaders makes no end an unclean one.
-        # Reports of partitions that were held stand still, so what is told is what was last
-        # written.
+        # Nothing beyond these positions is written, so a snapshot of now is right. With an older
+        # one they are exact all the same: the next start finds the hub further, and looks whether
+        # that was us. Reports of partitions that were held stand still, so what is told is what was
+        # last written.
         if positions:
             parts = lane.end(report, positions, self._snapshot_if_told())
             self._commit(*self._of(lane, parts))

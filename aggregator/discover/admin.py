@@ -168,11 +168,11 @@ class ClusterAdmin:
         if self._controller_doubted and controller_away(self.metadata(timeout), KNOCK_SECONDS):
             away = KafkaError(KafkaError._TRANSPORT, "the controller does not answer")
             raise self._failed(KafkaException(away), timeout)
-        self._controller_doubted = True
         futures = self.client.describe_topics(
             TopicCollection(wanted), include_authorized_operations=True, request_timeout=_left(end)
         )
         configs = self.client.describe_configs(configs_of(wanted), request_timeout=_left(end))
+        self._controller_doubted = True  # until it is seen to have answered
         told, known = self.wait(futures, timeout, end), self.wait(configs, timeout, end)
         self._controller_doubted = False
         return facts_of(told, {resource.name: found for resource, found in known.items()})
