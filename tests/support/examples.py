@@ -9,8 +9,6 @@ ALL, FEW = "all", "few"
 """The profiles; `--hypothesis-profile few` is what `make test-unit` and `make test-fast` say."""
 TENTH = 10
 """Hypothesis itself tries a hundred where a test does not say how many."""
-
-
 ASCII = st.characters(max_codepoint=127)
 """For `from_regex`: which characters there are besides takes Hypothesis a second to find out."""
 

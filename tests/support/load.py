@@ -42,8 +42,8 @@ def load(
     seconds = turn / per_second
 
     def write(servers: str) -> None:
-        own = {"bootstrap.servers": servers, **ONCE, "linger.ms": 5}
-        producer = Producer({**own, **(client or {})})
+        own = {**ONCE, "linger.ms": 5, **(client or {})}
+        producer = Producer({"bootstrap.servers": servers, **own})
         number = 0
         while not stop.is_set():
             began = time.monotonic()
