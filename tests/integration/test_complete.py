@@ -121,6 +121,7 @@ def test_when_it_is_said_to_be_complete_every_record_is_there(
         with transaction(source_a, unique, open_values := shell.numbers(5)):
             shell.sent += open_values
             until = shell.write(source_a, 5)
+            running.wait_for(lambda: why(running, unique) == "transaction", "it is seen to be open")
             assert "eu/" in (said := shell.wait(until, EXIT_NOT_YET)), said
             assert "transaction is open" in said
             shell.wait(until, EXIT_DONE, "--source", "us")

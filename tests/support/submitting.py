@@ -70,10 +70,20 @@ def submitted(
 
 
 def python_of(submit: subprocess.Popen[bytes], job: str) -> int:
-    """The process that runs the job: a child of the JVM that spark-submit has become."""
+    """The process that runs the job: a child of the JVM that spark-submit has become.
+
+    A child that the JVM has just forked has the JVM's own command line until it becomes another
+    program, and may be gone by the time it is looked at. So the program counts too.
+    """
     children = Path(f"/proc/{submit.pid}/task").glob("*/children")
-    pids = [pid for each in children for pid in each.read_text().split()]
-    (found,) = (
-        int(pid) for pid in pids if job.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    )
+    pids = [int(pid) for each in children for pid in each.read_text().split()]
+    (found,) = (pid for pid in pids if _runs_python(pid, job))
     return found
+
+
+def _runs_python(pid: int, job: str) -> bool:
+    try:
+        program, *arguments = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return program == sys.executable.encode() and any(job.encode() in it for it in arguments)
