@@ -17,6 +17,7 @@ from support.broker_classes import broker_options
 from support.clusters import ClusterFactory
 from support.commands import keep_commands
 from support.examples import register_profiles
+from support.java_options import OF_SUBMIT
 from support.jobs import jobs_here
 from support.order import put_in_order
 from support.shared import Owner, joined, log_tails, started
@@ -34,9 +35,9 @@ keep_commands()
 # Collecting tests makes objects that stay, and hardly any rubbish.
 gc.disable()
 
-# A test's Java starts, works for seconds and ends: its optimising compiler would never pay. Spark's
-# launcher gives this to each JVM that it starts for a driver, those of child processes as well.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:ParallelGCThreads=1")
+# Spark's launcher gives this to each JVM that it starts for a driver, those of child processes as
+# well.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", OF_SUBMIT)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,15 @@ def pytest_collection_finish() -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     """What `-n auto` means; `-n logical` is one process for each core."""
     return jobs_here() if config.option.numprocesses == "auto" else None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Which process takes which file, with `--dist loadfile`; None leaves it to xdist."""
+    # Imported here: whoever runs a file without more processes needs no xdist.
+    from support.scheduling import scheduler
+
+    return scheduler(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

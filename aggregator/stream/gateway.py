@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark import SparkContext
 
@@ -78,10 +78,30 @@ def quick_command(
     )
 
 
+class Server(NamedTuple):
+    """A Java that waits for Python: its process where we started it, its port and its secret."""
+
+    process: subprocess.Popen[bytes] | None
+    port: int
+    secret: str
+
+
 def start_quickly(command: Sequence[str], spark_home: Path) -> bool:
     """Start this command and have PySpark use it; False when no server came of it.
 
     Its Java ends with this process, as Spark's own way has it.
+    """
+    server = launch(command, spark_home)
+    if server is None:
+        return False
+    connect(server)
+    return True
+
+
+def launch(command: Sequence[str], spark_home: Path, stdin: int = subprocess.PIPE) -> Server | None:
+    """Start this command; None when no server came of it.
+
+    It ends at the end of what it reads from `stdin`: by default, when this process ends.
     """
     folder = Path(tempfile.mkdtemp(prefix="gateway-"))
     told = folder / "connection"
@@ -95,30 +115,30 @@ def start_quickly(command: Sequence[str], spark_home: Path) -> bool:
     }
     try:
         child = subprocess.Popen(
-            command,
-            # It reads from here, and ends when we do.
-            stdin=subprocess.PIPE,
-            env=environment,
-            preexec_fn=_leave_interrupts_to_us,
+            command, stdin=stdin, env=environment, preexec_fn=_leave_interrupts_to_us
         )
         if not _has_told(told, child):
             child.kill()
             child.communicate()
-            return False
+            return None
         port, secret = _connection(told.read_bytes())
     except OSError:
-        return False
+        return None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    os.environ[PORT], os.environ[SECRET] = str(port), secret
+    return Server(child, port, secret)
+
+
+def connect(server: Server) -> None:
+    """Have PySpark use it."""
+    os.environ[PORT], os.environ[SECRET] = str(server.port), server.secret
     try:
         SparkContext._ensure_initialized()
     finally:
         # A child of ours is not one that spark-submit has started.
         del os.environ[PORT], os.environ[SECRET]
     gateway: Any = SparkContext._gateway
-    gateway.proc = child
-    return True
+    gateway.proc = server.process
 
 
 def _has_told(told: Path, child: subprocess.Popen[bytes]) -> bool:

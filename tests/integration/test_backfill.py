@@ -136,7 +136,7 @@ def test_killed_in_the_midst_beside_the_live_flow_each_record_is_there_once(
                     assert dies.exit_code == KILLED, dies.text
                     assert dies.wait_gone()
             for event in ("backfill_started", "backfill_done"):
-                with application(world.config, tmp_path / "app") as later:
+                with application(world.config, tmp_path / "app", again=True) as later:
                     later.until_logged("running")
                     later.until_logged(event)
                     # Returns when nothing of the source is read any more, a backfill neither.

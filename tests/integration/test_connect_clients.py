@@ -62,7 +62,7 @@ def instance(
         {},
         api=api,
     )
-    with application(config, folder / "app") as app:
+    with application(config, folder / "app", again=True) as app:
         app.until_logged("running")
         yield Instance(f"http://127.0.0.1:{port}", request.param)
         app.terminate()

@@ -94,7 +94,7 @@ def test_a_replicator_on_kafka_connect(
         app.kill()
         app.until(lambda: not app.alive, "it is dead")
         assert app.exit_code == KILLED
-    with application(config, tmp_path / "app") as app:
+    with application(config, tmp_path / "app", again=True) as app:
         app.until_logged("running")
         assert rest("GET", "/connectors") == (200, ["connect-test"])
         # Whoever hangs at the API holds up neither the records nor others who ask.
@@ -175,7 +175,7 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
             rest("PUT", "/connectors/eu/config", emr(source_a, unique, unique))
         app.until(lambda: not app.alive, "it has died where it was told to")
         assert app.exit_code == KILLED
-    with application(config, tmp_path / "app") as app:
+    with application(config, tmp_path / "app", again=True) as app:
         app.until_logged("running")
         assert rest("GET", "/connectors") == (200, ["eu"])
         # Taken back: the config has no such source.
@@ -214,7 +214,7 @@ def test_a_source_comes_and_goes_while_the_other_flows(
     rest = Rest(f"http://127.0.0.1:{port}")
     us = {"src.kafka.bootstrap.servers": source_b.bootstrap_servers, "topics": unique}
     with (
-        application(config, tmp_path / "app") as app,
+        application(config, tmp_path / "app", again=True) as app,
         load([source_a, source_b], unique, per_second=250),
         listening(hub.bootstrap_servers, unique, 2) as arrivals,
     ):

@@ -66,7 +66,7 @@ class World:
         """An instance with these sources, until it is stopped cleanly."""
         config = self.config(*aliases, **parts)
         self.ask.write_text(to_yaml(config))
-        with application(config, self.file.parent) as running:
+        with application(config, self.file.parent, again=True) as running:
             self.app = running
             running.until_logged("running")
             yield running

@@ -61,7 +61,7 @@ def test_many_sources_are_watched_and_decided_about_in_a_browser(
     )
     url = f"http://127.0.0.1:{port}"
     with (
-        application(config, tmp_path / "app") as app,
+        application(config, tmp_path / "app", again=True) as app,
         load([source_a, us], topic, 150, size=SIZE),
     ):
         app.until_logged("running")

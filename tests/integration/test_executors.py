@@ -17,7 +17,8 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic
 from aggregator.failpoint import VARIABLE
-from support.application import QUICK_START, Application, application
+from support.application import Application, application
+from support.java_options import QUICK_START
 from support.java_tests import SOURCES, compile_tests
 from support.load import load
 from support.reading import topics_of, wait_for, wait_until_topic_has

@@ -31,8 +31,9 @@ from aggregator.groups.cutover import CutoverError, cut_over, translate_group
 from aggregator.groups.document import GroupReport
 from aggregator.model import SourcePartition
 from aggregator.model import TopicPartition as OurPartition
-from support.application import QUICK_START, application
+from support.application import application
 from support.groups import commit_at, committed_at, consumer, write_transactions
+from support.java_options import QUICK_START
 from support.load import load, records
 from support.reading import SECONDS, Record, read_topic, wait_for, wait_until_topic_has
 from support.running import make_config, source
@@ -244,7 +245,7 @@ def moved(
                 read_some(servers[alias], "early", orders, 700)
             first.kill()
         grow_topic(hub.bootstrap_servers, f"all.{orders}", 6)
-        with application(config, folder) as second:
+        with application(config, folder, again=True) as second:
             second.until_logged("running")
             write_transactions(servers["us"], orders)
             for turn in range(8):

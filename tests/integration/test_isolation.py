@@ -55,7 +55,10 @@ def test_a_hung_source_stops_neither_the_others_nor_the_api(
         told = ask("GET", f"{url}/api/status")[1]["sources"]
         return SourceState(next(each["state"] for each in told if each["alias"] == alias))
 
-    with load([mute], unique), application(config, tmp_path / "app") as running:
+    with (
+        load([mute], unique),
+        application(config, tmp_path / "app", again=True) as running,
+    ):
         running.until_logged("running")
         copied = wait_until_topic_has(hub.bootstrap_servers, unique, 1_000)
         with load([source_a], unique):

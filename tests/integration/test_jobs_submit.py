@@ -18,7 +18,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.stream.java import DRIVER, EXECUTOR
 from support import in_turn
-from support.application import QUICK_START
+from support.java_options import QUICK_START
 from support.processes import processes
 from support.reading import wait_for
 from support.running import catch_up

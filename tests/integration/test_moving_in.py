@@ -21,8 +21,8 @@ from aggregator.cli.main import app
 from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from support.application import QUICK_START
 from support.forked import ForkedProcess
+from support.java_options import QUICK_START
 from support.mirror_maker import SMALL, mirror_maker, write_properties
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up
@@ -204,7 +204,8 @@ class StandIn:
         options = ("--set", "api.listen=off", "--set", "stream.checkpoint_interval=1s")
         java = f"spark.conf.spark.driver.extraJavaOptions={QUICK_START}"
         own = {"XDG_STATE_HOME": str(folder)}
-        self.process = ForkedProcess([*words, *options, "--set", java], self.log, own)
+        everything = [*words, *options, "--set", java]
+        self.process = ForkedProcess(everything, self.log, own, again=True)
 
     @property
     def text(self) -> str:

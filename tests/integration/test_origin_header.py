@@ -92,7 +92,7 @@ def test_changed_by_reload_under_load_and_killed_nothing_is_lost_or_there_twice(
         both = forms_in(read_topic(servers, unique))
         assert set(both) == set(FORMS), both
         # A third change, by a life that has a crash to recover from.
-        with application(config_with("header"), folder) as running:
+        with application(config_with("header"), folder, again=True) as running:
             running.until_logged("recovered")
             wait_until_topic_has(servers, unique, copied + MORE)
             running.terminate()

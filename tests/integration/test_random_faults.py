@@ -9,7 +9,7 @@ import pytest
 
 from faults.campaign import random_script, run_round
 from faults.world import Settings
-from support.application import QUICK_START
+from support.java_options import QUICK_START
 from support.turns import turns
 
 SEED = 15189

@@ -12,7 +12,7 @@ from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.stream.java import DRIVER, EXECUTOR
-from support.application import QUICK_START
+from support.java_options import QUICK_START
 from support.load import records
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, source

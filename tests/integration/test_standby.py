@@ -17,7 +17,8 @@ from aggregator.embedded.topics import create_topic
 from aggregator.errors import EXIT_DATA
 from aggregator.writing.lock import holder_of
 from support import elsewhere
-from support.application import QUICK_START, Application, application
+from support.application import Application, application
+from support.java_options import QUICK_START
 from support.one_writer import World, config_of, ended, stop
 from support.rest import ask
 from support.turns import turns

@@ -446,7 +446,7 @@ def test_beside_a_running_instance_what_is_committed_is_there(
         running.wait_for(
             lambda: (running.status.checkpoint.seq or 0) >= committed + 2, "they are committed"
         )
-        beside = ForkedProcess(command, log, out=out)
+        beside = ForkedProcess(command, log, out=out, again=True)
         assert beside.wait(240), log.read_text()
         told = json.loads(out.read_text())
         assert beside.exit_code == EXIT_DONE, (told["totals"], log.read_text())

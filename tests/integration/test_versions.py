@@ -24,9 +24,10 @@ from aggregator.discover import HUB
 from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster, start_clusters
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from aggregator.errors import EXIT_CLUSTER, EXIT_DONE
-from support.application import QUICK_START, application
+from support.application import application
 from support.broker_classes import broker_options
 from support.groups import commit_at, committed_at, write_transactions
+from support.java_options import QUICK_START
 from support.load import load
 from support.reading import Record, wait_until_topic_has
 from support.running import make_config, source
@@ -139,7 +140,7 @@ def test_a_hub_takes_all_from_clusters_of_the_other_versions_across_kill_9(
         assert first.wait_gone()
     # Not that of 2.8: when it starts again, 2.8.2 cannot read its own metadata log.
     kill_and_start([hub, able[0]])
-    with application(config, tmp_path, arguments=("--until-caught-up",)) as second:
+    with application(config, tmp_path, arguments=("--until-caught-up",), again=True) as second:
         second.until(lambda: not second.alive, "it has caught up")
         assert second.exit_code == EXIT_DONE, second.text
         assert second.has_logged("recovered")

@@ -18,8 +18,9 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.stream.java import DRIVER
-from support.application import QUICK_START, events_in
+from support.application import events_in
 from support.clusters import ClusterFactory
+from support.java_options import QUICK_START
 from support.load import records
 from support.mirror_maker import write_properties
 from support.reading import read_topic, wait_for

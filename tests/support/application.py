@@ -34,8 +34,6 @@ SHORT_BATCHES = (
     "from aggregator.cli.main import main; main()",
 )
 """`aggregator` with batches of a second instead of minutes."""
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
 
 
 class Application:
@@ -43,7 +41,8 @@ class Application:
 
     `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
     its first argument; where none is given, Python forks instead of starting anew. Its log is
-    `folder`/run-NUMBER.log, one file for each life.
+    `folder`/run-NUMBER.log, one file for each life. With `again` it shares its Java, one after the
+    other: for tests that end it well, and look for nothing of its Java.
     """
 
     def __init__(
@@ -55,6 +54,7 @@ class Application:
         program: Sequence[str] | None = None,
         arguments: Sequence[str] = (),
         command: str = "run",
+        again: bool = False,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / "aggregator.yaml"
@@ -62,12 +62,13 @@ class Application:
         number = len(list(folder.glob("run-*.log"))) + 1
         self.log = folder / f"run-{number:03}.log"
         self.failpoint = failpoint
+        self.again = again
         self.started = time.monotonic()
         words = [command, "-c", str(file), *arguments]
         env = {VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
         self._process: GuardedProcess | ForkedProcess
         if program is None:
-            self._process = ForkedProcess(words, self.log, env)
+            self._process = ForkedProcess(words, self.log, env, again=again)
         else:
             # `env` becomes the command, so the pid is the application's.
             line = ["env", *(f"{name}={it}" for name, it in env.items()), sys.executable]
@@ -161,8 +162,16 @@ class Application:
             time.sleep(0.1)
         return True
 
+    def end_well(self) -> None:
+        """Ask it to stop, unless it has ended, and wait; it has to end well."""
+        self.terminate()
+        assert self.wait(GONE_SECONDS), f"it does not end\n{self.die_with_stacks()}"
+        assert self.exit_code == 0, f"exit code {self.exit_code}\n{self.text}"
+
     def end(self) -> None:
-        """Leave nothing of it, whatever state it is in."""
+        """Leave nothing of it, whatever state it is in; but for a Java that is used again."""
+        if self.again and self.exit_code == 0:
+            return
         self.signal_all(signal.SIGKILL)
         self.wait(GONE_SECONDS)
 
@@ -184,10 +193,12 @@ class Application:
 
 @contextmanager
 def application(config: Config, folder: Path, **options: Any) -> Iterator[Application]:
-    """An application that is gone with the block."""
+    """An application that is gone with the block; with `again` it has to end well there."""
     running = Application(config, folder, **options)
     try:
         yield running
+        if running.again and running.alive:
+            running.end_well()
     finally:
         running.end()
 

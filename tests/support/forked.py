@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -73,6 +74,8 @@ class ForkedProcess(Terminable):
     """One running `aggregator`, used as an `aggregator.embedded.processes.GuardedProcess` is.
 
     All that it writes goes to `log`; what it writes on stdout goes to `out` where that is given.
+    With `again` it takes the Java of one that has ended well, and leaves it to the next one; what
+    that Java writes goes to the log of whoever started it.
     """
 
     def __init__(
@@ -81,6 +84,8 @@ class ForkedProcess(Terminable):
         log: Path,
         env: Mapping[str, str] | None = None,
         out: Path | None = None,
+        *,
+        again: bool = False,
     ) -> None:
         log.touch()
         start = {
@@ -89,9 +94,14 @@ class ForkedProcess(Terminable):
             "folder": str(Path.cwd()),
             "out": str((out or log).absolute()),
             "log": str(log.absolute()),
+            "again": again,
         }
         self.pid: int = _forks().ask({"start": start})
         self._code: int | None = None
+        self._end: int | None = None
+        """It can be read from when the process has ended; None where it has already."""
+        with suppress(ProcessLookupError):
+            self._end = os.pidfd_open(self.pid)
 
     @property
     def alive(self) -> bool:
@@ -101,10 +111,17 @@ class ForkedProcess(Terminable):
     @property
     def exit_code(self) -> int | None:
         """None while it is there; then its exit code, 128 + N when signal N ended it."""
-        if self._code is None:
-            code: int | None = _forks().ask({"ask": self.pid})
-            self._code = None if code is None else code if code >= 0 else 128 - code
+        if self._code is None and not self._is_there():
+            code: int = _forks().ask({"ask": self.pid})
+            self._code = code if code >= 0 else 128 - code
         return self._code
+
+    def _is_there(self) -> bool:
+        """Without a question to the process that forks: whoever waits looks ten times a second."""
+        if self._end is not None and select.select([self._end], [], [], 0)[0]:
+            os.close(self._end)
+            self._end = None
+        return self._end is not None
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to it alone; nothing happens when it has ended."""

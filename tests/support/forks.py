@@ -3,7 +3,7 @@
 Run as `python -m support.forks FD`; the asker holds the other end of that socket. A fork is as a
 process that was started: it leads a session, has the environment, the folder and the output that
 it is given, and one thread. All forks are killed, with all that they started, when the asker is
-gone, however it died.
+gone, however it died. One that is started with `again` shares Java with others (`support.javas`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ import select
 import signal
 import socket
 import sys
+import threading
 import traceback
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import aggregator
 from aggregator import failpoint
 from aggregator.cli.main import main as command
+from support.javas import Javas
 
 LATER = ("pyspark.sql", "uvicorn.protocols.http.h11_impl", "fastapi", "deltalake")
 """What a run imports late, or by name."""
 READY = "ready"
+LEAVE = os._exit
 
 
 def serve(asker: socket.socket) -> None:
@@ -38,6 +41,7 @@ def serve(asker: socket.socket) -> None:
     or null while it lives.
     """
     import_all()
+    javas = Javas()
     gc.freeze()
     wake, wake_writer = socket.socketpair()
     wake_writer.setblocking(False)
@@ -51,7 +55,7 @@ def serve(asker: socket.socket) -> None:
             ready, _, _ = select.select([asker, wake], [], [])
             if wake in ready:
                 wake.recv(4096)
-            _reap(codes)
+            _reap(codes, javas)
             if asker not in ready:
                 continue
             if not (line := lines.readline()):
@@ -60,7 +64,7 @@ def serve(asker: socket.socket) -> None:
             if "ask" in request:
                 _answer(lines, codes[request["ask"]])
                 continue
-            pid = _fork(**request["start"])
+            pid = _fork(javas, **request["start"])
             codes[pid] = None
             _answer(lines, pid)
     finally:
@@ -68,6 +72,7 @@ def serve(asker: socket.socket) -> None:
             if code is None:
                 os.killpg(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+        javas.end_all()
 
 
 def import_all() -> None:
@@ -84,29 +89,37 @@ def _answer(lines: Any, value: Any) -> None:
     lines.flush()
 
 
-def _reap(codes: dict[int, int | None]) -> None:
+def _reap(codes: dict[int, int | None], javas: Javas) -> None:
     for pid, code in codes.items():
         if code is None:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
+                javas.end_of(pid)
                 codes[pid] = os.waitstatus_to_exitcode(status)
 
 
-def _fork(**start: Any) -> int:
+def _fork(javas: Javas, *, again: bool, **start: Any) -> int:
     """Start one; its pid, which is that of its group by now: signals to that one reach it."""
     leads, tell = os.pipe()
     pid = os.fork()
     if not pid:
         os.setsid()
         os.write(tell, b"!")
-        _become(**start)
+        _become(javas if again else None, **start)
     os.close(tell)
     os.read(leads, 1)
     os.close(leads)
     return pid
 
 
-def _become(arguments: list[str], env: dict[str, str], folder: str, out: str, log: str) -> None:
+def _become(
+    javas: Javas | None,
+    arguments: list[str],
+    env: dict[str, str],
+    folder: str,
+    out: str,
+    log: str,
+) -> None:
     """In the child: be `aggregator` with these arguments; does not return."""
     code = 1
     try:
@@ -116,7 +129,9 @@ def _become(arguments: list[str], env: dict[str, str], folder: str, out: str, lo
         for number, file in ((1, out), (2, log)):
             os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644), number)
         # Nobody else is to hold the asker's socket, or a file that is none of ours.
-        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        kept = 2 if javas is None else javas.end
+        os.closerange(3, kept)
+        os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(env)
@@ -125,6 +140,9 @@ def _become(arguments: list[str], env: dict[str, str], folder: str, out: str, lo
         failpoint._SPEC = env.get(failpoint.VARIABLE, "").strip()
         faulthandler.enable()
         sys.argv = ["aggregator", *arguments]
+        if javas is not None:
+            javas.use()
+            os._exit = _end_later  # it ends like this, and then its Java is left to others
         command()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
@@ -132,9 +150,17 @@ def _become(arguments: list[str], env: dict[str, str], folder: str, out: str, lo
         traceback.print_exc()
     finally:
         with suppress(Exception):
+            if javas is not None and code == 0:
+                javas.give_back()
             sys.stdout.flush()
             sys.stderr.flush()
-        os._exit(code)
+        LEAVE(code)
+
+
+def _end_later(status: int) -> NoReturn:
+    if status == 0 and threading.current_thread() is threading.main_thread():
+        raise SystemExit(0)
+    LEAVE(status)
 
 
 if __name__ == "__main__":

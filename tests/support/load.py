@@ -16,6 +16,10 @@ from support.reading import SECONDS
 TURN_RECORDS = 20
 """So many are written at once. One by one they would be as many requests, and as many again at the
 hub: brokers and readers would do little else."""
+KEY_RECORDS = 10
+"""So many in a row have the same key. A request is of one partition: were each record's key another
+one, a turn would be a request for each partition."""
+LINGER_MS = 20
 
 
 def records(count: int, partition: int = -1) -> list[NewRecord]:
@@ -42,15 +46,14 @@ def load(
     seconds = turn / per_second
 
     def write(servers: str) -> None:
-        own = {**ONCE, "linger.ms": 5, **(client or {})}
+        own = {**ONCE, "linger.ms": LINGER_MS, **(client or {})}
         producer = Producer({"bootstrap.servers": servers, **own})
         number = 0
         while not stop.is_set():
             began = time.monotonic()
             for _ in range(turn):
-                producer.produce(
-                    topic, (b"%d" % number).ljust(size, b"."), b"key-%d" % (number % 211)
-                )
+                key = b"key-%d" % (number // KEY_RECORDS % 211)
+                producer.produce(topic, (b"%d" % number).ljust(size, b"."), key)
                 number += 1
             # Not poll(timeout): it returns as soon as anything was delivered.
             producer.poll(0)

@@ -22,7 +22,7 @@ from aggregator.events import Event
 from aggregator.status.document import status
 from aggregator.steering.control import Control
 from aggregator.stream.java import DRIVER
-from support.application import QUICK_START
+from support.java_options import QUICK_START
 from support.reading import SECONDS, wait_for
 
 T = TypeVar("T")

@@ -72,7 +72,7 @@ class Walk:
 
     def start(self, begin: str, log: Path, *more: str) -> ForkedProcess:
         """Start the next command as a process of its own, which goes on."""
-        return ForkedProcess([*self.next(begin), *more], log)
+        return ForkedProcess([*self.next(begin), *more], log, again=True)
 
 
 def _invoked(words: list[str], code: int | None) -> str:

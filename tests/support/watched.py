@@ -139,7 +139,7 @@ def watched(
         prometheus(folder / "prometheus", config.api.listen, TOKEN, SECONDS_FOR_A_MINUTE) as prom,
     ):
         patch.setenv("PYTHONPATH", str(folder), prepend=":")
-        with application(config, folder / "app") as app:
+        with application(config, folder / "app", again=True) as app:
             found = Watched(eu, us, down, hub, name, folder, config, app, prom)
             app.until_logged("running")
             found.arrived("orders", 200)

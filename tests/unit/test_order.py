@@ -1,4 +1,4 @@
-"""The order of test files names files that are there; how many processes take them."""
+"""The order of test files names files that are there; which of how many processes take them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import pytest
 
 from support.jobs import jobs, jobs_here
 from support.order import ORDER
+from support.scheduling import is_of_sessions, plan_next
 
-INTEGRATION = Path(__file__).parents[1] / "integration"
+ROOT = Path(__file__).parents[2]
+INTEGRATION = ROOT / "tests" / "integration"
+UNIT = "tests/unit/test_order.py"
+RUNS, FRAMES = "tests/integration/test_run.py", "tests/spark/test_frames.py"
+KILLS = "tests/integration/test_failpoints.py"
 
 
 def test_the_files_that_run_first_are_there() -> None:
@@ -37,3 +42,26 @@ def test_a_container_gets_no_more_than_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "cpu.max").write_text("max 100000\n")
     (tmp_path / "memory.max").write_text(f"{4 * 2**30}\n")
     assert jobs_here(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("waiting", "with_sessions", "without"),
+    [
+        ([UNIT, FRAMES, KILLS], UNIT, UNIT),
+        ([FRAMES, KILLS, RUNS], FRAMES, KILLS),
+        ([KILLS, FRAMES, RUNS], FRAMES, KILLS),
+        ([KILLS], KILLS, KILLS),
+        ([RUNS, FRAMES], RUNS, RUNS),
+    ],
+)
+def test_one_process_leaves_sessions_to_the_others_while_there_is_other_work(
+    waiting: list[str], with_sessions: str, without: str
+) -> None:
+    assert plan_next(waiting, without=False, root=ROOT) == with_sessions
+    assert plan_next(waiting, without=True, root=ROOT) == without
+
+
+def test_tests_of_frames_make_sessions_and_those_of_applications_do_not() -> None:
+    found = {it.name for it in (ROOT / "tests" / "spark").glob("test_*.py") if is_of_sessions(it)}
+    assert "test_frames.py" in found
+    assert "test_audit_apart.py" not in found

@@ -1,0 +1,95 @@
+"""A Java that tests use again goes from one that ended well to the next, and to nobody else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from aggregator.stream.gateway import SERVER, Server
+from support.javas import MOST_FREE, Javas
+from support.processes import is_there
+from support.reading import wait_for
+
+Start = Callable[[], subprocess.Popen[bytes]]
+NOBODY = 2**22 + 1
+"""No process has this id."""
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts what looks as such a Java does to whoever lists processes."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def one() -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-c", "import sys; sys.stdin.read()", SERVER]
+        started.append(subprocess.Popen(words, stdin=subprocess.PIPE))
+        return started[-1]
+
+    yield one
+    for each in started:
+        each.kill()
+        each.communicate()
+
+
+@pytest.fixture
+def javas() -> Iterator[Javas]:
+    made = Javas()
+    yield made
+    made.end_all()
+
+
+def is_over(java: subprocess.Popen[bytes]) -> None:
+    wait_for(lambda: java.poll() is not None, "it is killed", 30)
+
+
+def test_one_that_was_given_back_is_taken_once_and_for_the_same_command(
+    javas: Javas, start: Start
+) -> None:
+    java = start()
+    javas.taken("a", Server(java, 1234, "word"))
+    assert javas.take("a") is None
+    javas.give_back()
+    assert javas.take("b") is None
+    assert javas.take("a") == Server(None, 1234, "word")
+    assert javas.take("a") is None
+    assert is_there(java.pid)
+
+
+def test_one_that_was_not_given_back_ends_with_its_application(javas: Javas, start: Start) -> None:
+    java = start()
+    javas.taken("a", Server(java, 1234, "word"))
+    javas.end_of(NOBODY)
+    assert is_there(java.pid)
+    javas.end_of(os.getpid())
+    is_over(java)
+    assert javas.take("a") is None
+
+
+def test_one_that_has_died_is_not_taken(javas: Javas, start: Start) -> None:
+    java = start()
+    javas.taken("a", Server(java, 1234, "word"))
+    javas.give_back()
+    java.kill()
+    java.wait()
+    assert javas.take("a") is None
+
+
+def test_few_wait_and_none_is_left(start: Start) -> None:
+    javas = Javas()
+    started = [start() for _ in range(MOST_FREE + 1)]
+    for number, java in enumerate(started):
+        javas.taken("a", Server(java, number, "word"))
+        javas.give_back()
+        # A file system may tell times of a hundredth of a second.
+        (free,) = javas._folder.glob(f"a-{java.pid}.free")
+        os.utime(free, (number, number))
+        javas.end_of(NOBODY)
+    is_over(started[0])
+    assert all(java.poll() is None for java in started[1:])
+    javas.end_all()
+    for java in started:
+        is_over(java)
