@@ -25,6 +25,7 @@ from aggregator.embedded.topics import (
 )
 from aggregator.embedded.waiting import wait_until
 from aggregator.errors import ClusterError
+from support.broker_classes import broker_options
 from support.processes import is_there
 from support.reading import topics_of
 
@@ -163,11 +164,11 @@ def test_a_broker_that_cannot_start_shows_its_log() -> None:
 
 
 def test_a_kept_folder_keeps_cluster_id_and_data(tmp_path: Path, unique: str) -> None:
-    with EmbeddedCluster("kept", folder=tmp_path) as kept:
+    with EmbeddedCluster("kept", folder=tmp_path, java_options=broker_options()) as kept:
         first_id = kept.cluster_id
         create_topic(kept.bootstrap_servers, unique)
         produce(kept.bootstrap_servers, unique, RECORDS)
-    with EmbeddedCluster("kept", folder=tmp_path) as kept:
+    with EmbeddedCluster("kept", folder=tmp_path, java_options=broker_options()) as kept:
         assert kept.cluster_id == first_id
         assert len(read_all(kept.bootstrap_servers, unique)) == len(RECORDS)
 
@@ -175,7 +176,7 @@ def test_a_kept_folder_keeps_cluster_id_and_data(tmp_path: Path, unique: str) ->
 ORPHAN = """
 import sys
 from aggregator.embedded.cluster import EmbeddedCluster
-cluster = EmbeddedCluster("orphan", 2).start()
+cluster = EmbeddedCluster("orphan", 2, java_options=sys.argv[1:]).start()
 cluster.brokers[1].pause()
 print(*[broker.pid for broker in cluster.brokers], cluster.brokers[0].home.parent, flush=True)
 sys.stdin.read()
@@ -185,7 +186,10 @@ sys.stdin.read()
 def test_brokers_end_with_a_parent_that_was_killed() -> None:
     """Even one that is paused, and the temporary folder goes as well."""
     with subprocess.Popen(
-        [sys.executable, "-c", ORPHAN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", ORPHAN, *broker_options()],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as parent:
         assert parent.stdout is not None
         *pids, folder = parent.stdout.readline().split()

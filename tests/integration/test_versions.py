@@ -27,7 +27,7 @@ from aggregator.errors import EXIT_CLUSTER, EXIT_DONE
 from support.application import application
 from support.broker_classes import broker_options
 from support.groups import commit_at, committed_at, write_transactions
-from support.java_options import QUICK_START
+from support.java_options import QUICK_START, TRUSTING
 from support.load import load
 from support.reading import Record, wait_until_topic_has
 from support.running import make_config, source
@@ -49,8 +49,9 @@ PLAIN = {"enable.idempotence": "false", "max.in.flight": "1"}
 @pytest.fixture(scope="module")
 def versions() -> Iterator[dict[str, EmbeddedCluster]]:
     """A cluster of each version."""
+    options = (*JAVA_OPTIONS, *TRUSTING.split())
     made = {
-        version: EmbeddedCluster(alias_of(version), java_options=JAVA_OPTIONS, version=version)
+        version: EmbeddedCluster(alias_of(version), java_options=options, version=version)
         for version in OLDER
     }
     made[NEWEST] = EmbeddedCluster(alias_of(NEWEST), java_options=broker_options())

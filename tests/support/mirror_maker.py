@@ -10,6 +10,7 @@ from pathlib import Path
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.embedded.settings import LOG4J, render_properties
 from aggregator.jars import jars, java_command
+from support.java_options import QUICK_START
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 GOOD_EXITS = (0, 143)
@@ -44,7 +45,7 @@ def mirror_maker(file: Path) -> Iterator[GuardedProcess]:
     log4j = file.with_name("log4j2.properties")
     log4j.write_text(LOG4J, "utf-8")
     path = os.pathsep.join(map(str, dict.fromkeys([*jars("mirror"), *jars("broker")])))
-    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.configurationFile={log4j}"]
+    options = ["-Xmx256m", *QUICK_START.split(), f"-Dlog4j2.configurationFile={log4j}"]
     command = [java_command(), *options, "-cp", path, CLASS, str(file)]
     child = GuardedProcess(command, file.with_name("mirror-maker.log"))
     try:

@@ -19,9 +19,10 @@ import fastavro
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.jars import jars, java_command
+from support.java_options import QUICK_START
 from support.reading import wait_for
 
-JAVA = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+JAVA = ("-Xmx192m", "-Xshare:auto", *QUICK_START.split())
 START_SECONDS = 90
 
 

@@ -21,8 +21,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
+from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import admin
+from support.broker_classes import broker_options
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority, Issued
 from support.tokens import TokenServer, token_server
 
@@ -193,7 +194,7 @@ def secured(folder: Path) -> Iterator[Secured]:
             listeners=listeners(ca, broker, tokens, others),
             acls=True,
             super_users=SUPER_USERS,
-            java_options=(*JAVA_OPTIONS, allowed),
+            java_options=(*broker_options(), allowed),
         ) as cluster:
             found = Secured(cluster, ca, tokens)
             for user in ("copier", "least"):
