@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -13,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from aggregator.embedded.cluster import EmbeddedCluster
-from support.broker_classes import broker_options
-from support.clusters import ClusterFactory
+from support.clusters import ClusterFactory, factory
 from support.commands import keep_commands
 from support.examples import register_profiles
 from support.java_options import OF_SUBMIT
@@ -38,6 +38,11 @@ gc.disable()
 # Spark's launcher gives this to each JVM that it starts for a driver, those of child processes as
 # well.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", OF_SUBMIT)
+
+# A shell that starts us in the background has us ignore Ctrl-C. So would what a test starts, and is
+# to be interrupted by it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,24 +104,22 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def cluster_factory() -> Iterator[ClusterFactory]:
     """`cluster_factory("name", brokers=1, config={...})` -> a running cluster of one's own.
 
-    Takes what `EmbeddedCluster` takes. Stopped at the end of the module, or earlier by its user:
+    Takes what `EmbeddedCluster` takes. Stopped at the end of the test, or earlier by its user:
     twenty brokers that nobody uses any more have 2,000 threads, which wake all the time.
     """
-    started: list[EmbeddedCluster] = []
+    with factory() as make:
+        yield make
 
-    def make(name: str, brokers: int = 1, **options: object) -> EmbeddedCluster:
-        own = {"java_options": broker_options(), **options}
-        cluster = EmbeddedCluster(name, brokers, **own)  # type: ignore[arg-type]
-        started.append(cluster)
-        return cluster.start()
 
-    yield make
-    for cluster in started:
-        cluster.stop()
+@pytest.fixture(scope="module")
+def lasting_clusters() -> Iterator[ClusterFactory]:
+    """The same for a cluster that the tests of a module share: stopped at the end of the module."""
+    with factory() as make:
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -35,11 +35,11 @@ def world(
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    lasting_clusters: ClusterFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Watched]:
     folder = tmp_path_factory.mktemp("alerts")
-    clusters = (source_a, source_b, cluster_factory("down"), hub)
+    clusters = (source_a, source_b, lasting_clusters("down"), hub)
     with watched(clusters, f"alerts-{folder.name}", folder) as found:
         yield found
 

@@ -43,9 +43,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def guarded(cluster_factory: ClusterFactory) -> EmbeddedCluster:
+def guarded(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
     """A cluster that lets nobody in but `root`."""
-    return cluster_factory("guarded-cli", sasl_users={"root": "r"}, super_users=["root"], acls=True)
+    return lasting_clusters(
+        "guarded-cli", sasl_users={"root": "r"}, super_users=["root"], acls=True
+    )
 
 
 def cluster(servers: str, **more: Any) -> dict[str, Any]:

@@ -75,9 +75,9 @@ def login(cluster: EmbeddedCluster, user: str, password: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def guarded(cluster_factory: ClusterFactory) -> EmbeddedCluster:
+def guarded(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
     """A cluster with logins and ACLs: `root` may all, `reader` what a test allows."""
-    return cluster_factory(
+    return lasting_clusters(
         "guarded", sasl_users={"root": "r", "reader": "s"}, super_users=["root"], acls=True
     )
 

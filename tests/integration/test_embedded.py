@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,8 +34,8 @@ RECORDS = [NewRecord(b"v%d" % n, b"k%d" % n) for n in range(200)]
 
 
 @pytest.fixture(scope="module")
-def sturdy(cluster_factory: ClusterFactory) -> EmbeddedCluster:
-    return cluster_factory("victim")
+def sturdy(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    return lasting_clusters("victim")
 
 
 @pytest.fixture
@@ -192,10 +191,12 @@ def test_brokers_end_with_a_parent_that_was_killed() -> None:
         text=True,
     ) as parent:
         assert parent.stdout is not None
-        *pids, folder = parent.stdout.readline().split()
-        assert len(pids) == 2
-        assert all(is_there(int(pid)) for pid in pids)
-        parent.send_signal(signal.SIGKILL)
+        try:
+            *pids, folder = parent.stdout.readline().split()
+            assert len(pids) == 2
+            assert all(is_there(int(pid)) for pid in pids)
+        finally:
+            parent.kill()
     wait_until(
         lambda: not any(is_there(int(pid)) for pid in pids),
         seconds=10,

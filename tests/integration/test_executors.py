@@ -18,6 +18,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import create_topic
 from aggregator.failpoint import VARIABLE
 from support.application import Application, application
+from support.archived import executors
 from support.java_options import QUICK_START
 from support.java_tests import SOURCES, compile_tests
 from support.load import load
@@ -48,7 +49,7 @@ def on(master: str, hub: EmbeddedCluster, state: Path, sources: Any, **conf: str
             "master": master,
             "conf": {
                 "spark.driver.host": HOST,
-                "spark.executor.extraJavaOptions": QUICK_START,
+                **executors(),
                 "spark.executor.memory": "512m",
                 **conf,
             },

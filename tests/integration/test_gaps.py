@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -275,6 +276,8 @@ def test_gaps_that_are_found_at_a_start_are_decided_by_each_sources_policy(
     assert_once("us", read_topic(source_b.bootstrap_servers, unique), read_topic(to, unique))
 
 
+TOLD_SECONDS = 1.0
+"""So much longer a hub is frozen: readers know by then what they are to do when it is back."""
 SMALL = {"max.partition.fetch.bytes": "16384", "fetch.max.bytes": "65536"}
 """Fetches of a reader: what it has at hand it copies, whatever becomes of its log."""
 
@@ -340,6 +343,8 @@ def test_gaps_that_appear_under_running_readers_are_named_exactly_and_hurt_nobod
                 ),
                 "the new topic is noticed",
             )
+            # The reader, which stands still in a write, is told so five times a second.
+            time.sleep(TOLD_SECONDS)
         finally:
             hub.brokers[0].resume()
         produce(source_b.bootstrap_servers, unique, numbers(0, 500))

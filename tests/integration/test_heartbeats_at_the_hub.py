@@ -46,9 +46,9 @@ DENIED = f"User:{USER}"
 
 
 @pytest.fixture(scope="module")
-def guarded(cluster_factory: ClusterFactory) -> EmbeddedCluster:
+def guarded(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
     """A hub in which our user may do everything that no ACL forbids."""
-    return cluster_factory(
+    return lasting_clusters(
         "guarded",
         sasl_users={USER: PASSWORD},
         acls=True,

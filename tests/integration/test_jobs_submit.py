@@ -16,8 +16,8 @@ from deltalake import DeltaTable
 from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.stream.java import DRIVER, EXECUTOR
-from support import in_turn
+from aggregator.stream.java import DRIVER
+from support import archived, in_turn
 from support.java_options import QUICK_START
 from support.processes import processes
 from support.reading import wait_for
@@ -74,7 +74,7 @@ def test_jobs_verify_land_and_maintain_by_executors(
         "checkpoint": {"path": str(tmp_path / "state")},
         "tee": {"path": str(tmp_path / "tee"), "topics": {"include": unique}, "decode": True},
         "api": {"listen": "off"},
-        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: QUICK_START}},
+        "spark": {"conf": {DRIVER: QUICK_START, **archived.executors()}},
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))

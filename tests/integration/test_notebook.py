@@ -254,13 +254,18 @@ def live(config: Path, *sources: EmbeddedCluster) -> None:
         create_topic(cluster.bootstrap_servers, LIVE, partitions=2)
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as run:
         begun, number = time.monotonic(), 0
-        while (passed := time.monotonic() - begun) < LIVE_SECONDS:
-            for many, cluster in zip((40, 15 if passed % 40 < 20 else 70), sources, strict=True):
-                values = (b'{"n": %d, "by": "live"}' % (number + it) for it in range(many))
-                produce(cluster.bootstrap_servers, LIVE, [NewRecord(it) for it in values])
-                number += many
-            time.sleep(0.2)
-        run.send_signal(signal.SIGTERM)
+        try:
+            while (passed := time.monotonic() - begun) < LIVE_SECONDS:
+                each = (40, 15 if passed % 40 < 20 else 70)
+                for many, cluster in zip(each, sources, strict=True):
+                    values = (b'{"n": %d, "by": "live"}' % (number + it) for it in range(many))
+                    produce(cluster.bootstrap_servers, LIVE, [NewRecord(it) for it in values])
+                    number += many
+                time.sleep(0.2)
+            run.send_signal(signal.SIGTERM)
+            run.wait(60)
+        finally:
+            run.kill()
 
 
 def aggregator(*words: str) -> Result:
@@ -376,10 +381,12 @@ def test_peek_goes_on_with_what_comes_until_it_is_interrupted(
             for number in range(3):
                 produce(at, unique, [NewRecord(b"%d" % number, partition=number % 2)])
                 wait_for(lambda: len(lines) == number + 2, "what comes is told")  # noqa: B023
-        finally:
             follower.send_signal(signal.SIGINT)
-        reader.join()
-        assert (follower.wait(), follower.stderr.read()) == (0, b"")
+            assert follower.wait(60) == 0
+        finally:
+            follower.kill()
+            reader.join()
+        assert follower.stderr.read() == b""
     assert [(it["partition"], it["value"]) for it in lines] == [
         (1, "before"),
         (0, "0"),

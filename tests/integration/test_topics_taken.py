@@ -43,9 +43,9 @@ PROGRAMS = {
 
 
 @pytest.fixture(scope="module")
-def theirs(cluster_factory: ClusterFactory) -> Iterator[EmbeddedCluster]:
+def theirs(lasting_clusters: ClusterFactory) -> Iterator[EmbeddedCluster]:
     """A cluster with a registry, Connect and MirrorMaker beside whatever a test adds."""
-    cluster = cluster_factory("theirs")
+    cluster = lasting_clusters("theirs")
     for topic in PROGRAMS:
         create_topic(cluster.bootstrap_servers, topic, config=COMPACT)
         produce(cluster.bootstrap_servers, topic, records(3))

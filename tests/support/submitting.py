@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.stream.session import LOG4J_FILE
+from support.archived import submission
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -30,7 +31,7 @@ def command(job: str, slots: int, *arguments: str) -> list[str]:
     return [
         str(BIN / "spark-submit"),
         *("--master", f"local-cluster[2,{slots},1024]"),
-        *("--driver-java-options", f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
+        *submission(f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
         *("--jars", jars.stdout.strip()),
         str(ROOT / "jobs" / job),
         *arguments,

@@ -15,6 +15,7 @@ import pyspark
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.jars import java_home
+from support.java_options import QUICK_START
 from support.processes import Process, processes
 from support.reading import wait_for
 
@@ -114,7 +115,7 @@ def _start(made: Workers, log: Path, name: str, *arguments: str) -> None:
     # `env` and `spark-class` become Java, so the pid is that of the JVM.
     command = [
         *("env", f"JAVA_HOME={java_home()}", f"SPARK_HOME={home}", f"SPARK_LOCAL_IP={HOST}"),
-        *("SPARK_DAEMON_MEMORY=256m", "SPARK_DAEMON_JAVA_OPTS=-XX:+UseSerialGC"),
+        *("SPARK_DAEMON_MEMORY=256m", f"SPARK_DAEMON_JAVA_OPTS={QUICK_START}"),
         *(str(home / "bin" / "spark-class"), f"{DEPLOY}.{name}", *arguments),
     ]
     made.processes.append(GuardedProcess(command, log))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -68,9 +67,11 @@ def test_no_fork_outlives_who_asked_for_it(tmp_path: Path, endless: str) -> None
         cwd=TESTS,
     ) as asker:
         assert asker.stdout is not None
-        pid = int(asker.stdout.readline())
-        assert is_there(pid)
-        asker.send_signal(signal.SIGKILL)
+        try:
+            pid = int(asker.stdout.readline())
+            assert is_there(pid)
+        finally:
+            asker.kill()
     wait_for(lambda: not is_there(pid), "the fork is gone")
 
 

@@ -11,12 +11,16 @@ import pytest
 
 from aggregator.stream.gateway import SERVER, Server
 from support.javas import MOST_FREE, Javas
-from support.processes import is_there
+from support.processes import is_there, processes
 from support.reading import wait_for
 
 Start = Callable[[], subprocess.Popen[bytes]]
 NOBODY = 2**22 + 1
 """No process has this id."""
+
+
+def commands() -> dict[int, str]:
+    return {it.pid: it.command for it in processes()}
 
 
 @pytest.fixture
@@ -26,8 +30,11 @@ def start() -> Iterator[Start]:
 
     def one() -> subprocess.Popen[bytes]:
         words = [sys.executable, "-c", "import sys; sys.stdin.read()", SERVER]
-        started.append(subprocess.Popen(words, stdin=subprocess.PIPE))
-        return started[-1]
+        java = subprocess.Popen(words, stdin=subprocess.PIPE)
+        started.append(java)
+        # A process has its command a moment after it has become another program.
+        wait_for(lambda: SERVER in commands().get(java.pid, ""), "it is listed", 30)
+        return java
 
     yield one
     for each in started:

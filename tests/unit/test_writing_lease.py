@@ -313,8 +313,10 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as running:
         assert running.stdout is not None
         running.stdout.readline()
-        yield running
-        running.kill()
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
 def test_a_process_is_known_by_its_id_and_its_start(child: subprocess.Popen[bytes]) -> None:

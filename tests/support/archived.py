@@ -1,0 +1,39 @@
+"""Javas of spark-submit and of its executors that start from the archive, as a run's own does.
+
+Java takes an archive where its class path begins as that of the archive does. So what a run's Java
+has before Spark's jars these are given as well.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+
+from aggregator.stream.classes import archive_options
+from aggregator.stream.driver import Driver, prepare_driver
+from aggregator.stream.java import EXECUTOR
+from support.java_options import QUICK_START
+from support.sessions import plain_config
+
+CLASS_PATH = "spark.executor.extraClassPath"
+
+
+def executors(*more: str) -> dict[str, str]:
+    """The `spark.conf` of executors that start quickly; `more` are options of their Java."""
+    options = (archive_options(_driver().archive), QUICK_START, *more)
+    return {CLASS_PATH: _class_path(), EXECUTOR: " ".join(options)}
+
+
+def submission(*more: str) -> list[str]:
+    """The same for the driver, as words for `spark-submit`."""
+    options = (archive_options(_driver().archive), *more)
+    return ["--driver-class-path", _class_path(), "--driver-java-options", " ".join(options)]
+
+
+@cache
+def _driver() -> Driver:
+    return prepare_driver(plain_config(), lambda _: None)
+
+
+def _class_path() -> str:
+    return os.pathsep.join(map(str, _driver().class_path))
