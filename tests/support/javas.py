@@ -22,8 +22,8 @@ from aggregator.failpoint import VARIABLE
 from aggregator.stream import driver
 from aggregator.stream.gateway import SERVER, Server, connect, launch
 
-MOST_FREE = 2
-"""So many wait for somebody; each has some 300 MB."""
+MOST_FREE = 1
+"""So many wait for somebody; each has some 400 MB."""
 OF_JAVA = ("SPARK_", "JAVA_", "JDK_", "HADOOP_", VARIABLE)
 OF_SESSIONS = "-Dspark.master="
 """A session is told its own, so a Java that was started for another one will do."""

@@ -15,6 +15,9 @@ from support.processes import is_there, processes
 from support.reading import wait_for
 
 Start = Callable[[], subprocess.Popen[bytes]]
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 NOBODY = 2**22 + 1
 """No process has this id."""
 
