@@ -37,7 +37,10 @@ def submit(jobs: list[list[str]], folder: Path) -> list[dict[str, Any]]:
     executors: set[int] = set()
     at_once = 0
     words = [[str(ROOT / "jobs" / job), *arguments, "-o", "json"] for job, *arguments in jobs]
-    with submitted(in_turn.__file__, [json.dumps(words)], folder, slots=1) as (process, log):
+    with submitted(in_turn.__file__, [json.dumps(words)], folder, slots=1, quick=True) as (
+        process,
+        log,
+    ):
 
         def ended() -> bool:
             nonlocal at_once

@@ -11,8 +11,7 @@ import yaml
 from aggregator.config.render import to_yaml
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.stream.java import DRIVER
-from support.archived import executors
+from aggregator.stream.java import DRIVER, EXECUTOR
 from support.java_options import QUICK_START
 from support.load import records
 from support.reading import read_topic, wait_for, wait_until_topic_has
@@ -50,7 +49,7 @@ def test_executors_copy_everything_once_in_both_modes(
         "stream": {"checkpoint_interval": "2s"},
         "checkpoint": {"path": str(tmp_path / "state")},
         "api": {"listen": "off"},
-        "spark": {"conf": {DRIVER: QUICK_START, **executors()}},
+        "spark": {"conf": {DRIVER: QUICK_START, EXECUTOR: QUICK_START}},
     }
     config = tmp_path / "aggregator.yaml"
     config.write_text(yaml.safe_dump(tree))
@@ -87,7 +86,7 @@ def test_a_job_backfills_what_was_left_out_and_nothing_else(
         tmp_path / "state",
         {"eu": source(source_a, unique, start="latest")},
         api={"listen": "off"},
-        spark={"conf": executors()},
+        spark={"conf": {EXECUTOR: QUICK_START}},
     )
     assert catch_up(config).exit_code == 0
     file = tmp_path / "aggregator.yaml"

@@ -1,7 +1,8 @@
 """Javas of spark-submit and of its executors that start from the archive, as a run's own does.
 
 Java takes an archive where its class path begins as that of the archive does. So what a run's Java
-has before Spark's jars these are given as well.
+has before Spark's jars these are given as well. So they do not show that `--jars` is enough: others
+do that.
 """
 
 from __future__ import annotations

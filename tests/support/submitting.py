@@ -21,17 +21,21 @@ BIN = Path(sys.executable).parent
 SECONDS = 300
 
 
-def command(job: str, slots: int, *arguments: str) -> list[str]:
+LOG4J = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
+
+
+def command(job: str, slots: int, *arguments: str, quick: bool = False) -> list[str]:
     """The command line of a job of `jobs/`, or of another file, with so many slots per executor.
 
-    It has two executors.
+    It has two executors. A driver that is not `quick` has our classes as a user's has them: by
+    `--jars` alone.
     """
     jars = CliRunner().invoke(app, ["jars"], catch_exceptions=False)
     assert jars.exit_code == 0, jars.output
     return [
         str(BIN / "spark-submit"),
         *("--master", f"local-cluster[2,{slots},1024]"),
-        *submission(f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"),
+        *(submission(LOG4J) if quick else ("--driver-java-options", LOG4J)),
         *("--jars", jars.stdout.strip()),
         str(ROOT / "jobs" / job),
         *arguments,
@@ -40,7 +44,7 @@ def command(job: str, slots: int, *arguments: str) -> list[str]:
 
 @contextmanager
 def submitted(
-    job: str, arguments: list[str], folder: Path, *, slots: int = 8
+    job: str, arguments: list[str], folder: Path, *, slots: int = 8, quick: bool = False
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """The process and its log; whatever is left of it is killed at the end."""
     folder.mkdir()
@@ -53,7 +57,7 @@ def submitted(
     }
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command(job, slots, *arguments),
+            command(job, slots, *arguments, quick=quick),
             stdout=file,
             stderr=file,
             env=environment,
