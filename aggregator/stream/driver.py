@@ -14,7 +14,7 @@ from aggregator.connector.build import connector_jar
 from aggregator.jars import cache_folder, jars, spark_java_home
 from aggregator.plan.producer import is_local
 from aggregator.stream.classes import class_archive, launcher_words, spark_home
-from aggregator.stream.gateway import CLASS_PATH, quick_command, start_quickly
+from aggregator.stream.gateway import CLASS_PATH, PORT, quick_command, start_quickly
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
 """What a JVM with a local master has to be told when it is launched. All else can wait for the
@@ -50,13 +50,15 @@ def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
 def prepare_driver(config: Config, progress: Progress) -> Driver:
     """Fetch and archive what is not there yet; `progress` says what takes long.
 
-    JarsError when the jars or a Java cannot be had.
+    JarsError when the jars or a Java cannot be had. Under spark-submit there is no archive: Java
+    runs already, and to make one takes half a minute and 200 MB.
     """
     found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
     own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
     class_path = [*found, *(Path(each) for each in own if each)]
     home = spark_java_home()
-    archive = class_archive(cache_folder(), home, class_path, progress)
+    submitted = bool(os.environ.get(PORT))
+    archive = None if submitted else class_archive(cache_folder(), home, class_path, progress)
     return Driver(home, tuple(found), tuple(class_path), archive, launcher_words(archive))
 
 

@@ -24,7 +24,7 @@ def test_a_short_random_schedule(tmp_path: Path) -> None:
     done = run_round(
         "short",
         "a few faults",
-        Settings(seed=SEED, rate=500.0, java_options=QUICK_START),
+        Settings(seed=SEED, rate=300.0, linger_ms=20.0, java_options=QUICK_START),
         random_script(minutes=15, count=FAULTS),
         LOG.warning,
         folder=tmp_path,

@@ -14,9 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import aggregator.stream.classes as classes
 from aggregator.jars import jars, java_home, spark_java_home
+from aggregator.stream import classes, driver
 from aggregator.stream.classes import archive_options, class_archive
+from aggregator.stream.driver import prepare_driver
+from aggregator.stream.gateway import PORT
+from support.sessions import plain_config
 
 FEW = "java/lang/Object\njava/lang/String\norg/apache/spark/SparkConf\nno/such/Thing\n"
 
@@ -100,6 +103,21 @@ def test_where_nothing_can_be_written_it_starts_without(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert class_archive(tmp_path / "file" / "cache", spark_java_home(), [], said.append) is None
     assert "starts will be slower" in said[-1]
+
+
+def test_under_spark_submit_none_is_made(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java runs already there: the archive would be of no use to anybody."""
+    said: list[str] = []
+    monkeypatch.setattr(driver, "cache_folder", lambda: few)
+    monkeypatch.setattr(driver, "spark_jars", lambda *_: jars("spark"))
+    monkeypatch.setenv(PORT, "12345")
+    submitted = prepare_driver(plain_config(), said.append)
+    assert (submitted.archive, submitted.words) == (None, ())
+    assert (said, few.exists()) == ([], False)
+
+    monkeypatch.delenv(PORT)
+    assert prepare_driver(plain_config(), said.append).archive
+    assert said
 
 
 def test_a_session_starts_from_it(spark: SparkSession) -> None:

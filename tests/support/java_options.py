@@ -4,7 +4,10 @@ from __future__ import annotations
 
 TRUSTING = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 """Does not check classes: of those that are in no archive a start checks thousands."""
-QUICK_START = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {TRUSTING}"
+ROOM = "-XX:ReservedCodeCacheSize=256m"
+"""For compiled code. Without the optimising compiler there are 48 MB, which tests fill: what is
+used again is thrown away, looked for and compiled anew, an eighth of such a Java's CPU."""
+QUICK_START = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ROOM} {TRUSTING}"
 """For `spark.driver.extraJavaOptions`: half the CPU of a start and a recovery, slower later."""
-OF_SUBMIT = f"-XX:TieredStopAtLevel=1 -XX:ParallelGCThreads=1 {TRUSTING}"
+OF_SUBMIT = f"-XX:TieredStopAtLevel=1 -XX:ParallelGCThreads=1 {ROOM} {TRUSTING}"
 """For SPARK_SUBMIT_OPTS: the optimising compiler would never pay."""

@@ -14,9 +14,11 @@ from aggregator.embedded.topics import ONCE, NewRecord
 from support.reading import SECONDS
 
 TURN_RECORDS = 20
-"""So many are written at once. One by one they would be as many requests, and as many again at the
-hub: brokers and readers would do little else."""
-KEY_RECORDS = 10
+TURNS = 25
+"""At least so many records are written at once, and at most so many times a second. One by one they
+would be as many requests, and as many again at the hub: brokers and readers would do little
+else."""
+KEY_RECORDS = 20
 """So many in a row have the same key. A request is of one partition: were each record's key another
 one, a turn would be a request for each partition."""
 LINGER_MS = 20
@@ -34,13 +36,15 @@ def load(
     per_second: int = 1_000,
     size: int = 0,
     client: Mapping[str, str] | None = None,
-    turn: int = TURN_RECORDS,
+    turn: int = 0,
 ) -> Iterator[None]:
     """So many records a second into each cluster, until the block ends; all acknowledged.
 
     A value is a number, filled up to `size` bytes. `client` holds further librdkafka settings;
-    `turn` are written at once: more are less work, where what is under way does not matter.
+    `turn` are written at once, where that is given: more are less work, where what is under way
+    does not matter.
     """
+    turn = turn or max(TURN_RECORDS, per_second // TURNS)
     stop = threading.Event()
     left: list[int] = []
     seconds = turn / per_second
