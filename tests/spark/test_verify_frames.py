@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
@@ -24,6 +25,14 @@ EU0 = SourcePartition("eu", "orders", 0)
 EU1 = SourcePartition("eu", "orders", 1)
 WINDOW = Window(EU0, "orders", OffsetRange(0, 10), beyond=20)
 Headers = Sequence[tuple[str, bytes | None]] | None
+FEW = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "1"}
+"""A few records need no plan that is made anew after each stage, which is a fifth of the work."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plain_plans(spark: SparkSession) -> None:
+    for name, value in FEW.items():
+        spark.conf.set(name, value)
 
 
 def moment(millis: int) -> datetime:

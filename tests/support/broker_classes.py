@@ -19,6 +19,7 @@ from aggregator.embedded.topics import NewRecord, create_topic, produce, read_al
 from aggregator.jars import cache_folder, jars, java_command
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+QUICK_ONLY = "-XX:TieredStopAtLevel=1"
 DUMP_SECONDS = 300
 
 
@@ -36,6 +37,14 @@ def broker_options() -> tuple[str, ...]:
         if not archive.exists():
             _make(archive)
     return (*JAVA_OPTIONS, f"-XX:SharedArchiveFile={archive}", *QUIET)
+
+
+def lasting_options() -> tuple[str, ...]:
+    """The same for a broker that serves all tests: the optimising compiler pays after minutes.
+
+    A hundred requests a second then take two thirds of the CPU.
+    """
+    return tuple(it for it in broker_options() if it != QUICK_ONLY)
 
 
 def _identity() -> str:

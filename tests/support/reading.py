@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 SECONDS = 240.0
 ASK_SECONDS = 10.0
+LOOK_SECONDS = 0.2
+"""Each look is two requests for each partition."""
 LISTED_SECONDS = 1.0
 """So long a topic is as it was found: a listing is of all topics, which many tests have made."""
 TURN_SECONDS = 0.05
@@ -132,7 +134,7 @@ def wait_until_topic_has(bootstrap: str, topic: str, records: int, seconds: floa
                 assert time.monotonic() < deadline, (
                     f"{topic} has {seen} of {records} records after {seconds:g} s{trouble}"
                 )
-                time.sleep(0.1)
+                time.sleep(LOOK_SECONDS)
         except KafkaException as error:
             trouble = f": {error}"
         finally:

@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.processes import log_tail
 from aggregator.embedded.waiting import wait_until
-from support.broker_classes import broker_options
+from support.broker_classes import broker_options, lasting_options
 
 NAMES = ("source-a", "source-b", "hub")
 WANTED, STARTED = "wanted", "started.json"
@@ -44,9 +44,10 @@ class JoinedCluster(EmbeddedCluster):
 
 
 @contextmanager
-def started() -> Iterator[dict[str, EmbeddedCluster]]:
-    """The clusters, by name; stopped with the block."""
-    clusters = {name: EmbeddedCluster(name, java_options=broker_options()) for name in NAMES}
+def started(options: Sequence[str] | None = None) -> Iterator[dict[str, EmbeddedCluster]]:
+    """The clusters, by name; stopped with the block. `options` are of their Java."""
+    java = broker_options() if options is None else options
+    clusters = {name: EmbeddedCluster(name, java_options=java) for name in NAMES}
     try:
         start_clusters(list(clusters.values()))
         yield clusters
@@ -75,7 +76,7 @@ class Owner:
             if self._stop.wait(0.2):
                 return
         try:
-            with started() as clusters:
+            with started(lasting_options()) as clusters:
                 self._tell({name: _told(cluster) for name, cluster in clusters.items()})
                 self._stop.wait()
         except Exception as error:  # raised where somebody waits for them
