@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ class JoinedCluster(EmbeddedCluster):
 
 
 @contextmanager
-def started(options: Sequence[str] | None = None) -> Iterator[dict[str, EmbeddedCluster]]:
-    """The clusters, by name; stopped with the block. `options` are of their Java."""
-    java = broker_options() if options is None else options
+def started(*, lasting: bool = False) -> Iterator[dict[str, EmbeddedCluster]]:
+    """The clusters, by name; stopped with the block. `lasting` ones serve for many minutes."""
+    java = lasting_options() if lasting else broker_options()
     clusters = {name: EmbeddedCluster(name, java_options=java) for name in NAMES}
     try:
         start_clusters(list(clusters.values()))
@@ -76,7 +76,7 @@ class Owner:
             if self._stop.wait(0.2):
                 return
         try:
-            with started(lasting_options()) as clusters:
+            with started(lasting=True) as clusters:
                 self._tell({name: _told(cluster) for name, cluster in clusters.items()})
                 self._stop.wait()
         except Exception as error:  # raised where somebody waits for them

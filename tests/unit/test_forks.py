@@ -78,7 +78,8 @@ def test_no_fork_outlives_who_asked_for_it(tmp_path: Path, endless: str) -> None
 def test_clusters_that_do_not_start_are_told_to_who_wants_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refused() -> NoReturn:
+    def refused(*, lasting: bool) -> NoReturn:
+        assert lasting
         raise ClusterError("no port is free")
 
     monkeypatch.setattr(shared, "started", refused)
