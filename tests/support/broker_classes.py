@@ -17,9 +17,9 @@ from pathlib import Path
 from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce, read_all
 from aggregator.jars import cache_folder, jars, java_command
+from support.java_options import QUICK_ONLY
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
-QUICK_ONLY = "-XX:TieredStopAtLevel=1"
 DUMP_SECONDS = 300
 
 
@@ -44,7 +44,9 @@ def lasting_options() -> tuple[str, ...]:
 
     A hundred requests a second then take two thirds of the CPU.
     """
-    return tuple(it for it in broker_options() if it != QUICK_ONLY)
+    options = [*broker_options()]
+    options.remove(QUICK_ONLY)
+    return tuple(options)
 
 
 def _identity() -> str:
