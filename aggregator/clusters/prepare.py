@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, ClusterAdmin, discover, hub_facts, open_admin
+from aggregator.discover import HUB, AdminPool, ClusterAdmin, client_of, discover, hub_facts
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
@@ -43,10 +43,11 @@ def prepare(config: Config) -> Prepared:
     A source that fails is a value in the result. Raises ClusterError when the hub gives no answer.
     """
     asked_ms = time.time_ns() // 1_000_000
-    found = discover(config)
-    hub = hub_facts(found)
-    draft = plan_with(config, found, hub, ())
-    oldest = oldest_records(config, draft.routes)
+    with AdminPool(config) as clients:
+        found = discover(config, clients=clients)
+        hub = hub_facts(found)
+        draft = plan_with(config, found, hub, ())
+        oldest = oldest_records(config, draft.routes, clients)
     plan = make_plan(
         config,
         found,
@@ -96,7 +97,9 @@ def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
     return Discovery({**known, **found.ok}, failed)
 
 
-def observe(config: Config, plan: Plan, routes: Iterable[Route]) -> Observed:
+def observe(
+    config: Config, plan: Plan, routes: Iterable[Route], clients: AdminPool | None = None
+) -> Observed:
     """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
     by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
@@ -111,7 +114,7 @@ def observe(config: Config, plan: Plan, routes: Iterable[Route]) -> Observed:
 
         return call
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
     offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
@@ -124,7 +127,9 @@ def observe(config: Config, plan: Plan, routes: Iterable[Route]) -> Observed:
     )
 
 
-def offsets_by_time(config: Config, routes: Iterable[Route]) -> dict[SourcePartition, int]:
+def offsets_by_time(
+    config: Config, routes: Iterable[Route], clients: AdminPool | None = None
+) -> dict[SourcePartition, int]:
     """Start offsets of the sources whose `start` is a timestamp."""
     by_cluster = {
         alias: partitions
@@ -141,11 +146,13 @@ def offsets_by_time(config: Config, routes: Iterable[Route]) -> dict[SourceParti
 
         return call
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
     return {sp: at for answer in answers.values() for sp, at in answer.items()}
 
 
-def oldest_records(config: Config, routes: Iterable[Route]) -> dict[tuple[str, str], int]:
+def oldest_records(
+    config: Config, routes: Iterable[Route], clients: AdminPool
+) -> dict[tuple[str, str], int]:
     """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
     by_cluster = partitions_by_cluster(routes)
     timeout = config.supervision.connect_timeout
@@ -153,7 +160,7 @@ def oldest_records(config: Config, routes: Iterable[Route]) -> dict[tuple[str, s
     def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
         return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster})
+    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
     return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
 
 
@@ -167,7 +174,9 @@ def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartit
 
 
 def _ask_all(
-    config: Config, questions: Mapping[str, Callable[[ClusterAdmin], Answer]]
+    config: Config,
+    questions: Mapping[str, Callable[[ClusterAdmin], Answer]],
+    clients: AdminPool | None,
 ) -> dict[str, Answer]:
     """Ask several clusters at once. One that fails is left out.
 
@@ -177,7 +186,7 @@ def _ask_all(
 
     def job(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> Callable[[], Answer]:
         def call() -> Answer:
-            with open_admin(config, alias) as admin:
+            with client_of(config, alias, clients) as admin:
                 return ask(admin)
 
         return call

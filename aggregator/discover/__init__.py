@@ -3,13 +3,15 @@
 from aggregator.discover.admin import ClusterAdmin
 from aggregator.discover.apply import Applied, apply
 from aggregator.discover.check import check_cluster
-from aggregator.discover.discover import HUB, discover, hub_facts, open_admin, selector
+from aggregator.discover.clients import HUB, AdminPool, client_of, open_admin
+from aggregator.discover.discover import discover, hub_facts, selector
 from aggregator.discover.errors import ClusterCallError
 from aggregator.discover.offsets import PartitionOffsets
 from aggregator.discover.rights import CheckResult
 
 __all__ = [
     "HUB",
+    "AdminPool",
     "Applied",
     "CheckResult",
     "ClusterAdmin",
@@ -17,6 +19,7 @@ __all__ = [
     "PartitionOffsets",
     "apply",
     "check_cluster",
+    "client_of",
     "discover",
     "hub_facts",
     "open_admin",

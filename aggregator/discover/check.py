@@ -18,8 +18,9 @@ from aggregator.credentials import (
     principal,
 )
 from aggregator.discover.admin import ClusterAdmin
+from aggregator.discover.clients import HUB, open_admin
 from aggregator.discover.describe import Described
-from aggregator.discover.discover import HUB, open_admin, selector
+from aggregator.discover.discover import selector
 from aggregator.discover.errors import ClusterCallError
 from aggregator.discover.producer_id import refused_producer_id
 from aggregator.discover.rights import (

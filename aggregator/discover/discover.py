@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from aggregator.config.schema import ClusterConfig, Config
+from aggregator.config.schema import Config
 from aggregator.credentials import prepare
-from aggregator.discover.admin import ClusterAdmin
+from aggregator.discover.clients import HUB, AdminPool, client_of
 from aggregator.discover.errors import ClusterCallError
 from aggregator.discover.parallel import LateError, ask_all
 from aggregator.errors import AggregatorError
@@ -15,16 +15,21 @@ from aggregator.model import ClusterFacts, ClusterFailure, Discovery, FailureKin
 from aggregator.plan.routes import hub_topic_selected
 from aggregator.plan.selection import selection_of
 
-HUB = "(hub)"
-"""The hub's key in a Discovery; no source can have it as its alias."""
 LATE_SECONDS = 1.0
 """Calls end at the deadline by themselves; a thread that is later than this is given up."""
 
 Result = TypeVar("Result")
 
 
-def discover(config: Config, *, aliases: Collection[str] | None = None) -> Discovery:
+def discover(
+    config: Config,
+    *,
+    aliases: Collection[str] | None = None,
+    clients: AdminPool | None = None,
+) -> Discovery:
     """Describe the hub (under `HUB`) and the sources, or only those of `aliases` (may name HUB).
+
+    By `clients` of this config, where there are some.
 
     Takes at most `supervision.connect_timeout` and a little; raises nothing for a cluster that is
     down, hung or refuses us.
@@ -35,7 +40,7 @@ def discover(config: Config, *, aliases: Collection[str] | None = None) -> Disco
 
     def describe(alias: str) -> Callable[[], ClusterFacts]:
         def call() -> ClusterFacts:
-            with open_admin(config, alias) as admin:
+            with client_of(config, alias, clients) as admin:
                 return admin.describe(selector(config, alias), timeout)
 
         return call
@@ -49,12 +54,6 @@ def _open_stores(config: Config, names: Collection[str]) -> None:
         prepare(config.hub if it == HUB else config.sources[it] for it in names)
     except AggregatorError:
         return
-
-
-def open_admin(config: Config, alias: str) -> ClusterAdmin:
-    """A client for one source, or for the hub (`HUB`)."""
-    cluster: ClusterConfig = config.hub if alias == HUB else config.sources[alias]
-    return ClusterAdmin(alias, cluster, "hub" if alias == HUB else f"sources.{alias}")
 
 
 def selector(config: Config, alias: str) -> Callable[[str], bool]:

@@ -10,8 +10,8 @@ from confluent_kafka.admin import NewTopic
 
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.discover.admin import ClusterAdmin
+from aggregator.discover.clients import HUB
 from aggregator.discover.describe import Described
-from aggregator.discover.discover import HUB
 from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
 from aggregator.plan.naming import naming_of, topic_name_problem
 from aggregator.plan.selection import Selection

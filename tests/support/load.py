@@ -13,8 +13,8 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import ONCE, NewRecord
 from support.reading import SECONDS
 
-TURN_RECORDS = 20
-TURNS = 25
+TURN_RECORDS = 50
+TURNS = 10
 """At least so many records are written at once, and at most so many times a second. One by one they
 would be as many requests, and as many again at the hub: brokers and readers would do little
 else."""

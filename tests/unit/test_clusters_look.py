@@ -11,6 +11,7 @@ from aggregator.clusters.look import Lookout
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
+from aggregator.discover import AdminPool
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
 
@@ -31,8 +32,8 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     begun, go_on = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
-    def slow(config: Config, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
-        asked.append(([*config.sources], [*known]))
+    def slow(clients: AdminPool, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
+        asked.append(([*clients.config.sources], [*known]))
         begun.set()
         go_on.wait(30)
         raise AggregatorError(f"look {len(asked)}")

@@ -1,0 +1,77 @@
+"""Clients of clusters are kept from one question to the next, while they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import KafkaException
+
+from aggregator.config import load_text
+from aggregator.discover import HUB, AdminPool, ClusterAdmin, client_of
+
+CONFIG = load_text(
+    "",
+    [
+        "hub.bootstrap_servers=127.0.0.1:9",
+        "sources.eu.bootstrap_servers=127.0.0.1:10",
+        "sources.eu.topics.include=orders",
+    ],
+)
+
+
+@pytest.fixture
+def pool() -> Iterator[AdminPool]:
+    with AdminPool(CONFIG) as made:
+        yield made
+
+
+def is_closed(admin: ClusterAdmin) -> bool:
+    try:
+        admin.client.poll(0)
+    except Exception:
+        return True
+    return False
+
+
+def test_who_asks_again_has_the_same_client(pool: AdminPool) -> None:
+    with pool.use("eu") as first, pool.use(HUB) as hub:
+        assert first is not hub
+    with pool.use("eu") as second, client_of(CONFIG, HUB, pool) as again:
+        assert (second, again) == (first, hub)
+    assert not is_closed(first)
+
+
+def test_one_that_failed_is_closed_and_the_next_is_new(pool: AdminPool) -> None:
+    with pytest.raises(KafkaException), pool.use("eu") as failing:
+        raise KafkaException
+    assert is_closed(failing)
+    with pool.use("eu") as next_one:
+        assert next_one is not failing
+
+
+def test_two_at_once_have_two_and_one_is_kept(pool: AdminPool) -> None:
+    with pool.use("eu") as one:
+        with pool.use("eu") as other:
+            assert one is not other
+        assert not is_closed(other)
+    assert is_closed(one)
+    with pool.use("eu") as kept:
+        assert kept is other
+
+
+def test_with_the_pool_all_are_closed_and_one_in_use_when_it_was_used() -> None:
+    pool = AdminPool(CONFIG)
+    with pool.use(HUB) as kept:
+        pass
+    with pool.use("eu") as used:
+        pool.close()
+        assert is_closed(kept)
+        assert not is_closed(used)
+    assert is_closed(used)
+
+
+def test_without_a_pool_it_is_closed_with_the_block() -> None:
+    with client_of(CONFIG, "eu", None) as admin:
+        assert not is_closed(admin)
+    assert is_closed(admin)
