@@ -17,6 +17,7 @@ from pathlib import Path
 from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce, read_all
 from aggregator.jars import cache_folder, jars, java_command
+from aggregator.stream.java import COMPILER
 from support.java_options import QUICK_ONLY
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
@@ -42,11 +43,12 @@ def broker_options() -> tuple[str, ...]:
 def lasting_options() -> tuple[str, ...]:
     """The same for a broker that serves all tests: the optimising compiler pays after minutes.
 
-    A hundred requests a second then take two thirds of the CPU.
+    A hundred requests a second then take two thirds of the CPU. As late as in a run it takes
+    another third less in the first minutes.
     """
     options = [*broker_options()]
     options.remove(QUICK_ONLY)
-    return tuple(options)
+    return (*options, *COMPILER.split())
 
 
 def _identity() -> str:
