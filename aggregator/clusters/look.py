@@ -91,19 +91,15 @@ class Lookout:
                 newest = found
 
     def _loop(self) -> None:
-        clients = AdminPool(self._config)
         while not self._stop.is_set():
             if self._wake.wait(self._in_force.config.topics.refresh_interval):
                 self._wake.clear()
                 # Woken because something failed a moment ago: give it a moment.
                 if self._stop.wait(SOON_SECONDS):
-                    break
+                    return
             config = self._in_force.config
             self._forget_others(config)
-            if config is not clients.config:
-                clients.close()
-                clients = AdminPool(config)
-            result = self._try(clients, dict(self._known), self._flowing)
+            result = self._try(config, dict(self._known), self._flowing)
             if config is not self._in_force.config:
                 self._wake.set()
             elif isinstance(result, Look):
@@ -111,7 +107,6 @@ class Lookout:
                 if not result.plan.refusals:
                     self._flowing = result.plan.routes
             self._results.put((config, result))
-        clients.close()
 
     def _forget_others(self, config: Config) -> None:
         """Forget what is known of sources that are gone, or that are reached otherwise by now."""
@@ -123,30 +118,30 @@ class Lookout:
 
     @staticmethod
     def _try(
-        clients: AdminPool, known: Mapping[str, ClusterFacts], flowing: Collection[Route]
+        config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]
     ) -> Look | AggregatorError:
         try:
-            return _look(clients, known, flowing)
+            return _look(config, known, flowing)
         except AggregatorError as error:
             return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
             return AggregatorError(f"{type(error).__name__}: {error}")
 
 
-def _look(
-    clients: AdminPool, known: Mapping[str, ClusterFacts], flowing: Collection[Route]
-) -> Look:
-    config = clients.config
+def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]) -> Look:
     asked_ms = time.time_ns() // 1_000_000
-    found = discover(config, clients=clients)
-    whole, hub = merged(known, found), hub_facts(found)
-    plan = plan_with(config, whole, hub, (), flowing)
-    began = time.monotonic()
-    return Look(
-        plan,
-        observe(config, plan, plan.routes, clients),
-        offsets_by_time(config, plan.routes, clients),
-        began,
-        {alias: str(failure) for alias, failure in found.failed.items()},
-        dict.fromkeys(found.ok, asked_ms),
-    )
+    # Of this look alone: connections of an older one may lead to a cluster that the address has
+    # left since, and a lane that starts connects to what is there now.
+    with AdminPool(config) as clients:
+        found = discover(config, clients=clients)
+        whole, hub = merged(known, found), hub_facts(found)
+        plan = plan_with(config, whole, hub, (), flowing)
+        began = time.monotonic()
+        return Look(
+            plan,
+            observe(config, plan, plan.routes, clients),
+            offsets_by_time(config, plan.routes, clients),
+            began,
+            {alias: str(failure) for alias, failure in found.failed.items()},
+            dict.fromkeys(found.ok, asked_ms),
+        )

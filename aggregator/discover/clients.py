@@ -1,6 +1,6 @@
-"""Keeps a client of each cluster from one question to the next, for whoever asks again and again.
+"""Keeps a client of each cluster from one question to the next, for whoever asks several.
 
-A new client costs a cluster four connections, each with its login, and us a few threads.
+A new client costs a cluster two connections, each with its login, and us a few threads.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from aggregator.clusters.look import Lookout
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.discover import AdminPool
+from aggregator.discover import AdminPool, ClusterAdmin, ClusterCallError
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
 
@@ -32,8 +32,8 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     begun, go_on = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
-    def slow(clients: AdminPool, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
-        asked.append(([*clients.config.sources], [*known]))
+    def slow(config: Config, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
+        asked.append(([*config.sources], [*known]))
         begun.set()
         go_on.wait(30)
         raise AggregatorError(f"look {len(asked)}")
@@ -73,3 +73,22 @@ def test_what_is_reached_otherwise_is_not_known_any_more() -> None:
     assert lookout._known == facts
     lookout._forget_others(config("sources.eu.bootstrap_servers=127.0.0.1:12"))
     assert lookout._known == {}
+
+
+def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an older look may lead to a cluster that the address has left since."""
+    used: list[tuple[AdminPool, ClusterAdmin]] = []
+
+    def failing(_: Config, *, clients: AdminPool) -> AggregatorError:
+        with clients.use("eu") as admin:
+            used.append((clients, admin))
+        raise AggregatorError("no answer")
+
+    monkeypatch.setattr(look_module, "discover", failing)
+    for _ in range(2):
+        assert str(Lookout._try(config(), {}, ())) == "no answer"
+    (first, admin), (second, other) = used
+    assert first is not second
+    assert admin is not other
+    with pytest.raises(ClusterCallError, match="closed"):
+        admin.client.poll(0)
