@@ -22,8 +22,9 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.discover import AdminPool, discover, hub_facts
 from aggregator.errors import AggregatorError
-from aggregator.model import ClusterFacts, Route
+from aggregator.model import ClusterFacts, Discovery, Route
 from aggregator.plan.look import Look
+from aggregator.plan.plan import Plan
 from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
@@ -34,15 +35,8 @@ Found = tuple[Config, Look | AggregatorError]
 
 def first_look(config: Config, prepared: Prepared) -> Look:
     """The look of a start, from what `prepare` found already."""
-    plan, began = prepared.plan, time.monotonic()
-    return Look(
-        plan,
-        observe(config, plan, plan.routes),
-        offsets_by_time(config, plan.routes),
-        began,
-        {alias: str(failure) for alias, failure in prepared.discovery.failed.items()},
-        dict.fromkeys(prepared.discovery.ok, prepared.asked_ms),
-    )
+    with AdminPool(config) as clients:
+        return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms)
 
 
 class Lookout:
@@ -136,12 +130,17 @@ def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection
         found = discover(config, clients=clients)
         whole, hub = merged(known, found), hub_facts(found)
         plan = plan_with(config, whole, hub, (), flowing)
-        began = time.monotonic()
-        return Look(
-            plan,
-            observe(config, plan, plan.routes, clients),
-            offsets_by_time(config, plan.routes, clients),
-            began,
-            {alias: str(failure) for alias, failure in found.failed.items()},
-            dict.fromkeys(found.ok, asked_ms),
-        )
+        return _look_by(clients, plan, found, asked_ms)
+
+
+def _look_by(clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int) -> Look:
+    """What was found, what follows from it, and the offsets of all that is to be read."""
+    began = time.monotonic()
+    return Look(
+        plan,
+        observe(clients.config, plan, plan.routes, clients),
+        offsets_by_time(clients.config, plan.routes, clients),
+        began,
+        {alias: str(failure) for alias, failure in found.failed.items()},
+        dict.fromkeys(found.ok, asked_ms),
+    )

@@ -24,17 +24,17 @@ SECONDS = 300
 LOG4J = f"-Dlog4j2.configurationFile={LOG4J_FILE.as_uri()}"
 
 
-def command(job: str, slots: int, *arguments: str, quick: bool = False) -> list[str]:
-    """The command line of a job of `jobs/`, or of another file, with so many slots per executor.
+def command(job: str, *arguments: str, quick: bool = False) -> list[str]:
+    """The command line of a job of `jobs/`, or of another file.
 
-    It has two executors. A driver that is not `quick` has our classes as a user's has them: by
-    `--jars` alone.
+    It has two executors, of eight slots each. A driver that is not `quick` has our classes as a
+    user's has them: by `--jars` alone.
     """
     jars = CliRunner().invoke(app, ["jars"], catch_exceptions=False)
     assert jars.exit_code == 0, jars.output
     return [
         str(BIN / "spark-submit"),
-        *("--master", f"local-cluster[2,{slots},1024]"),
+        *("--master", "local-cluster[2,8,1024]"),
         *(submission(LOG4J) if quick else ("--driver-java-options", LOG4J)),
         *("--jars", jars.stdout.strip()),
         str(ROOT / "jobs" / job),
@@ -44,7 +44,7 @@ def command(job: str, slots: int, *arguments: str, quick: bool = False) -> list[
 
 @contextmanager
 def submitted(
-    job: str, arguments: list[str], folder: Path, *, slots: int = 8, quick: bool = False
+    job: str, arguments: list[str], folder: Path, *, quick: bool = False
 ) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """The process and its log; whatever is left of it is killed at the end."""
     folder.mkdir()
@@ -57,7 +57,7 @@ def submitted(
     }
     with log.open("wb") as file:
         process = subprocess.Popen(
-            command(job, slots, *arguments, quick=quick),
+            command(job, *arguments, quick=quick),
             stdout=file,
             stderr=file,
             env=environment,

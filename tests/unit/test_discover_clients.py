@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from aggregator.config import load_text
-from aggregator.discover import HUB, AdminPool, ClusterAdmin, client_of
+from aggregator.discover import HUB, AdminPool, ClusterAdmin, ClusterCallError, client_of
 
 CONFIG = load_text(
     "",
@@ -29,7 +29,7 @@ def pool() -> Iterator[AdminPool]:
 def is_closed(admin: ClusterAdmin) -> bool:
     try:
         admin.client.poll(0)
-    except Exception:
+    except ClusterCallError:
         return True
     return False
 
