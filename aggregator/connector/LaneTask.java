@@ -593,7 +593,7 @@ final class LaneTask {
     /** The consumers of a task, one after the other, all of one cluster. */
     private record Clients(TaskSpec spec, SameCluster values) implements Feed.Consumers {
         private Clients(TaskSpec spec) {
-            this(spec, new SameCluster());
+            this(spec, new SameCluster(spec.clusterId));
         }
 
         @Override

@@ -5,15 +5,21 @@ import org.apache.kafka.common.ClusterResourceListener;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Sees whether the cluster behind an address is still the one that answered first.
+ * Sees whether the cluster behind an address is the one that the positions are of; where nobody has
+ * said which that is, the one that answered first.
  *
  * <p>Kafka's clients tell the id of a cluster to deserializers that listen, each time when they
  * have read its metadata; and without these nothing of a topic is fetched, as a topic of another
  * cluster has another id.
  */
 final class SameCluster extends ByteArrayDeserializer implements ClusterResourceListener {
-    private String first;
+    private String wanted;
     private volatile String other;
+
+    /** {@code wanted} is the cluster's id; null where it is not known. */
+    SameCluster(String wanted) {
+        this.wanted = wanted;
+    }
 
     @Override
     public void onUpdate(ClusterResource cluster) {
@@ -21,10 +27,10 @@ final class SameCluster extends ByteArrayDeserializer implements ClusterResource
         if (id == null) {
             return;
         }
-        if (first == null) {
-            first = id;
+        if (wanted == null) {
+            wanted = id;
         }
-        other = id.equals(first) ? null : id;
+        other = id.equals(wanted) ? null : id;
     }
 
     /** A new client has not asked yet. */
@@ -35,6 +41,6 @@ final class SameCluster extends ByteArrayDeserializer implements ClusterResource
     /** Why nothing of it may be read; null while it is the same. */
     String stranger() {
         String id = other;
-        return id == null ? null : "cluster " + id + " answers in place of " + first;
+        return id == null ? null : "cluster " + id + " answers in place of " + wanted;
     }
 }

@@ -105,6 +105,8 @@ final class TaskSpec implements Serializable {
     /** The number of the newest hub snapshot when the lane was started. */
     final long snapshot;
     final String cluster;
+    /** The id that this cluster had when the positions were planned; null: it was not told. */
+    final String clusterId;
     final Map<String, String> consumer;
     final Map<String, String> producer;
     final List<Part> parts = new ArrayList<>();
@@ -131,6 +133,7 @@ final class TaskSpec implements Serializable {
         name = key + "-" + reading + "-" + task;
         JsonNode own = lane.get("readings").get(reading);
         cluster = own.get("cluster").asText();
+        clusterId = own.path("cluster_id").asText(null);
         plain = own.get("plain").asBoolean();
         consumer = texts(own.get("consumer"));
         producer = texts(lane.get("producer"));

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.model import (
@@ -40,10 +40,15 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """Kafka settings: of the consumers of each source, and of the hub's producers."""
+    """Kafka settings: of the consumers of each source, and of the hub's producers.
+
+    `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
+    read of another one. Of a source that is not there, the first that answers is read.
+    """
 
     consumers: Mapping[str, Mapping[str, str]]
     producer: Mapping[str, str]
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_spec(
@@ -85,6 +90,7 @@ def render_spec(
         "readings": [
             {
                 "cluster": reading.cluster,
+                "cluster_id": clients.cluster_ids.get(reading.cluster),
                 "plain": not reading.transform,
                 "consumer": {
                     **clients.consumers[reading.cluster],

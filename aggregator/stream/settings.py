@@ -46,6 +46,7 @@ def lane_settings(
                 for alias, source in config.sources.items()
             },
             producer=producer,
+            cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         ),
         hub_names=hub_names(config, plan),
         tasks=plan.tasks,

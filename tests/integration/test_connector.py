@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector
 from aggregator.connector.reports import LaneReport
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, produce
+from aggregator.embedded.topics import create_topic, end_offsets, produce
 from aggregator.model import Lane, Positions
+from aggregator.plan.plan import Plan
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery
 from aggregator.stream.settings import lane_settings
@@ -120,16 +122,48 @@ def test_of_lanes_that_have_ended_no_client_and_no_thread_is_left(
         assert not spark.streams.active
 
 
-def run_lanes(config: Config, spark: SparkSession, connector: Connector, first: int) -> None:
-    """Start some lanes at once, let each copy everything, and end them."""
+def test_a_lane_reads_nothing_of_another_cluster_than_it_was_planned_for(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=1)
+    create_topic(hub.bootstrap_servers, unique, partitions=1)
+    produce(source_a.bootstrap_servers, unique, records(20))
+    config = make_config(hub, tmp_path, {"eu": source(source_a, unique)})
     plan = prepare(config).plan
+    # As where the address leads elsewhere by the time that the lane starts.
+    eu = replace(plan.sources["eu"], cluster_id="another")
+    with running_session(slots=1) as spark:
+        connector = Connector(spark)
+        lane = start_lane(config, spark, connector, replace(plan, sources={"eu": eu}), "alone", 0)
+        told = f"cluster {source_a.cluster_id} answers in place of another"
+
+        def says_so() -> bool:
+            connector.poll()
+            return told in str(lane.report.errors)
+
+        wait_for(says_so, "it says so")
+        assert lane.report.records == 0
+        lane.stop()
+        lane.close()
+    assert end_offsets(hub.bootstrap_servers, unique) == {0: 0}
+
+
+def start_lane(
+    config: Config, spark: SparkSession, connector: Connector, plan: Plan, name: str, number: int
+) -> LaneQuery:
+    """Start a lane that reads all that is planned from the beginning; `number` is its life's."""
     settings = lane_settings(config, plan, plan.pace, {})
     partitions = tuple(sp for route in plan.routes for sp in route.source_partitions())
     readings = plan_readings(plan.routes, Positions(dict.fromkeys(partitions, 0)))
+    lane = Lane(name, partitions)
+    return LaneQuery.start(spark, connector, lane, number, readings, settings, {}, 0)
+
+
+def run_lanes(config: Config, spark: SparkSession, connector: Connector, first: int) -> None:
+    """Start some lanes at once, let each copy everything, and end them."""
+    plan = prepare(config).plan
     queries = [
-        LaneQuery.start(
-            spark, connector, Lane(f"lane-{at}", partitions), first + at, readings, settings, {}, 0
-        )
+        start_lane(config, spark, connector, plan, f"lane-{at}", first + at)
         for at in range(LANES_AT_ONCE)
     ]
 

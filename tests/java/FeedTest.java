@@ -84,20 +84,9 @@ class FeedTest {
     @Test
     void nothingOfAnotherClusterIsHandedOutAndItsPositionsStay() {
         source.with("orders", 0, 3, 4);
-        SameCluster seen = new SameCluster();
+        SameCluster seen = new SameCluster(null);
         seen.onUpdate(new ClusterResource("one"));
-        Feed.Consumers consumers = new Feed.Consumers() {
-            @Override
-            public Consumer<byte[], byte[]> open(Map<String, String> settings) {
-                return source.open(settings);
-            }
-
-            @Override
-            public String stranger() {
-                return seen.stranger();
-            }
-        };
-        Feed feed = new Feed(Specs.task(part("orders", 0, 3)), new long[] {3}, consumers);
+        Feed feed = feed(seen);
         assertTrue(feed.next(0));
         source.with("orders", 0, 5);
         // What was told by the first one is handed out yet, and nothing of the other.
@@ -109,6 +98,37 @@ class FeedTest {
         seen.onUpdate(new ClusterResource("one"));
         within(() -> feed.next(MILLISECOND));
         assertEquals(5, feed.record.offset());
+    }
+
+    @Test
+    void ofAClusterThatAnswersFirstAndIsNotTheOneThatIsWantedNothingIsRead() {
+        source.with("orders", 0, 3, 4);
+        SameCluster seen = new SameCluster("one");
+        seen.onUpdate(new ClusterResource("two"));
+        Feed feed = feed(seen);
+        assertEquals(List.of(), drain(feed));
+        assertArrayEquals(new long[] {3}, feed.positions);
+        assertTrue(feed.error().endsWith("cluster two answers in place of one"), feed.error());
+        seen.onUpdate(new ClusterResource("one"));
+        source.with("orders", 0, 3);
+        within(() -> feed.next(MILLISECOND));
+        assertEquals(3, feed.record.offset());
+    }
+
+    /** A feed of partition 0 from offset 3 on, whose clients ask {@code seen}. */
+    private Feed feed(SameCluster seen) {
+        Feed.Consumers consumers = new Feed.Consumers() {
+            @Override
+            public Consumer<byte[], byte[]> open(Map<String, String> settings) {
+                return source.open(settings);
+            }
+
+            @Override
+            public String stranger() {
+                return seen.stranger();
+            }
+        };
+        return new Feed(Specs.task(part("orders", 0, 3)), new long[] {3}, consumers);
     }
 
     @Test

@@ -25,9 +25,10 @@ final class PrintSpec {
 
     private static void print(TaskSpec spec) {
         System.out.println(
-            spec.name + " of " + spec.cluster + (spec.plain ? " plain" : "") + " knows "
-            + spec.snapshot + ", reads with " + spec.consumer + ", writes with " + spec.producer
-            + ", quarantines in " + spec.placeTopics.get(spec.quarantinePlace) + "/"
+            spec.name + " of " + spec.cluster + " (" + spec.clusterId + ")"
+            + (spec.plain ? " plain" : "") + " knows " + spec.snapshot + ", reads with "
+            + spec.consumer + ", writes with " + spec.producer + ", quarantines in "
+            + spec.placeTopics.get(spec.quarantinePlace) + "/"
             + spec.placePartitions.get(spec.quarantinePlace) + " as " + spec.quarantineHeaders);
         for (TaskSpec.Part part : spec.parts) {
             String until = part.until == Long.MAX_VALUE ? "" : " until " + part.until;
