@@ -20,6 +20,7 @@ from support.examples import register_profiles
 from support.java_options import OF_SUBMIT
 from support.jobs import jobs_here
 from support.order import put_in_order
+from support.scratch import Scratch
 from support.shared import Owner, joined, log_tails, started
 
 # So that an assertion in there says what the values were.
@@ -29,6 +30,9 @@ pytest.register_assert_rewrite(
 
 OWNER = "shared_clusters"
 OWNERS = pytest.StashKey[Owner]()
+
+# A process that is started by another one to test has the folder of that one.
+SCRATCH = None if "PYTEST_XDIST_WORKER" in os.environ else Scratch()
 
 register_profiles()
 keep_commands()
@@ -85,9 +89,11 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop these clusters: nobody tests any more."""
+    """Nobody tests any more: stop these clusters, and remove what is left of what was started."""
     if OWNERS in config.stash:
         config.stash[OWNERS].end()
+    if SCRATCH is not None:
+        SCRATCH.remove()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -188,7 +188,9 @@ class EmbeddedCluster:
             properties.write_text(render_properties(settings), "utf-8")
             (home / "log4j2.properties").write_text(LOG4J, "utf-8")
             log4j = f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"
-            command = [*java, log4j, "kafka.Kafka", str(properties)]
+            # What it unpacks would stay where all temporary files are when it is killed.
+            unpacked = f"-Djava.io.tmpdir={home}"
+            command = [*java, log4j, unpacked, "kafka.Kafka", str(properties)]
             brokers.append(Broker(node, home, ports[node - 1], command, self._hosts.told))
         self._format([broker for broker in brokers if not stored_cluster_id(broker.home)])
         self.brokers = tuple(brokers)

@@ -7,6 +7,7 @@ refuses to start with two.
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from aggregator.stream.classes import archive_options
@@ -35,11 +36,16 @@ RECORDER = "StartFlightRecording"
 OWN_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
 
-def driver_options(log4j: str, archive: Path | None, given: str) -> str:
-    """Options of the driver's Java: `given` are the user's, `log4j` the address of a file."""
+def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -> str:
+    """Options of the driver's Java: `given` are the user's, `log4j` the address of a file.
+
+    `folder` is where Python has its temporary files. Java does not look at TMPDIR, so Spark would
+    need room, and the right to write, in `/tmp` whatever that says.
+    """
     # Java 17 ends itself when it is to record a flight and starts from such an archive.
     classes = "" if RECORDER in given else archive_options(archive)
-    return _joined(f"-Dlog4j2.configurationFile={log4j}", classes, executor_options(given))
+    told = f"-Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={shlex.quote(str(folder))}"
+    return _joined(told, classes, executor_options(given))
 
 
 def executor_options(given: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,7 +90,9 @@ def session_conf(config: Config, master: str, driver: Driver) -> dict[str, str]:
         **({"spark.jars": jars} if jars else {}),
         # In any case: the class loader of `spark.jars` has no part in the archive.
         CLASS_PATH: os.pathsep.join(map(str, driver.class_path)),
-        DRIVER: driver_options(LOG4J_FILE.as_uri(), driver.archive, conf.get(DRIVER, "")),
+        DRIVER: driver_options(
+            LOG4J_FILE.as_uri(), driver.archive, Path(tempfile.gettempdir()), conf.get(DRIVER, "")
+        ),
         EXECUTOR: executor_options(conf.get(EXECUTOR, "")),
     }
 

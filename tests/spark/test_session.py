@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,18 @@ def test_a_user_changes_defaults_and_not_what_is_enforced() -> None:
     assert "spark.jars" not in conf
     assert conf["spark.driver.extraClassPath"] == "/x/a.jar:b.jar:mine.jar"
     assert (conf["spark.master"], conf["spark.app.name"]) == ("local[9]", "aggregator-central")
+
+
+def test_java_has_its_temporary_files_where_python_has_them(
+    monkeypatch: pytest.MonkeyPatch, spark: SparkSession
+) -> None:
+    driver = Driver(Path("/java"), (), (), None)
+    monkeypatch.setattr(tempfile, "tempdir", "/var/a folder")
+    options = session_conf(plain_config(), "local[9]", driver)["spark.driver.extraJavaOptions"]
+    assert " -Djava.io.tmpdir='/var/a folder' " in options
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    assert jvm.java.lang.System.getProperty("java.io.tmpdir") == os.environ["TMPDIR"]
 
 
 def test_jars_are_sent_where_there_are_executors_to_send_them_to() -> None:

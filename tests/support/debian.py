@@ -9,8 +9,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from support.scratch import FOR_ALL
+
 INSTALL_SECONDS = 600
-LOCK = Path(tempfile.gettempdir()) / "aggregator-tests-install.lock"
+LOCK = Path(os.environ.get(FOR_ALL, tempfile.gettempdir())) / "aggregator-tests-install.lock"
 SCRIPT = """
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
