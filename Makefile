@@ -135,8 +135,12 @@ $(STAMP): $(LOCKS) pyproject.toml
 		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1)."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Cannot make $(VENV). On Debian and Ubuntu: apt install python3-venv"; exit 2; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--require-hashes -r requirements.lock
+	@# One pip is busy with one core for a minute, half of it with the lists of versions. The lock has
+	@# all that is needed, so two can each install every other package of it.
+	@awk '/^[^ #]/ { half = !half } { print > ("$(VENV)/half-" half ".lock") }' requirements.lock
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/half-0.lock.in $(VENV)/half-1.lock.in
+	@# By as many processes as there are cores; what some Python cannot compile is left to it.
+	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib || true
 	@# The project's own search (JAVA_HOME, then PATH) says whether the Java package is needed.
 	@$(BIN)/python -c 'from aggregator.jars import java_home; java_home()' 2>/dev/null || { \
 		echo "No Java 17 or newer in JAVA_HOME or on PATH: installing one into $(VENV)"; \
@@ -147,6 +151,11 @@ $(STAMP): $(LOCKS) pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		--no-deps --no-build-isolation -e .
 	@touch $@
+
+# Each time when it is asked for: there is no such file.
+$(VENV)/half-%.lock.in:
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--no-compile --no-deps --require-hashes -r $(basename $@)
 
 # What the first run would fetch and prepare.
 $(PREPARED): $(STAMP)
