@@ -115,27 +115,34 @@ def test_facts_of_a_cluster(source_a: EmbeddedCluster, hub: EmbeddedCluster, uni
     assert replace(again, topics=ours) == replace(eu, topics=ours)
 
 
+@pytest.fixture(scope="module")
+def frail(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """One that tests freeze for a while, or kill and start again."""
+    return lasting_clusters("frail")
+
+
 def test_dead_and_hung_clusters_do_not_hold_up_the_good_one(
-    source_a: EmbeddedCluster, hub: EmbeddedCluster, cluster_factory: ClusterFactory, unique: str
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, frail: EmbeddedCluster, unique: str
 ) -> None:
     topics.create_topic(source_a.bootstrap_servers, unique)
-    with cluster_factory("hung") as hung:
-        dead = {"bootstrap_servers": "127.0.0.1:1"}
-        nowhere = {"bootstrap_servers": "no.such.host.invalid:9092"}
-        cfg = config(
-            hub.bootstrap_servers,
-            unique,
-            timeout=6,
-            good=at(source_a),
-            dead=dead,
-            hung=at(hung),
-            nowhere=nowhere,
-        )
-        hung.brokers[0].pause()
+    dead = {"bootstrap_servers": "127.0.0.1:1"}
+    nowhere = {"bootstrap_servers": "no.such.host.invalid:9092"}
+    cfg = config(
+        hub.bootstrap_servers,
+        unique,
+        timeout=6,
+        good=at(source_a),
+        dead=dead,
+        hung=at(frail),
+        nowhere=nowhere,
+    )
+    frail.brokers[0].pause()
+    try:
         start = time.monotonic()
         found = discover(cfg)
         seconds = time.monotonic() - start
-        hung.brokers[0].resume()
+    finally:
+        frail.brokers[0].resume()
     assert seconds < 7.5
     assert set(found.ok) == {HUB, "good"}
     kinds = {alias: failure.kind for alias, failure in found.failed.items()}
@@ -153,19 +160,19 @@ def test_dead_and_hung_clusters_do_not_hold_up_the_good_one(
     assert sum("left out until it can be reached" in it for it in plan.warnings) == 3
 
 
-def test_an_open_client_survives_a_pause_of_its_broker(cluster_factory: ClusterFactory) -> None:
-    with cluster_factory("pausing") as cluster:
-        topics.create_topic(cluster.bootstrap_servers, "t")
-        cfg = config("127.0.0.1:1", "t", eu=at(cluster))
-        with open_admin(cfg, "eu") as admin:
-            assert admin.offsets([TopicPartition("t", 0)], 10).ranges
-            cluster.brokers[0].pause()
+def test_an_open_client_survives_a_pause_of_its_broker(frail: EmbeddedCluster) -> None:
+    topics.create_topic(frail.bootstrap_servers, "t")
+    with open_admin(config("127.0.0.1:1", "t", eu=at(frail)), "eu") as admin:
+        assert admin.offsets([TopicPartition("t", 0)], 10).ranges
+        frail.brokers[0].pause()
+        try:
             start = time.monotonic()
             with pytest.raises(ClusterCallError, match="eu: timeout"):
                 admin.offsets([TopicPartition("t", 0)], 1)
             assert time.monotonic() - start < 2
-            cluster.brokers[0].resume()
-            assert admin.offsets([TopicPartition("t", 0)], 10).ranges
+        finally:
+            frail.brokers[0].resume()
+        assert admin.offsets([TopicPartition("t", 0)], 10).ranges
 
 
 def test_wrong_logins_are_refused_and_say_so(
@@ -451,16 +458,15 @@ def test_a_dead_controller_that_is_still_named_is_not_waited_for_again_and_again
         wait_for(described, "it answers again", 60)
 
 
-def test_offsets_are_told_after_a_leader_was_elected_anew(cluster_factory: ClusterFactory) -> None:
+def test_offsets_are_told_after_a_leader_was_elected_anew(frail: EmbeddedCluster) -> None:
     """A client that only lists offsets keeps the leader epoch of before, and is refused for it."""
-    cluster = cluster_factory("elected")
-    topics.create_topic(cluster.bootstrap_servers, "orders", partitions=2)
-    topics.produce(cluster.bootstrap_servers, "orders", [topics.NewRecord(b"1", b"1", 0)])
+    topics.create_topic(frail.bootstrap_servers, "orders", partitions=2)
+    topics.produce(frail.bootstrap_servers, "orders", [topics.NewRecord(b"1", b"1", 0)])
     wanted = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
-    with open_admin(config("127.0.0.1:1", "orders", eu=at(cluster)), "eu") as admin:
+    with open_admin(config("127.0.0.1:1", "orders", eu=at(frail)), "eu") as admin:
         assert admin.offsets(wanted, 10).ranges[wanted[0]].latest == 1
-        cluster.brokers[0].kill()
-        cluster.brokers[0].start()
+        frail.brokers[0].kill()
+        frail.brokers[0].start()
         found: list[PartitionOffsets] = []
 
         def answered() -> bool:

@@ -29,15 +29,20 @@ ANSWER_SECONDS = 1.0
 LOG = logging.getLogger(__name__)
 
 
+@pytest.fixture(scope="module")
+def mute(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """One that each test freezes for a while."""
+    return lasting_clusters("mute")
+
+
 @pytest.mark.timeout(900)
 def test_a_hung_source_stops_neither_the_others_nor_the_api(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    mute: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    mute = cluster_factory("mute")
     create_topic(source_a.bootstrap_servers, unique, partitions=6)
     create_topic(mute.bootstrap_servers, unique, partitions=3)
     (port,) = free_ports(1)
@@ -97,11 +102,10 @@ def test_a_hung_source_stops_neither_the_others_nor_the_api(
 def test_a_hung_source_silences_nobody_with_whom_it_shares_a_lane(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    mute: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    mute = cluster_factory("mute-shared")
     create_topic(source_a.bootstrap_servers, unique, partitions=4)
     create_topic(mute.bootstrap_servers, unique, partitions=2)
     config = make_config(

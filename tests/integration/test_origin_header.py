@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -175,44 +176,53 @@ def test_holes_in_a_hub_with_both_forms_are_filled(
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("form", FORMS)
-def test_a_clean_copy_is_verified_record_by_record(
-    form: str, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+def test_a_clean_copy_of_either_form_is_verified_record_by_record(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    odd(source_a.bootstrap_servers, unique)
+    topics = {form: f"{unique}.{form}" for form in FORMS}
+    for topic in topics.values():
+        odd(source_a.bootstrap_servers, topic)
     config = make_config(
         hub,
         tmp_path / "state",
-        {"eu": source(source_a, unique)},
-        topics={"partitions": 3, "origin": "headers", "overrides": {unique: {"origin": form}}},
+        {"eu": source(source_a, f"{unique}.*")},
+        topics={
+            "partitions": 3,
+            "origin": "headers",
+            "overrides": {topic: {"origin": form} for form, topic in topics.items()},
+        },
         api={"listen": "off"},
     )
     assert catch_up(config).exit_code == 0
-    where = {"eu": (source_a.bootstrap_servers, unique)}
-    found = assert_copied(where, (hub.bootstrap_servers, unique), at_least=2_002)
-    assert forms_in(found) == {form: 2_002}
     now = time.time() * 1000
-    for record in found:
-        assert abs(record.timestamp - now) < DAY_MS
+    for form, topic in topics.items():
+        where = {"eu": (source_a.bootstrap_servers, topic)}
+        found = assert_copied(where, (hub.bootstrap_servers, topic), at_least=2_002)
+        assert forms_in(found) == {form: 2_002}
+        for record in found:
+            assert abs(record.timestamp - now) < DAY_MS
     totals = verified(config, tmp_path)
-    assert totals["expected"] == totals["present"] == 2_002
+    assert totals["expected"] == totals["present"] == 2 * 2_002
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("first", "second"), [FORMS, FORMS[::-1], ("header", "header")])
 def test_the_loop_guard_knows_hops_of_either_form(
-    first: str,
-    second: str,
     source_a: EmbeddedCluster,
     source_b: EmbeddedCluster,
     hub: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
 ) -> None:
-    """`central` copies eu and us into the hub; `edge` copies the hub back into eu."""
-    there, back = f"there.{unique}", f"back.there.{unique}"
+    """`central` copies eu and us into the hub; `edge` copies the hub back into eu.
+
+    A topic for each pair of forms: what `central` writes, and what `edge` does.
+    """
+    pairs = {
+        f"there.{first}.{second}.{unique}": (first, second)
+        for first, second in (FORMS, FORMS[::-1], ("header", "header"))
+    }
     eu, us, to = (each.bootstrap_servers for each in (source_a, source_b, hub))
-    for servers in (eu, us):
+    for servers, there in product((eu, us), pairs):
         create_topic(servers, there)
         # Somebody else's header, which names no hop.
         words = [NewRecord(b"%d" % at, b"k", headers=[("origin", b"central")]) for at in range(20)]
@@ -220,34 +230,50 @@ def test_the_loop_guard_knows_hops_of_either_form(
     central = make_config(
         hub,
         tmp_path / "central",
-        {"eu": source(source_a, f".*{unique}"), "us": source(source_b, there)},
+        {"eu": source(source_a, f".*{unique}"), "us": source(source_b, f"there.*{unique}")},
         name="central",
-        topics={"origin": first},
+        topics={
+            "overrides": {
+                topic: {"origin": first}
+                for there, (first, _) in pairs.items()
+                for topic in (there, f"back.{there}")
+            },
+        },
     )
     edge = make_config(
         source_a,
         tmp_path / "edge",
-        {"central": source(hub, there)},
+        {"central": source(hub, f"there.*{unique}")},
         name="edge",
         hub={"known_as": ["eu"]},
-        topics={"rename": "back.${topic}", "origin": second},
+        topics={
+            "rename": "back.${topic}",
+            "overrides": {
+                f"back.{there}": {"origin": second} for there, (_, second) in pairs.items()
+            },
+        },
     )
     assert catch_up(central).exit_code == 0
-    assert_copied({"eu": (eu, there), "us": (us, there)}, (to, there), at_least=40)
+    for there in pairs:
+        assert_copied({"eu": (eu, there), "us": (us, there)}, (to, there), at_least=40)
     assert catch_up(edge).exit_code == 0
-    found = read_topic(eu, back)
-    assert len(found) == 20
-    for record in found:
-        assert (record.form, record.origin[:2]) == (second, ("central", there))
-        before = record._replace(headers=record.own_headers)
-        assert (before.form, before.origin[:2]) == (first, ("us", there))
-        assert before.own_headers == (("origin", b"central"),)
+    for there, (first, second) in pairs.items():
+        found = read_topic(eu, f"back.{there}")
+        assert len(found) == 20
+        for record in found:
+            assert (record.form, record.origin[:2]) == (second, ("central", there))
+            before = record._replace(headers=record.own_headers)
+            assert (before.form, before.origin[:2]) == (first, ("us", there))
+            assert before.own_headers == (("origin", b"central"),)
     verified(edge, tmp_path)
-    produce(eu, back, [NewRecord(b"of its own", b"k")])
+    for there in pairs:
+        produce(eu, f"back.{there}", [NewRecord(b"of its own", b"k")])
     assert catch_up(central).exit_code == 0
-    # Central reads the topic, but these records name it already.
-    assert [record.value for record in read_topic(to, back)] == [b"of its own"]
-    assert len(read_topic(to, there)) == 40
+    for there in pairs:
+        # Central reads the topic, but these records name it already.
+        returned = read_topic(to, f"back.{there}")
+        assert [record.value for record in returned] == [b"of its own"]
+        assert len(read_topic(to, there)) == 40
     verified(central, tmp_path)
 
 

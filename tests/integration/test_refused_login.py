@@ -18,17 +18,22 @@ from support.running import catch_up, make_config, run_in_background, source
 RECORDS = 500
 
 
+@pytest.fixture(scope="module")
+def locked(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """One whose password each test changes, and changes back."""
+    return lasting_clusters("locked", sasl_users={USER: PASSWORD})
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("lanes", ["source", "auto"], ids=["own lanes", "shared lane"])
 def test_a_refused_login_is_named_and_hurts_no_other_source(
     source_a: EmbeddedCluster,
     hub: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    locked: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
     lanes: str,
 ) -> None:
-    locked = cluster_factory("locked", sasl_users={USER: PASSWORD})
     client = locked.client_config(USER)
     create_topic(locked.bootstrap_servers, unique, client=client)
     create_topic(source_a.bootstrap_servers, unique, partitions=2)

@@ -15,17 +15,30 @@ from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
 
 
+@pytest.fixture(scope="module")
+def away(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """A hub that each test freezes for a while."""
+    return lasting_clusters("away")
+
+
+@pytest.fixture(scope="module")
+def mute(lasting_clusters: ClusterFactory) -> EmbeddedCluster:
+    """A source that each test freezes for a while."""
+    return lasting_clusters("mute")
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("gives_up", [False, True], ids=["it waits", "it gives up"])
 def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
     source_a: EmbeddedCluster,
-    cluster_factory: ClusterFactory,
+    away: EmbeddedCluster,
+    mute: EmbeddedCluster,
     tmp_path: Path,
     unique: str,
     gives_up: bool,
 ) -> None:
     """A producer that gives up, as it does only when it is told to, may cost the order."""
-    hub, mute = cluster_factory("away"), cluster_factory("mute")
+    hub = away
     topic = unique.replace(" ", "-")
     create_topic(source_a.bootstrap_servers, topic, partitions=3)
     create_topic(mute.bootstrap_servers, topic, partitions=2)
