@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 PREPARED := $(VENV)/.prepared
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKS := requirements.lock requirements-java.lock
 
 JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
@@ -144,18 +145,15 @@ $(STAMP): $(LOCKS) pyproject.toml
 	@# The project's own search (JAVA_HOME, then PATH) says whether the Java package is needed.
 	@$(BIN)/python -c 'from aggregator.jars import java_home; java_home()' 2>/dev/null || { \
 		echo "No Java 17 or newer in JAVA_HOME or on PATH: installing one into $(VENV)"; \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-			--require-hashes -r requirements-java.lock; }
+		$(PIP) --require-hashes -r requirements-java.lock; }
 	@# Ahead of the package, which would compile it too, but says less well what is wrong.
 	$(BIN)/python -m aggregator.connector.build
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-deps --no-build-isolation -e .
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 # Each time when it is asked for: there is no such file.
 $(VENV)/half-%.lock.in:
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--no-compile --no-deps --require-hashes -r $(basename $@)
+	$(PIP) --no-compile --no-deps --require-hashes -r $(basename $@)
 
 # What the first run would fetch and prepare.
 $(PREPARED): $(STAMP)

@@ -5,18 +5,17 @@ import org.apache.kafka.common.ClusterResourceListener;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * Sees whether the cluster behind an address is the one that the positions are of; where nobody has
- * said which that is, the one that answered first.
+ * Sees whether the cluster behind an address is the one that the positions are of.
  *
  * <p>Kafka's clients tell the id of a cluster to deserializers that listen, each time when they
  * have read its metadata; and without these nothing of a topic is fetched, as a topic of another
  * cluster has another id.
  */
 final class SameCluster extends ByteArrayDeserializer implements ClusterResourceListener {
-    private String wanted;
+    private final String wanted;
     private volatile String other;
 
-    /** {@code wanted} is the cluster's id; null where it is not known. */
+    /** {@code wanted} is the cluster's id. */
     SameCluster(String wanted) {
         this.wanted = wanted;
     }
@@ -26,9 +25,6 @@ final class SameCluster extends ByteArrayDeserializer implements ClusterResource
         String id = cluster.clusterId();
         if (id == null) {
             return;
-        }
-        if (wanted == null) {
-            wanted = id;
         }
         other = id.equals(wanted) ? null : id;
     }

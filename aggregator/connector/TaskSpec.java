@@ -105,7 +105,7 @@ final class TaskSpec implements Serializable {
     /** The number of the newest hub snapshot when the lane was started. */
     final long snapshot;
     final String cluster;
-    /** The id that this cluster had when the positions were planned; null: it was not told. */
+    /** The id that this cluster had when the positions were planned. */
     final String clusterId;
     final Map<String, String> consumer;
     final Map<String, String> producer;
@@ -133,7 +133,7 @@ final class TaskSpec implements Serializable {
         name = key + "-" + reading + "-" + task;
         JsonNode own = lane.get("readings").get(reading);
         cluster = own.get("cluster").asText();
-        clusterId = own.path("cluster_id").asText(null);
+        clusterId = own.get("cluster_id").asText();
         plain = own.get("plain").asBoolean();
         consumer = texts(own.get("consumer"));
         producer = texts(lane.get("producer"));

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from aggregator.model import (
@@ -43,12 +43,12 @@ class Clients:
     """Kafka settings: of the consumers of each source, and of the hub's producers.
 
     `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
-    read of another one. Of a source that is not there, the first that answers is read.
+    read of another one.
     """
 
     consumers: Mapping[str, Mapping[str, str]]
     producer: Mapping[str, str]
-    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    cluster_ids: Mapping[str, str]
 
 
 def render_spec(
@@ -90,7 +90,7 @@ def render_spec(
         "readings": [
             {
                 "cluster": reading.cluster,
-                "cluster_id": clients.cluster_ids.get(reading.cluster),
+                "cluster_id": clients.cluster_ids[reading.cluster],
                 "plain": not reading.transform,
                 "consumer": {
                     **clients.consumers[reading.cluster],

@@ -43,6 +43,14 @@ def two_sources(
     return make_config(hub, folder, sources, topics={"partitions": 3}, api={"listen": "off"})
 
 
+def one_source(cluster: EmbeddedCluster, hub: EmbeddedCluster, folder: Path, topic: str) -> Config:
+    """With twenty records to copy."""
+    for each in (cluster, hub):
+        create_topic(each.bootstrap_servers, topic, partitions=2)
+    produce(cluster.bootstrap_servers, topic, records(20))
+    return make_config(hub, folder, {"eu": source(cluster, topic)})
+
+
 def assert_whole(config: Config, hub: EmbeddedCluster, topic: str, at_least: int) -> None:
     assert catch_up(config).exit_code == 0
     where = {alias: (it.bootstrap_servers, topic) for alias, it in config.sources.items()}
@@ -109,10 +117,7 @@ def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
 def test_of_lanes_that_have_ended_no_client_and_no_thread_is_left(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    create_topic(source_a.bootstrap_servers, unique, partitions=2)
-    create_topic(hub.bootstrap_servers, unique, partitions=2)
-    produce(source_a.bootstrap_servers, unique, records(20))
-    config = make_config(hub, tmp_path, {"eu": source(source_a, unique)})
+    config = one_source(source_a, hub, tmp_path, unique)
     with running_session(slots=2 * LANES_AT_ONCE) as spark:
         connector, before = Connector(spark), threads(spark)
         for turn in range(ROUNDS):
@@ -125,10 +130,7 @@ def test_of_lanes_that_have_ended_no_client_and_no_thread_is_left(
 def test_a_lane_reads_nothing_of_another_cluster_than_it_was_planned_for(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    create_topic(source_a.bootstrap_servers, unique, partitions=1)
-    create_topic(hub.bootstrap_servers, unique, partitions=1)
-    produce(source_a.bootstrap_servers, unique, records(20))
-    config = make_config(hub, tmp_path, {"eu": source(source_a, unique)})
+    config = one_source(source_a, hub, tmp_path, unique)
     plan = prepare(config).plan
     # As where the address leads elsewhere by the time that the lane starts.
     eu = replace(plan.sources["eu"], cluster_id="another")
@@ -145,7 +147,7 @@ def test_a_lane_reads_nothing_of_another_cluster_than_it_was_planned_for(
         assert lane.report.records == 0
         lane.stop()
         lane.close()
-    assert end_offsets(hub.bootstrap_servers, unique) == {0: 0}
+    assert end_offsets(hub.bootstrap_servers, unique) == {0: 0, 1: 0}
 
 
 def start_lane(

@@ -183,7 +183,11 @@ def test_a_second_attempt_of_a_task_writes_nothing(hub: EmbeddedCluster, unique:
     for topic in (plain, guarded):
         create_topic(hub.bootstrap_servers, topic, partitions=1)
     done = subprocess.run(
-        [sys.executable, second_attempt.__file__, hub.bootstrap_servers, plain, guarded],
+        [
+            sys.executable,
+            second_attempt.__file__,
+            *(hub.bootstrap_servers, hub.cluster_id, plain, guarded),
+        ],
         capture_output=True,
         text=True,
         timeout=SECONDS,

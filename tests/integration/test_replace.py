@@ -38,12 +38,11 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
     gives_up: bool,
 ) -> None:
     """A producer that gives up, as it does only when it is told to, may cost the order."""
-    hub = away
     topic = unique.replace(" ", "-")
     create_topic(source_a.bootstrap_servers, topic, partitions=3)
     create_topic(mute.bootstrap_servers, topic, partitions=2)
     config = make_config(
-        hub,
+        away,
         tmp_path / "state",
         {"eu": source(source_a, topic), "us": source(mute, topic)},
         hub={
@@ -58,8 +57,8 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
         api={"listen": "off"},
     )
     with load([source_a, mute], topic), run_in_background(config) as running:
-        wait_until_topic_has(hub.bootstrap_servers, topic, 4_000)
-        hub.brokers[0].pause()
+        wait_until_topic_has(away.bootstrap_servers, topic, 4_000)
+        away.brokers[0].pause()
         try:
             mute.brokers[0].pause()
             try:
@@ -72,18 +71,18 @@ def test_a_lane_is_replaced_while_the_hub_is_away_and_the_buffer_is_full(
             finally:
                 mute.brokers[0].resume()
         finally:
-            hub.brokers[0].resume()
-        copied = wait_until_topic_has(hub.bootstrap_servers, topic, 1)
+            away.brokers[0].resume()
+        copied = wait_until_topic_has(away.bootstrap_servers, topic, 1)
         running.wait_for(
             lambda: all(it.state != "UNREACHABLE" for it in running.status.sources),
             "the source is back",
         )
-        wait_until_topic_has(hub.bootstrap_servers, topic, copied + 4_000)
+        wait_until_topic_has(away.bootstrap_servers, topic, copied + 4_000)
     assert catch_up(config).exit_code == 0
     written = {
         alias: read_topic(cluster.bootstrap_servers, topic)
         for alias, cluster in {"eu": source_a, "us": mute}.items()
     }
-    verdict = judge(written, read_topic(hub.bootstrap_servers, topic))
+    verdict = judge(written, read_topic(away.bootstrap_servers, topic))
     assert verdict.copied > 8_000
     assert set(verdict.problems) <= ({"out_of_order"} if gives_up else set()), verdict.problems

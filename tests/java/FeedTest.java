@@ -84,7 +84,7 @@ class FeedTest {
     @Test
     void nothingOfAnotherClusterIsHandedOutAndItsPositionsStay() {
         source.with("orders", 0, 3, 4);
-        SameCluster seen = new SameCluster(null);
+        SameCluster seen = new SameCluster("one");
         seen.onUpdate(new ClusterResource("one"));
         Feed feed = feed(seen);
         assertTrue(feed.next(0));

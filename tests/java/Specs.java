@@ -30,8 +30,9 @@ final class Specs {
             parts.append(comma).append("{'route': 0, ").append(partitions[i]).append('}');
             numbers.append(comma).append(i);
         }
-        String own = "'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [[" + numbers + "], ["
-            + numbers + "]], 'partitions': [" + parts + "]}";
+        String own =
+            "'cluster_id': 'an-id', 'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [["
+            + numbers + "], [" + numbers + "]], 'partitions': [" + parts + "]}";
         String lane =
             "{'key': 'eu#3', 'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {},"
             + "'quarantine': {}, 'routes': [{'hub_topic': 'hub.orders', 'hub_partitions': 4,"

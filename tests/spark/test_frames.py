@@ -110,7 +110,8 @@ def known(connector: Connector, readings: Sequence[Reading]) -> str:
     """Make a lane of these readings known, as it is before its query starts; returns its key."""
     key = connector.key("union", 1)
     settings = {"bootstrap.servers": "127.0.0.1:9"}
-    clients = Clients({reading.cluster: settings for reading in readings}, settings)
+    consumers = {reading.cluster: settings for reading in readings}
+    clients = Clients(consumers, settings, dict.fromkeys(consumers, "an-id"))
     tasks = [deal_tasks(list(reading.positions), 1) for reading in readings]
     connector.put(render_spec(key, "union", 1, readings, tasks, clients, (), {}, {}, 1), "union", 1)
     return key

@@ -35,8 +35,13 @@ class World:
 
     def start(self, transform: str = "", **producer: str) -> LaneQuery:
         """A lane of two sources with a task each, as many as the session has slots."""
-        routes = [Route(it, "a", "a", 2, 1, transform=transform) for it in ("eu", "us")]
-        clients = Clients({"eu": NOBODY, "us": NOBODY}, {**NOBODY, **producer})
+        sources = ("eu", "us")
+        routes = [Route(it, "a", "a", 2, 1, transform=transform) for it in sources]
+        clients = Clients(
+            dict.fromkeys(sources, NOBODY),
+            {**NOBODY, **producer},
+            dict.fromkeys(sources, "an-id"),
+        )
         settings = LaneSettings(clients, (), 1, Pace(), {"eu": 2, "us": 1})
         self._generation += 1
         query = LaneQuery.start(

@@ -1,4 +1,4 @@
-"""`python second_attempt.py SERVERS PLAIN GUARDED`: a task that Spark tries again.
+"""`python second_attempt.py SERVERS CLUSTER_ID PLAIN GUARDED`: a task that Spark tries again.
 
 Writes 100 records into PLAIN with Spark's own sink, then starts a lane that copies them into
 GUARDED; the first attempt of each task fails before it has written anything. Prints the words of
@@ -49,7 +49,7 @@ def fails_at_first(records: DataFrame) -> DataFrame:
     return records.withColumn("value", failing.otherwise(F.col("value")))
 
 
-def main(servers: str, plain: str, guarded: str) -> None:
+def main(servers: str, cluster_id: str, plain: str, guarded: str) -> None:
     """Write both topics."""
     config = load_text("", [*SETS, f"hub.bootstrap_servers={servers}"])
     driver = prepare_driver(config, print)
@@ -61,13 +61,14 @@ def main(servers: str, plain: str, guarded: str) -> None:
     rows.write.format("kafka").options(**sink, topic=plain).save()
     own = SourcePartition("eu", plain, 0)
     route = Route("eu", plain, guarded, 1, 1, transform="second_attempt:fails_at_first")
+    clients = Clients({"eu": address}, address, {"eu": cluster_id})
     query = LaneQuery.start(
         spark,
         Connector(spark),
         Lane("eu", (own,)),
         1,
         plan_readings([route], Positions({own: 0})),
-        LaneSettings(Clients({"eu": address}, address), (), 1, Pace(), {"eu": 1}),
+        LaneSettings(clients, (), 1, Pace(), {"eu": 1}),
         {},
         1,
     )

@@ -40,7 +40,7 @@ TASKS = (((EU[2], LOGS), (EU[0], EU[1])), ((US[1], US[0]),))
 CLIENTS = Clients(
     {"eu": {"bootstrap.servers": "eu:1"}, "us": {"bootstrap.servers": "us:1"}},
     {"bootstrap.servers": "hub:1"},
-    {"eu": "eu-id"},
+    {"eu": "eu-id", "us": "us-id"},
 )
 
 
@@ -94,7 +94,7 @@ def test_the_shape_of_a_spec() -> None:
         "duplicates": "",
     }
     assert [reading["cluster"] for reading in readings] == ["eu", "us"]
-    assert [reading["cluster_id"] for reading in readings] == ["eu-id", None]
+    assert [reading["cluster_id"] for reading in readings] == ["eu-id", "us-id"]
     assert [reading["plain"] for reading in readings] == [True, False]
 
 
@@ -229,7 +229,7 @@ def test_the_connector_reads_it_as_it_is_meant(tmp_path: Path) -> None:
         f"orders#3-0-1 of eu (eu-id) plain {eu}, {hub}",
         "  orders/0 from 10 until 99 without []{}, to hub.orders/0 of 6, else to '' (0)",
         "  orders/1 from 11 without []{}, to hub.orders/1 of 6, else to '' (0)",
-        f"orders#3-1-0 of us (null) {us}, {hub}",
+        f"orders#3-1-0 of us (us-id) {us}, {hub}",
         "  orders/1 from 21 without []{}, to hub.orders/1 of 6, else to '' (0)",
         "  orders/0 from 20 without []{}, to hub.orders/0 of 6, else to '' (0)",
     ]

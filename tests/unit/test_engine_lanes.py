@@ -28,7 +28,7 @@ from aggregator.stream.lane import LaneQuery, LaneSettings
 from support.reports import lane_report, task
 
 SECONDS = 30.0
-SETTINGS = LaneSettings(Clients({}, {}), (), 1, Pace(), {"eu": 4})
+SETTINGS = LaneSettings(Clients({}, {}, {"eu": "eu-id"}), (), 1, Pace(), {"eu": 4})
 
 
 def partitions_of(name: str) -> tuple[SourcePartition, SourcePartition]:
