@@ -262,7 +262,7 @@ def check_that_there_was_something_to_find(outputs: dict[str, str]) -> None:
             assert outputs[where].startswith("400\n"), (where, outputs[where])
     for where in ("/connectors/us/config", "/connectors/eu", "spark environment"):
         assert "200" in outputs[where].splitlines()[0], outputs[where]
-    assert "event: " in outputs["stream"] and "unreachable" in outputs["log"]
+    assert "event: " in outputs["stream"] and "source us is UNREACHABLE" in outputs["log"]
     assert "${env:PLANTED}" in outputs["added africa"]
     kinds = {Path(where).parts[0] for where in outputs if where.endswith(".parquet")}
     assert kinds >= {"checkpoints", "connectors", "events", "history"}, kinds
