@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from aggregator.config.mask import masked
 from aggregator.config.values import parse_listen
 from aggregator.errors import AggregatorError, ConfigError
 
@@ -108,7 +107,7 @@ def _server(
     from aggregator.serve.app import make_app
     from aggregator.serve.server import ApiServer
 
-    app = make_app(holder, masked(config), control, recorder, audits)
+    app = make_app(control, holder, recorder, audits)
 
     def died(reason: str) -> None:
         log("api_failed", f"the API has ended ({reason}); records go on, restart to have it again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from aggregator.config.values import parse_duration
@@ -13,10 +13,9 @@ from aggregator.quarantine.document import RetryReport
 from aggregator.quarantine.ledger import Filter
 from aggregator.quarantine.records import Origin, parse_origin
 from aggregator.rules import PoisonReason
-from aggregator.serve.control import CallerError, caller_check, check_source
-from aggregator.serve.desk import Desk
-from aggregator.steering.control import Control
-from aggregator.verify.apart import AuditRun, AuditRunner
+from aggregator.serve.callers import CallerError
+from aggregator.serve.instance import CHANGING, Here, check_source
+from aggregator.verify.apart import AuditRun
 from aggregator.verify.core import Scope
 
 
@@ -54,41 +53,40 @@ class AuditRequest(_Wanted):
     last: str | None = Field(default=None, description="only what is that young, such as 1h")
 
 
-def actions_router(control: Control, desk: Desk, audits: AuditRunner) -> APIRouter:
-    """The endpoints; for whoever may change anything."""
-    router = APIRouter(prefix="/api", dependencies=[Depends(caller_check(control))])
+router = APIRouter(prefix="/api", dependencies=CHANGING)
 
-    @router.post("/gaps/accept")
-    def accept(wanted: AcceptRequest) -> GapsReport:
-        """Let partitions go on without what they lost."""
-        return desk.accept(wanted.gaps, wanted.source, wanted.topic)
 
-    @router.post("/quarantine/retry")
-    def retry(wanted: RetryRequest) -> RetryReport:
-        """Write quarantined records to their hub topic, if it takes them now; each once."""
-        origins = None if wanted.origins is None else frozenset(map(_origin, wanted.origins))
-        return desk.retry(
-            Filter(wanted.source, wanted.topic, wanted.reason, origins),
-            dry_run=wanted.dry_run,
-            overwrite=wanted.overwrite,
-        )
+@router.post("/gaps/accept")
+def accept(here: Here, wanted: AcceptRequest) -> GapsReport:
+    """Let partitions go on without what they lost."""
+    return here.desk.accept(wanted.gaps, wanted.source, wanted.topic)
 
-    @router.post("/verify", status_code=202)
-    def verify(wanted: AuditRequest) -> AuditRun:
-        """Compare the hub with its sources, record by record, in a process beside this one."""
-        config = control.config
-        if wanted.source is not None:
-            check_source(control, wanted.source)
-        since: int | None = None
-        if wanted.last is not None:
-            try:
-                since = int((time.time() - parse_duration(wanted.last)) * 1000)
-            except (ValueError, OverflowError) as error:
-                raise CallerError(400, f"last {error}") from error
-        scope = Scope(source=wanted.source, topic=wanted.topic, since_ms=since)
-        return audits.start(config, scope)
 
-    return router
+@router.post("/quarantine/retry")
+def retry(here: Here, wanted: RetryRequest) -> RetryReport:
+    """Write quarantined records to their hub topic, if it takes them now; each once."""
+    origins = None if wanted.origins is None else frozenset(map(_origin, wanted.origins))
+    return here.desk.retry(
+        Filter(wanted.source, wanted.topic, wanted.reason, origins),
+        dry_run=wanted.dry_run,
+        overwrite=wanted.overwrite,
+    )
+
+
+@router.post("/verify", status_code=202)
+def verify(here: Here, wanted: AuditRequest) -> AuditRun:
+    """Compare the hub with its sources, record by record, in a process beside this one."""
+    config = here.control.config
+    if wanted.source is not None:
+        check_source(here, wanted.source)
+    since: int | None = None
+    if wanted.last is not None:
+        try:
+            since = int((time.time() - parse_duration(wanted.last)) * 1000)
+        except (ValueError, OverflowError) as error:
+            raise CallerError(400, f"last {error}") from error
+    scope = Scope(source=wanted.source, topic=wanted.topic, since_ms=since)
+    return here.audits.start(config, scope)
 
 
 def _origin(text: str) -> Origin:

@@ -1,10 +1,31 @@
-"""What any call may answer instead of its document, as `/api/openapi.json` tells it."""
+"""What any call may answer instead of its document, and how an OpenAPI description tells it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from aggregator.config.mask import mask_text
+from aggregator.errors import (
+    EXIT_CONFIG,
+    EXIT_OTHER,
+    AggregatorError,
+    ClusterError,
+    ConfigError,
+    RefusedError,
+)
+from aggregator.serve.callers import CallerError
+from aggregator.serve.instance import instance_of
+from aggregator.steering.door import NotReadyError
+
+STARTING = "Worker is still starting up."
+"""Connect's words."""
 
 
 class ErrorAnswer(BaseModel):
@@ -55,3 +76,51 @@ def text(media_type: str) -> dict[int | str, dict[str, Any]]:
 
 
 HEALTH: dict[str, Any] = {"model": Health, "description": "it starts, or has failed"}
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of an error."""
+    match error:
+        case CallerError():
+            return error.status
+        case HTTPException():
+            return error.status_code
+        case NotReadyError():
+            return 503
+        case ConfigError() | RequestValidationError():
+            return 400
+        case RefusedError():
+            return 409
+        case ClusterError():
+            return 502
+        case _:
+            return 500
+
+
+async def answer(request: Request, error: Exception) -> Response:
+    """An error in Connect's shape, with the exit code that it has on the command line."""
+    text, code = str(error), EXIT_CONFIG
+    headers: Mapping[str, str] | None = None
+    if isinstance(error, RequestValidationError):
+        text = "; ".join(
+            f"{'.'.join(str(part) for part in it['loc'][1:]) or 'body'}: {it['msg']}"
+            for it in error.errors()
+        )
+    elif isinstance(error, HTTPException):
+        text, headers = str(error.detail), error.headers
+    elif isinstance(error, AggregatorError):
+        code = error.exit_code
+    else:
+        text, code = "it failed; the log says more", EXIT_OTHER
+    status = status_of(error)
+    # A cluster's words may quote an address or a setting.
+    text = mask_text(text, instance_of(request).control.config)
+    # JSON may hold halves of characters, which no answer can.
+    body = {"error_code": status, "message": text.encode("utf-8", "replace").decode()}
+    own = {"exit_code": code} if request.url.path.startswith("/api/") else {}
+    return JSONResponse({**body, **own}, status, headers)
+
+
+def starting() -> Response:
+    """The answer while there is no status yet."""
+    return JSONResponse({"error_code": 503, "message": STARTING}, 503)

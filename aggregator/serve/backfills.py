@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from aggregator.backfills import core as backfills
 from aggregator.backfills.document import BackfillReport, BackfillsReport
-from aggregator.serve.control import caller_check, caller_name, check_source
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
+from aggregator.serve.answers import starting
+from aggregator.serve.callers import caller_name
+from aggregator.serve.instance import CHANGING, Here, check_source
 
 Name = Annotated[str, Path(max_length=40)]
 
@@ -23,32 +22,29 @@ class BackfillBody(backfills.BackfillRequest):
     dry_run: bool = Field(default=True)
 
 
-def backfills_router(
-    control: Control, holder: StatusHolder, starting: Callable[[], Response]
-) -> APIRouter:
-    """What anybody may look at, and what only those may order who may change something."""
-    router = APIRouter(prefix="/api/backfills")
-    changing = [Depends(caller_check(control))]
+router = APIRouter(prefix="/api/backfills")
+"""Anybody may look at them; those may order one who may change something."""
 
-    # Plain functions: FastAPI runs them in threads, as they ask clusters and wait for the engine.
-    @router.get("", response_model=BackfillsReport)
-    def listed() -> BackfillsReport | Response:
-        """All that were ever ordered, the oldest first."""
-        latest = holder.latest()
-        return starting() if latest is None else control.backfills(latest.backfills)
 
-    @router.post("", dependencies=changing)
-    def order(wanted: BackfillBody, request: Request) -> BackfillReport:
-        """Read a range beside the live flow; a dry run unless it says `"dry_run": false`."""
-        check_source(control, wanted.source)
-        fields = wanted.model_dump(exclude={"dry_run"})
-        return control.order_backfill(
-            backfills.BackfillRequest(**fields), by=caller_name(request), dry_run=wanted.dry_run
-        )
+# Plain functions: FastAPI runs them in threads, as they ask clusters and wait for the engine.
+@router.get("", response_model=BackfillsReport)
+def listed(here: Here) -> BackfillsReport | Response:
+    """All that were ever ordered, the oldest first."""
+    latest = here.holder.latest()
+    return starting() if latest is None else here.control.backfills(latest.backfills)
 
-    @router.put("/{name}/cancel", dependencies=changing)
-    def cancel(name: Name) -> BackfillReport:
-        """Read no more of it; what it has written stays."""
-        return control.cancel_backfill(name)
 
-    return router
+@router.post("", dependencies=CHANGING)
+def order(here: Here, wanted: BackfillBody, request: Request) -> BackfillReport:
+    """Read a range beside the live flow; a dry run unless it says `"dry_run": false`."""
+    check_source(here, wanted.source)
+    fields = wanted.model_dump(exclude={"dry_run"})
+    return here.control.order_backfill(
+        backfills.BackfillRequest(**fields), by=caller_name(request), dry_run=wanted.dry_run
+    )
+
+
+@router.put("/{name}/cancel", dependencies=CHANGING)
+def cancel(here: Here, name: Name) -> BackfillReport:
+    """Read no more of it; what it has written stays."""
+    return here.control.cancel_backfill(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query, Request, Response
+from fastapi import APIRouter, Body, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
@@ -17,8 +17,9 @@ from aggregator.connect.core import class_of
 from aggregator.errors import RefusedError
 from aggregator.events import LEVELS
 from aggregator.moves.core import MoveRequest
-from aggregator.serve.connectors import STATES, Connectors
-from aggregator.serve.control import CallerError, caller_check, caller_name
+from aggregator.serve.callers import CallerError, caller_name
+from aggregator.serve.connectors import STATES
+from aggregator.serve.instance import CHANGING, Here, check_may_change
 from aggregator.serve.settings import Changes, Settings
 from aggregator.steering.control import Control
 
@@ -44,215 +45,240 @@ class Offsets(BaseModel):
     offsets: list[dict[str, Any]]
 
 
-def connect_router(control: Control, connectors: Connectors) -> APIRouter:
-    """The endpoints of Connect over `control`; those that change anything are for this machine."""
-    check = caller_check(control)
-    guard = [Depends(check)]
-    router = APIRouter(tags=["connect"])
+router = APIRouter(tags=["connect"])
+"""The endpoints of Connect; those that change anything are for this machine."""
 
-    @router.get("/connectors")
-    def names(expand: Annotated[list[str] | None, Query()] = None) -> Any:
-        """All connectors: their names, or with `expand` what is known of each."""
-        wanted = set(expand or ()) & {"status", "info"}
-        if not wanted:
-            return connectors.names()
-        found = {}
-        for name in connectors.names():
-            connector = connectors.get(name)
-            found[name] = {
-                part: document.info(connector)
-                if part == "info"
-                else document.status_of(connector, _worker(control))
-                for part in sorted(wanted)
-            }
-        return found
 
-    @router.post("/connectors", status_code=201, dependencies=guard)
-    def create(request: Request, response: Response, wanted: NewConnector) -> Any:
-        """Add a source; it is kept over restarts."""
-        begin = STATES.get((wanted.initial_state or "RUNNING").upper())
-        if begin is None:
-            known = ", ".join(STATES)
-            raise CallerError(400, f"initial_state is {wanted.initial_state}, not one of {known}")
-        made = connectors.create(wanted.name, wanted.config, caller_name(request), begin)
-        response.headers["location"] = f"/connectors/{wanted.name}"
-        return document.info(made)
+@router.get("/connectors")
+def names(here: Here, expand: Annotated[list[str] | None, Query()] = None) -> Any:
+    """All connectors: their names, or with `expand` what is known of each."""
+    wanted = set(expand or ()) & {"status", "info"}
+    if not wanted:
+        return here.connectors.names()
+    found = {}
+    for name in here.connectors.names():
+        connector = here.connectors.get(name)
+        found[name] = {
+            part: document.info(connector)
+            if part == "info"
+            else document.status_of(connector, _worker(here.control))
+            for part in sorted(wanted)
+        }
+    return found
 
-    @router.get("/connectors/{name}")
-    def one(name: str) -> Any:
-        """One connector: its config and tasks."""
-        return document.info(connectors.get(name))
 
-    @router.get("/connectors/{name}/config")
-    def config(name: str) -> Any:
-        """The config of a connector; a secret that stands in the YAML is masked."""
-        return connectors.get(name).config
+@router.post("/connectors", status_code=201, dependencies=CHANGING)
+def create(here: Here, request: Request, response: Response, wanted: NewConnector) -> Any:
+    """Add a source; it is kept over restarts."""
+    begin = STATES.get((wanted.initial_state or "RUNNING").upper())
+    if begin is None:
+        known = ", ".join(STATES)
+        raise CallerError(400, f"initial_state is {wanted.initial_state}, not one of {known}")
+    made = here.connectors.create(wanted.name, wanted.config, caller_name(request), begin)
+    response.headers["location"] = f"/connectors/{wanted.name}"
+    return document.info(made)
 
-    @router.put("/connectors/{name}/config", dependencies=guard, responses=ADDED)
-    def put(request: Request, name: str, wanted: Annotated[Settings, Body()]) -> Response:
-        """Add a connector (201), or change its whole config (200)."""
-        new = name in connectors.put(name, wanted, caller_name(request)).added
-        headers = {"location": f"/connectors/{name}"} if new else {}
-        body = document.info(connectors.get(name))
-        return JSONResponse(body, 201 if new else 200, headers)
 
-    @router.patch("/connectors/{name}/config", dependencies=guard)
-    def patch(request: Request, name: str, wanted: Annotated[Changes, Body()]) -> Any:
-        """Change some keys of a config; null takes a key out."""
-        return document.info(connectors.patch(name, wanted, caller_name(request)))
+@router.get("/connectors/{name}")
+def one(here: Here, name: str) -> Any:
+    """One connector: its config and tasks."""
+    return document.info(here.connectors.get(name))
 
-    @router.delete("/connectors/{name}", status_code=204, dependencies=guard)
-    def remove(request: Request, name: str) -> None:
-        """Take a source out. Its positions stay: added again, it goes on from where it was."""
-        connectors.remove(name, caller_name(request))
 
-    @router.get("/connectors/{name}/status")
-    def status(name: str) -> Any:
-        """The states of a connector and of its tasks."""
-        return document.status_of(connectors.get(name), _worker(control))
+@router.get("/connectors/{name}/config")
+def config(here: Here, name: str) -> Any:
+    """The config of a connector; a secret that stands in the YAML is masked."""
+    return here.connectors.get(name).config
 
-    @router.get("/connectors/{name}/tasks")
-    def tasks(name: str) -> Any:
-        """The tasks of a connector, and what each one reads."""
-        return document.tasks_of(connectors.get(name))
 
-    @router.get("/connectors/{name}/tasks/{number}/status")
-    def task(name: str, number: int) -> Any:
-        """The state of one task."""
-        found = document.task_states(connectors.get(name), _worker(control))
-        _check_task(name, number, found)
-        return found[number]
+@router.put("/connectors/{name}/config", dependencies=CHANGING, responses=ADDED)
+def put(here: Here, request: Request, name: str, wanted: Annotated[Settings, Body()]) -> Response:
+    """Add a connector (201), or change its whole config (200)."""
+    new = name in here.connectors.put(name, wanted, caller_name(request)).added
+    headers = {"location": f"/connectors/{name}"} if new else {}
+    body = document.info(here.connectors.get(name))
+    return JSONResponse(body, 201 if new else 200, headers)
 
-    @router.get("/connectors/{name}/topics")
-    def topics(name: str) -> Any:
-        """The hub topics that a connector writes."""
-        return document.topics_of(connectors.get(name))
 
-    @router.put(
-        "/connectors/{name}/topics/reset",
-        status_code=202,
-        dependencies=guard,
-        response_class=Response,
+@router.patch("/connectors/{name}/config", dependencies=CHANGING)
+def patch(here: Here, request: Request, name: str, wanted: Annotated[Changes, Body()]) -> Any:
+    """Change some keys of a config; null takes a key out."""
+    return document.info(here.connectors.patch(name, wanted, caller_name(request)))
+
+
+@router.delete("/connectors/{name}", status_code=204, dependencies=CHANGING)
+def remove(here: Here, request: Request, name: str) -> None:
+    """Take a source out. Its positions stay: added again, it goes on from where it was."""
+    here.connectors.remove(name, caller_name(request))
+
+
+@router.get("/connectors/{name}/status")
+def status(here: Here, name: str) -> Any:
+    """The states of a connector and of its tasks."""
+    return document.status_of(here.connectors.get(name), _worker(here.control))
+
+
+@router.get("/connectors/{name}/tasks")
+def tasks(here: Here, name: str) -> Any:
+    """The tasks of a connector, and what each one reads."""
+    return document.tasks_of(here.connectors.get(name))
+
+
+@router.get("/connectors/{name}/tasks/{number}/status")
+def task(here: Here, name: str, number: int) -> Any:
+    """The state of one task."""
+    found = document.task_states(here.connectors.get(name), _worker(here.control))
+    _check_task(name, number, found)
+    return found[number]
+
+
+@router.get("/connectors/{name}/topics")
+def topics(here: Here, name: str) -> Any:
+    """The hub topics that a connector writes."""
+    return document.topics_of(here.connectors.get(name))
+
+
+@router.put(
+    "/connectors/{name}/topics/reset",
+    status_code=202,
+    dependencies=CHANGING,
+    response_class=Response,
+)
+def reset_topics(here: Here, name: str) -> Response:
+    """Nothing to do: the topics are those that are written now."""
+    here.connectors.get(name)
+    return Response(status_code=202)
+
+
+@router.get("/connectors/{name}/offsets")
+def offsets(here: Here, name: str) -> Any:
+    """How far each partition is copied, as MirrorMaker 2 tells it: the last offset."""
+    return document.offsets_of(here.connectors.get(name))
+
+
+@router.patch("/connectors/{name}/offsets", dependencies=CHANGING)
+def alter_offsets(here: Here, name: str, wanted: Offsets) -> dict[str, str]:
+    """Set the offsets of a stopped connector; null is the beginning of a partition's log."""
+    _check_stopped(here.control, here.connectors.get(name).name, "altered")
+    try:
+        request = document.altered(name, wanted.offsets)
+    except ValueError as error:
+        raise CallerError(400, str(error)) from error
+    return _moved(here.control, request, "altered")
+
+
+@router.delete("/connectors/{name}/offsets", dependencies=CHANGING)
+def delete_offsets(here: Here, name: str) -> dict[str, str]:
+    """Let a stopped connector begin where its `start` says."""
+    _check_stopped(here.control, here.connectors.get(name).name, "reset")
+    request = document.reset(name, here.control.config.sources[name].start)
+    return _moved(here.control, request, "reset")
+
+
+@router.put(
+    "/connectors/{name}/pause", status_code=202, dependencies=CHANGING, response_class=Response
+)
+def pause(here: Here, name: str) -> Response:
+    """Let a source rest; returns when its lanes have ended."""
+    here.connectors.get(name)
+    here.control.pause(name)
+    # As Connect's: no body at all, not even a null.
+    return Response(status_code=202)
+
+
+@router.put(
+    "/connectors/{name}/resume", status_code=202, dependencies=CHANGING, response_class=Response
+)
+def resume(here: Here, name: str) -> Response:
+    """Let a source go on from where it is."""
+    here.connectors.get(name)
+    here.control.resume(name)
+    # As Connect's: no body at all, not even a null.
+    return Response(status_code=202)
+
+
+@router.put("/connectors/{name}/stop", status_code=204, dependencies=CHANGING)
+def stop(here: Here, name: str) -> None:
+    """As pause; a stopped connector has no tasks, and its offsets can be set."""
+    here.connectors.get(name)
+    here.control.pause(name, stopped=True)
+
+
+@router.post(
+    "/connectors/{name}/restart", status_code=204, dependencies=CHANGING, responses=STATES_TOLD
+)
+def restart(
+    here: Here,
+    name: str,
+    include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
+    only_failed: Annotated[bool, Query(alias="onlyFailed")] = False,
+) -> Response:
+    """Let the lanes of a source end and start anew; with `onlyFailed` if it has failed."""
+    before = document.status_of(here.connectors.get(name), _worker(here.control))
+    states = [before["connector"]["state"], *(it["state"] for it in before["tasks"])]
+    if not only_failed or document.ConnectState.FAILED in states:
+        here.control.restart(name)
+    if not include_tasks and not only_failed:
+        return Response(status_code=204)
+    return JSONResponse(document.status_of(here.connectors.get(name), _worker(here.control)), 202)
+
+
+@router.post("/connectors/{name}/tasks/{number}/restart", status_code=204, dependencies=CHANGING)
+def restart_task(here: Here, name: str, number: int) -> None:
+    """As `restart`: the tasks of a source share what reads it."""
+    found = document.task_states(here.connectors.get(name), _worker(here.control))
+    _check_task(name, number, found)
+    here.control.restart(name)
+
+
+@router.get("/connector-plugins")
+def all_plugins() -> Any:
+    """The connectors whose words are understood."""
+    return plugins.plugins()
+
+
+@router.get("/connector-plugins/{plugin}/config")
+def plugin_config(plugin: str) -> Any:
+    """The keys of a connector's config."""
+    _check_plugin(plugin)
+    return plugins.definitions()
+
+
+@router.put("/connector-plugins/{plugin}/config/validate")
+def validate(here: Here, request: Request, plugin: str, wanted: Annotated[Settings, Body()]) -> Any:
+    """Check a config without taking it."""
+    return here.connectors.validate(
+        _check_plugin(plugin), wanted, lambda: check_may_change(request)
     )
-    def reset_topics(name: str) -> Response:
-        """Nothing to do: the topics are those that are written now."""
-        connectors.get(name)
-        return Response(status_code=202)
 
-    @router.get("/connectors/{name}/offsets")
-    def offsets(name: str) -> Any:
-        """How far each partition is copied, as MirrorMaker 2 tells it: the last offset."""
-        return document.offsets_of(connectors.get(name))
 
-    @router.patch("/connectors/{name}/offsets", dependencies=guard)
-    def alter_offsets(name: str, wanted: Offsets) -> dict[str, str]:
-        """Set the offsets of a stopped connector; null is the beginning of a partition's log."""
-        _check_stopped(control, connectors.get(name).name, "altered")
-        try:
-            request = document.altered(name, wanted.offsets)
-        except ValueError as error:
-            raise CallerError(400, str(error)) from error
-        return _moved(control, request, "altered")
+@router.get("/admin/loggers")
+def loggers(here: Here) -> Any:
+    """The level of the log."""
+    return {ROOT: _level(here.control)}
 
-    @router.delete("/connectors/{name}/offsets", dependencies=guard)
-    def delete_offsets(name: str) -> dict[str, str]:
-        """Let a stopped connector begin where its `start` says."""
-        _check_stopped(control, connectors.get(name).name, "reset")
-        request = document.reset(name, control.config.sources[name].start)
-        return _moved(control, request, "reset")
 
-    @router.put(
-        "/connectors/{name}/pause", status_code=202, dependencies=guard, response_class=Response
-    )
-    def pause(name: str) -> Response:
-        """Let a source rest; returns when its lanes have ended."""
-        connectors.get(name)
-        control.pause(name)
-        # As Connect's: no body at all, not even a null.
-        return Response(status_code=202)
+@router.get("/admin/loggers/{logger}")
+def logger_level(here: Here, logger: str) -> Any:
+    """The level of one logger."""
+    _check_logger(logger)
+    return _level(here.control)
 
-    @router.put(
-        "/connectors/{name}/resume", status_code=202, dependencies=guard, response_class=Response
-    )
-    def resume(name: str) -> Response:
-        """Let a source go on from where it is."""
-        connectors.get(name)
-        control.resume(name)
-        # As Connect's: no body at all, not even a null.
-        return Response(status_code=202)
 
-    @router.put("/connectors/{name}/stop", status_code=204, dependencies=guard)
-    def stop(name: str) -> None:
-        """As pause; a stopped connector has no tasks, and its offsets can be set."""
-        connectors.get(name)
-        control.pause(name, stopped=True)
-
-    @router.post(
-        "/connectors/{name}/restart", status_code=204, dependencies=guard, responses=STATES_TOLD
-    )
-    def restart(
-        name: str,
-        include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
-        only_failed: Annotated[bool, Query(alias="onlyFailed")] = False,
-    ) -> Response:
-        """Let the lanes of a source end and start anew; with `onlyFailed` if it has failed."""
-        before = document.status_of(connectors.get(name), _worker(control))
-        states = [before["connector"]["state"], *(it["state"] for it in before["tasks"])]
-        if not only_failed or document.ConnectState.FAILED in states:
-            control.restart(name)
-        if not include_tasks and not only_failed:
-            return Response(status_code=204)
-        return JSONResponse(document.status_of(connectors.get(name), _worker(control)), 202)
-
-    @router.post("/connectors/{name}/tasks/{number}/restart", status_code=204, dependencies=guard)
-    def restart_task(name: str, number: int) -> None:
-        """As `restart`: the tasks of a source share what reads it."""
-        found = document.task_states(connectors.get(name), _worker(control))
-        _check_task(name, number, found)
-        control.restart(name)
-
-    @router.get("/connector-plugins")
-    def all_plugins() -> Any:
-        """The connectors whose words are understood."""
-        return plugins.plugins()
-
-    @router.get("/connector-plugins/{plugin}/config")
-    def plugin_config(plugin: str) -> Any:
-        """The keys of a connector's config."""
-        _check_plugin(plugin)
-        return plugins.definitions()
-
-    @router.put("/connector-plugins/{plugin}/config/validate")
-    def validate(request: Request, plugin: str, wanted: Annotated[Settings, Body()]) -> Any:
-        """Check a config without taking it."""
-        return connectors.validate(_check_plugin(plugin), wanted, lambda: check(request))
-
-    @router.get("/admin/loggers")
-    def loggers() -> Any:
-        """The level of the log."""
-        return {ROOT: _level(control)}
-
-    @router.get("/admin/loggers/{logger}")
-    def logger_level(logger: str) -> Any:
-        """The level of one logger."""
-        _check_logger(logger)
-        return _level(control)
-
-    @router.put("/admin/loggers/{logger}", dependencies=guard, responses=SET)
-    def set_level(
-        logger: str,
-        wanted: Annotated[dict[str, str], Body()],
-        scope: Annotated[str, Query(description="worker or cluster: here the same")] = "worker",
-    ) -> Any:
-        """Set the level of the log."""
-        _check_logger(logger)
-        level = wanted.get("level", "").upper()
-        if level not in LEVELS:
-            raise CallerError(404, f"Unknown level '{level}', not one of {', '.join(LEVELS)}")
-        control.log_level.set(level)
-        return Response(status_code=204) if scope.lower() == "cluster" else [ROOT]
-
-    return router
+@router.put("/admin/loggers/{logger}", dependencies=CHANGING, responses=SET)
+def set_level(
+    here: Here,
+    logger: str,
+    wanted: Annotated[dict[str, str], Body()],
+    scope: Annotated[str, Query(description="worker or cluster: here the same")] = "worker",
+) -> Any:
+    """Set the level of the log."""
+    _check_logger(logger)
+    level = wanted.get("level", "").upper()
+    if level not in LEVELS:
+        raise CallerError(404, f"Unknown level '{level}', not one of {', '.join(LEVELS)}")
+    here.control.log_level.set(level)
+    return Response(status_code=204) if scope.lower() == "cluster" else [ROOT]
 
 
 def _level(control: Control) -> dict[str, Any]:

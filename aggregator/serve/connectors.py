@@ -17,7 +17,7 @@ from aggregator.connect.plugins import validated
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport
 from aggregator.errors import ConfigError, Problem
-from aggregator.serve.control import CallerError
+from aggregator.serve.callers import CallerError
 from aggregator.serve.holder import StatusHolder
 from aggregator.steering.control import Control
 

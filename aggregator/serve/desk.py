@@ -33,7 +33,7 @@ from aggregator.quarantine.ledger import Filter, Ledger
 from aggregator.quarantine.reader import QuarantineReader
 from aggregator.quarantine.retry import Retry, RetryOutcome
 from aggregator.quarantine.shelf import chosen_of, opened, opened_duplicates
-from aggregator.serve.control import CallerError
+from aggregator.serve.callers import CallerError
 from aggregator.serve.incidents import Incident, incidents
 from aggregator.steering.control import Control
 from aggregator.steering.door import NotReadyError

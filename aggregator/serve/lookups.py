@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query
 
 from aggregator.audits.past import AuditsReport
 from aggregator.checkpoint.rows import to_moment
@@ -18,14 +17,13 @@ from aggregator.peek.document import TopicLook
 from aggregator.quarantine.document import QuarantineReport
 from aggregator.quarantine.ledger import Filter
 from aggregator.rules import PoisonReason
-from aggregator.serve.control import CallerError
-from aggregator.serve.desk import Desk
-from aggregator.serve.holder import StatusHolder
+from aggregator.serve.answers import starting
+from aggregator.serve.callers import CallerError
 from aggregator.serve.incidents import Incidents
-from aggregator.steering.control import Control
+from aggregator.serve.instance import Here
 from aggregator.timeline.document import EventRow
 from aggregator.timeline.rows import moment_of
-from aggregator.verify.apart import AuditRun, AuditRunner
+from aggregator.verify.apart import AuditRun
 
 Source = Annotated[str | None, Query(description="only of this source")]
 Topic = Annotated[str | None, Query(description="only of this source topic")]
@@ -69,140 +67,144 @@ class LanesReport(Document):
     lanes: tuple[LaneStatus, ...]
 
 
-def lookups_router(
-    control: Control,
-    holder: StatusHolder,
-    desk: Desk,
-    audits: AuditRunner,
-    starting: Callable[[], Response],
-) -> APIRouter:
-    """The endpoints; none changes anything. `starting` answers while there is no status yet."""
-    router = APIRouter(prefix="/api", tags=["lookups"])
+router = APIRouter(prefix="/api", tags=["lookups"])
 
-    # Plain functions: they read tables and ask clusters, in threads.
-    @router.get("/gaps")
-    def gaps(
-        source: Source = None,
-        topic: Topic = None,
-        only_open: Annotated[bool, Query(alias="open")] = False,
-        limit: Limit = 200,
-    ) -> GapsReport:
-        """What was lost at the sources, open gaps first."""
-        return desk.gaps(source, topic, only_open=only_open, limit=limit)
 
-    @router.get("/quarantine")
-    def quarantine(
-        source: Source = None,
-        topic: Topic = None,
-        reason: Annotated[PoisonReason | None, Query()] = None,
-        retried: Annotated[bool, Query(description="also those that the hub took since")] = False,
-        limit: Limit = 200,
-    ) -> QuarantineReport:
-        """Records that the hub refused, and what became of each."""
-        return desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
+# Plain functions: they read tables and ask clusters, in threads.
+@router.get("/gaps")
+def gaps(
+    here: Here,
+    source: Source = None,
+    topic: Topic = None,
+    only_open: Annotated[bool, Query(alias="open")] = False,
+    limit: Limit = 200,
+) -> GapsReport:
+    """What was lost at the sources, open gaps first."""
+    return here.desk.gaps(source, topic, only_open=only_open, limit=limit)
 
-    @router.get("/dedup")
-    def dedup(
-        source: Source = None,
-        topic: Topic = None,
-        since: Annotated[str, Query(description="a moment or an age: all since then is read")] = (
-            "1h"
-        ),
-        retried: Annotated[bool, Query(description="also those that were written since")] = False,
-        limit: Limit = 200,
-    ) -> DroppedReport:
-        """Records that dedup has dropped, and what became of each."""
-        try:
-            begin = moment_of(since, datetime.now(UTC))
-        except ValueError as error:
-            raise CallerError(400, str(error)) from error
-        return desk.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
 
-    @router.get("/checkpoints")
-    def checkpoints(limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50) -> CommitsReport:
-        """The last commits of the checkpoint."""
-        rows = tuple(
-            CommitRow(
-                seq=it.seq,
-                committed_at=to_moment(it.committed_at_ms),
-                epoch=it.epoch,
-                kind=it.kind,
-                lane=it.lane,
-                generation=it.generation,
-                positions=it.positions,
-                clean=it.clean,
-            )
-            for it in desk.commits(limit)
+@router.get("/quarantine")
+def quarantine(
+    here: Here,
+    source: Source = None,
+    topic: Topic = None,
+    reason: Annotated[PoisonReason | None, Query()] = None,
+    retried: Annotated[bool, Query(description="also those that the hub took since")] = False,
+    limit: Limit = 200,
+) -> QuarantineReport:
+    """Records that the hub refused, and what became of each."""
+    return here.desk.quarantine(Filter(source, topic, reason), retried=retried, limit=limit)
+
+
+@router.get("/dedup")
+def dedup(
+    here: Here,
+    source: Source = None,
+    topic: Topic = None,
+    since: Annotated[str, Query(description="a moment or an age: all since then is read")] = ("1h"),
+    retried: Annotated[bool, Query(description="also those that were written since")] = False,
+    limit: Limit = 200,
+) -> DroppedReport:
+    """Records that dedup has dropped, and what became of each."""
+    try:
+        begin = moment_of(since, datetime.now(UTC))
+    except ValueError as error:
+        raise CallerError(400, str(error)) from error
+    return here.desk.dropped(Filter(source, topic), begin, retried=retried, limit=limit)
+
+
+@router.get("/checkpoints")
+def checkpoints(here: Here, limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50) -> CommitsReport:
+    """The last commits of the checkpoint."""
+    rows = tuple(
+        CommitRow(
+            seq=it.seq,
+            committed_at=to_moment(it.committed_at_ms),
+            epoch=it.epoch,
+            kind=it.kind,
+            lane=it.lane,
+            generation=it.generation,
+            positions=it.positions,
+            clean=it.clean,
         )
-        return CommitsReport(name=control.config.name, commits=rows)
+        for it in here.desk.commits(limit)
+    )
+    return CommitsReport(name=here.control.config.name, commits=rows)
 
-    @router.get("/recovery", response_model=RecoveryReport)
-    def recovery() -> Any:
-        """What was recovered after unclean stops."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        return RecoveryReport(name=status.name, last=status.recovery, earlier=desk.recoveries())
 
-    @router.get("/lanes", response_model=LanesReport)
-    def lanes() -> Any:
-        """What reads the sources."""
-        status = holder.latest()
-        return starting() if status is None else LanesReport(name=status.name, lanes=status.lanes)
+@router.get("/recovery", response_model=RecoveryReport)
+def recovery(here: Here) -> Any:
+    """What was recovered after unclean stops."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    return RecoveryReport(name=status.name, last=status.recovery, earlier=here.desk.recoveries())
 
-    @router.get("/audits")
-    def past_audits(limit: Limit = 20) -> AuditsReport:
-        """What `verify` has found, the newest first."""
-        return desk.audits(limit)
 
-    @router.get("/verify")
-    def verifying() -> AuditRun:
-        """The audit that this instance runs, or the last one that it ran."""
-        return audits.latest
+@router.get("/lanes", response_model=LanesReport)
+def lanes(here: Here) -> Any:
+    """What reads the sources."""
+    status = here.holder.latest()
+    return starting() if status is None else LanesReport(name=status.name, lanes=status.lanes)
 
-    @router.get("/incidents", response_model=Incidents)
-    def timeline() -> Any:
-        """Gaps, quarantined records, recoveries and audits as one timeline."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        found, failing = desk.incidents(status)
-        return Incidents(
-            name=status.name,
-            phase=status.phase,
-            at=status.at,
-            incidents=tuple(found),
-            failing=failing,
-        )
 
-    @router.get("/hub/topics", response_model=HubTopics)
-    def topics() -> Any:
-        """Every hub topic, and what each source gives to it."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        return hub_topics(status, holder.earlier(), control.titles)
+@router.get("/audits")
+def past_audits(here: Here, limit: Limit = 20) -> AuditsReport:
+    """What `verify` has found, the newest first."""
+    return here.desk.audits(limit)
 
-    @router.get("/hub/topics/{topic}", response_model=HubTopicOverview)
-    def hub_topic(topic: str) -> Any:
-        """One of them."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        all_topics = hub_topics(status, holder.earlier(), control.titles).topics
-        found = next((it for it in all_topics if it.topic == topic), None)
-        if found is None:
-            raise CallerError(404, f"nothing is copied to a hub topic {topic}")
-        return found
 
-    @router.get("/topics/{topic}/look", response_model=TopicLook)
-    def look(
-        topic: str,
-        source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
-        records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
-    ) -> Any:
-        """A topic as it is now: configs, what its logs hold, its newest records with headers."""
-        status = holder.latest()
-        return starting() if status is None else desk.look(status, source, topic, records)
+@router.get("/verify")
+def verifying(here: Here) -> AuditRun:
+    """The audit that this instance runs, or the last one that it ran."""
+    return here.audits.latest
 
-    return router
+
+@router.get("/incidents", response_model=Incidents)
+def timeline(here: Here) -> Any:
+    """Gaps, quarantined records, recoveries and audits as one timeline."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    found, failing = here.desk.incidents(status)
+    return Incidents(
+        name=status.name,
+        phase=status.phase,
+        at=status.at,
+        incidents=tuple(found),
+        failing=failing,
+    )
+
+
+@router.get("/hub/topics", response_model=HubTopics)
+def topics(here: Here) -> Any:
+    """Every hub topic, and what each source gives to it."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    return hub_topics(status, here.holder.earlier(), here.control.titles)
+
+
+@router.get("/hub/topics/{topic}", response_model=HubTopicOverview)
+def hub_topic(here: Here, topic: str) -> Any:
+    """One of them."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    all_topics = hub_topics(status, here.holder.earlier(), here.control.titles).topics
+    found = next((it for it in all_topics if it.topic == topic), None)
+    if found is None:
+        raise CallerError(404, f"nothing is copied to a hub topic {topic}")
+    return found
+
+
+@router.get("/topics/{topic}/look", response_model=TopicLook)
+def look(
+    here: Here,
+    topic: str,
+    source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
+    records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
+) -> Any:
+    """A topic as it is now: configs, what its logs hold, its newest records with headers."""
+    status = here.holder.latest()
+    return starting() if status is None else here.desk.look(status, source, topic, records)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from aggregator.documents.overview import Overview, SourcePage, overview, source_page
-from aggregator.serve.control import CallerError
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
+from aggregator.serve.answers import starting
+from aggregator.serve.callers import CallerError
+from aggregator.serve.instance import Here
 
 FILES = Path(__file__).parent.parent / "ui"
 POLICY = (
@@ -41,37 +40,31 @@ class _Files(StaticFiles):
         return response
 
 
-def add_pages(
-    app: FastAPI, control: Control, holder: StatusHolder, starting: Callable[[], Response]
-) -> None:
-    """Add the dashboard under `/ui/`, and `/api/overview` and `/api/sources/ALIAS`.
+router = APIRouter(prefix="/api", tags=["dashboard"])
+files = _Files(directory=FILES, html=True)
+"""The dashboard, as it is served under `/ui`."""
 
-    `starting` makes the answer while there is no status yet.
-    """
-    router = APIRouter(prefix="/api", tags=["dashboard"])
 
-    # Plain functions: a large status takes a while to write down.
-    @router.get("/overview", response_model=Overview)
-    def whole() -> Any:
-        """Every source in a line, and what needs a person."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        return overview(status, holder.earlier(), control.titles)
+# Plain functions: a large status takes a while to write down.
+@router.get("/overview", response_model=Overview)
+def whole(here: Here) -> Any:
+    """Every source in a line, and what needs a person."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    return overview(status, here.holder.earlier(), here.control.titles)
 
-    @router.get("/sources/{alias}", response_model=SourcePage)
-    def source(alias: str) -> Any:
-        """One source, topic by topic."""
-        status = holder.latest()
-        if status is None:
-            return starting()
-        found = source_page(status, holder.earlier(), control.titles, alias)
-        if found is None:
-            raise CallerError(404, f"there is no source {alias}")
-        return found
 
-    app.include_router(router)
-    app.mount("/ui", _Files(directory=FILES, html=True), name="ui")
+@router.get("/sources/{alias}", response_model=SourcePage)
+def source(here: Here, alias: str) -> Any:
+    """One source, topic by topic."""
+    status = here.holder.latest()
+    if status is None:
+        return starting()
+    found = source_page(status, here.holder.earlier(), here.control.titles, alias)
+    if found is None:
+        raise CallerError(404, f"there is no source {alias}")
+    return found
 
 
 def page_for(request: Request) -> Response | None:

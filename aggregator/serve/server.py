@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from aggregator.config.schema import TlsConfig
 from aggregator.errors import AggregatorError, ConfigError, Problem
@@ -33,7 +33,7 @@ class ApiServer:
 
     def __init__(
         self,
-        app: FastAPI,
+        app: ASGIApp,
         host: str,
         port: int,
         tls: TlsConfig | None = None,

@@ -13,9 +13,7 @@ from aggregator.config import load_text
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.application import application
 from support.browser import Visitor, visiting
@@ -25,6 +23,7 @@ from support.load import load
 from support.reading import wait_for, wait_until_topic_has
 from support.rest import SETS, ask
 from support.running import make_config, source
+from support.serving import app_over, served
 from support.statuses import whole_status
 
 SIZE = 1_000
@@ -254,16 +253,14 @@ def test_fifty_sources_with_five_thousand_partitions_are_usable_within_two_secon
     holder = StatusHolder()
     status = whole_status(sources=50, topics=10, partitions=10)
     holder.put(status.at, lambda: status)
-    server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
-    server.start()
-    try:
-        with visiting(server.url, tmp_path / "screens") as visitor:
-            _check_usable(visitor, "", "Sources of", 50)
-            assert visitor.fits(320)
-            _check_usable(visitor, "topics", "Topics", 10)
-            assert (visitor.errors, visitor.strangers) == ([], [])
-    finally:
-        server.stop()
+    with (
+        served(app_over(Control(config), holder)) as server,
+        visiting(server.url, tmp_path / "screens") as visitor,
+    ):
+        _check_usable(visitor, "", "Sources of", 50)
+        assert visitor.fits(320)
+        _check_usable(visitor, "topics", "Topics", 10)
+        assert (visitor.errors, visitor.strangers) == ([], [])
 
 
 def _check_usable(visitor: Visitor, fragment: str, heading: str, rows: int) -> None:

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
-from aggregator.config import load_text, masked
+from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.events import Event, LogLevel
 from aggregator.serve.app import make_app
@@ -62,12 +62,6 @@ class PlayedApi:
         self.engine.calls.clear()
 
 
-def described() -> dict[str, Any]:
-    """The description that such an API gives of itself."""
-    app, _, _ = _made(Path("nowhere"))
-    return app.openapi()
-
-
 @contextmanager
 def played_api(state: Path) -> Iterator[PlayedApi]:
     """One that is gone with the block. It tells one source, and events that are in a table."""
@@ -94,7 +88,7 @@ def played_api(state: Path) -> Iterator[PlayedApi]:
             engine.stop()
 
 
-def _made(state: Path) -> tuple[FastAPI, Control, Recorder]:
+def _made(state: Path) -> tuple[ASGIApp, Control, Recorder]:
     sets = [
         "hub.bootstrap_servers=127.0.0.1:9",
         f"sources.{ALIAS}.bootstrap_servers=127.0.0.1:10",
@@ -112,4 +106,4 @@ def _made(state: Path) -> tuple[FastAPI, Control, Recorder]:
     audits = AuditRunner()
     # None is begun: it would be a process with a JVM.
     audits.close()
-    return make_app(holder, masked(config), control, recorder, audits), control, recorder
+    return make_app(control, holder, recorder, audits), control, recorder

@@ -20,12 +20,12 @@ from aggregator.config.schema import ApiConfig, Config, TlsConfig
 from aggregator.connect.core_words import CLASSES
 from aggregator.documents.controls import SourceControl
 from aggregator.errors import ConfigError
-from aggregator.serve.app import make_app
 from aggregator.serve.gate import Right, right_of
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
+from support.serving import app_over, served
 from support.statuses import status_with
 
 READ, WRITE = "read-me-0123456789", "change:me-0123456789"
@@ -51,13 +51,11 @@ def serving(tmp_path: Path, *sets: str) -> Iterator[tuple[str, Config]]:
     status = status_with()
     holder.put(status.at, lambda: status)
     engine = PlayedEngine(control)
-    server = ApiServer(make_app(holder, masked(config), control), "127.0.0.1", 0, config.api.tls)
-    server.start()
-    listen = config.api.model_copy(update={"listen": f"127.0.0.1:{server.port}"})
     try:
-        yield server.url, config.model_copy(update={"api": listen})
+        with served(app_over(control, holder), config.api.tls) as server:
+            listen = config.api.model_copy(update={"listen": f"127.0.0.1:{server.port}"})
+            yield server.url, config.model_copy(update={"api": listen})
     finally:
-        server.stop()
         engine.stop()
 
 
@@ -269,4 +267,4 @@ def test_certificates_that_are_none_are_a_config_error(tmp_path: Path, certifica
     for certificate, key in (("nix.pem", "nix.key"), ("server.csr", "server.key")):
         tls = TlsConfig(certificate=str(certificates / certificate), key=str(certificates / key))
         with pytest.raises(ConfigError, match=r"api\.tls"):
-            ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0, tls)
+            ApiServer(app_over(), "127.0.0.1", 0, tls)

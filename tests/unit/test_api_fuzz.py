@@ -18,7 +18,8 @@ from schemathesis.specs.openapi.checks import (
 
 from aggregator.connect.core import KNOWN, OWN_KEYS
 from aggregator.connect.core_words import CLASSES, CLIENTS, OWN
-from support.played import ALIAS, CONNECTOR, READ, WRITE, PlayedApi, bearer, described, played_api
+from aggregator.serve.app import CALLS
+from support.played import ALIAS, CONNECTOR, READ, WRITE, PlayedApi, bearer, played_api
 from support.rest import ask
 
 # Hundreds of calls for each path of the API.
@@ -55,7 +56,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlayedApi]:
         yield api
 
 
-description = schemathesis.openapi.from_dict(described(), config=CONFIG)
+description = schemathesis.openapi.from_dict(CALLS.openapi(), config=CONFIG)
 
 
 def aim(case: schemathesis.Case[Any]) -> bool:

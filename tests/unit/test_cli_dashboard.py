@@ -14,11 +14,10 @@ from aggregator.cli import dashboard
 from aggregator.cli.main import app
 from aggregator.config import load_text
 from aggregator.errors import EXIT_OTHER
-from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.rest import SETS
+from support.serving import app_over, served
 from support.statuses import whole_status
 
 TOKEN = "read-me-0123456789"
@@ -35,10 +34,8 @@ def holder() -> StatusHolder:
 def port(tmp_path: Path, holder: StatusHolder) -> Iterator[int]:
     """An instance that asks for a token, as others may reach it."""
     config = load_text("", [*SETS, f"checkpoint.path={tmp_path}", f"api.read_token={TOKEN}"])
-    server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
-    server.start()
-    yield server.port
-    server.stop()
+    with served(app_over(Control(config), holder)) as server:
+        yield server.port
 
 
 @pytest.fixture

@@ -37,9 +37,8 @@ from aggregator.documents.document import (
 )
 from aggregator.documents.lag import LagReport, report_of
 from aggregator.model import SourceState
-from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
+from support.serving import app_over, served
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 SETS = (
@@ -95,10 +94,8 @@ STATUS = Status(
 def listen() -> Iterator[str]:
     holder = StatusHolder()
     holder.put(STATUS.at, lambda: STATUS)
-    server = ApiServer(make_app(holder, {}), "127.0.0.1", 0)
-    server.start()
-    yield f"127.0.0.1:{server.port}"
-    server.stop()
+    with served(app_over(holder=holder)) as server:
+        yield f"127.0.0.1:{server.port}"
 
 
 @pytest.fixture

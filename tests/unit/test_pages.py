@@ -27,14 +27,13 @@ from aggregator.documents.overview import attention, overview, source_page
 from aggregator.model import SourceState
 from aggregator.peek.document import LogSpan, PeekedRecord, TopicLook
 from aggregator.quarantine.document import RetryRow
-from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.incidents import Incident, Incidents
 from aggregator.serve.pages import FILES, POLICY
-from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from aggregator.verify.apart import AuditRun
 from support.rest import SETS, ask
+from support.serving import app_over, served
 from support.statuses import NOW, status_with, whole_status
 
 PAGES = sorted(path for path in FILES.rglob("*") if path.is_file())
@@ -138,10 +137,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     config = load_text("", [*SETS, f"checkpoint.path={state}", "api.read_token=read-me-0123456789"])
     holder, status = StatusHolder(), whole_status()
     holder.put(status.at, lambda: status)
-    server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
-    server.start()
-    yield server.url
-    server.stop()
+    with served(app_over(Control(config), holder)) as server:
+        yield server.url
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(FILES)))

@@ -12,12 +12,17 @@ from urllib.request import urlopen
 import pytest
 
 from aggregator import __version__
+from aggregator.config import load_text, masked
+from aggregator.config.mask import MASK
 from aggregator.documents.document import CheckpointStatus, PartitionStatus, Phase, Status
 from aggregator.documents.rates import WINDOW_SECONDS
 from aggregator.errors import ConfigError
-from aggregator.serve.app import health_of, make_app
+from aggregator.serve.app import health_of
 from aggregator.serve.holder import KEPT, StatusHolder
 from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
+from support.rest import SETS
+from support.serving import app_over, served
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -63,10 +68,8 @@ def holder() -> StatusHolder:
 
 @pytest.fixture
 def url(holder: StatusHolder) -> Iterator[str]:
-    server = ApiServer(make_app(holder, {"name": "central"}), "127.0.0.1", 0)
-    server.start()
-    yield server.url
-    server.stop()
+    with served(app_over(holder=holder)) as server:
+        yield server.url
 
 
 def get(url: str) -> tuple[int, Any]:
@@ -112,8 +115,13 @@ def test_lag_has_rates_of_the_window(url: str, holder: StatusHolder) -> None:
         assert (part["seconds_behind"], part["seconds_behind_at_least"]) == (12.5, True)
 
 
-def test_config_is_the_view_it_was_given(url: str) -> None:
-    assert get(url + "/api/config") == (200, {"name": "central"})
+def test_config_is_the_effective_one_without_its_secrets() -> None:
+    config = load_text("", [*SETS, "sources.eu.kafka.ssl.key.password=hidden-0123456789"])
+    with served(app_over(Control(config))) as server:
+        code, body = get(server.url + "/api/config")
+    assert (code, body) == (200, json.loads(json.dumps(masked(config), default=str)))
+    assert body["sources"]["eu"]["kafka"] == {"ssl.key.password": MASK}
+    assert "hidden" not in json.dumps(body)
 
 
 def test_what_does_not_exist_is_404(url: str) -> None:
@@ -146,27 +154,27 @@ def test_a_taken_port_is_a_config_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(ConfigError, match=f"api.listen: cannot listen on 127.0.0.1:{port}"):
-            ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", port)
+            ApiServer(app_over(), "127.0.0.1", port)
 
 
 def test_a_host_that_is_not_ours_is_a_config_error() -> None:
     with pytest.raises(ConfigError, match=r"api\.listen"):
-        ApiServer(make_app(StatusHolder(), {}), "192.0.2.1", 0)
+        ApiServer(app_over(), "192.0.2.1", 0)
 
 
 def test_a_stopped_server_frees_its_port() -> None:
-    first = ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0)
+    first = ApiServer(app_over(), "127.0.0.1", 0)
     first.start()
     first.stop()
     first.stop()
-    second = ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", first.port)
+    second = ApiServer(app_over(), "127.0.0.1", first.port)
     second.start()
     assert get(second.url + "/")[0] == 200
     second.stop()
 
 
 def test_a_server_that_never_started_can_be_stopped() -> None:
-    ApiServer(make_app(StatusHolder(), {}), "127.0.0.1", 0).stop()
+    ApiServer(app_over(), "127.0.0.1", 0).stop()
 
 
 def test_the_holder_looks_one_window_back() -> None:

@@ -13,11 +13,9 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.connect.core_words import CLASSES
-from aggregator.serve.app import make_app
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
+from support.serving import app_over, served
 
 
 @pytest.fixture
@@ -41,10 +39,8 @@ def engine(control: Control) -> Iterator[PlayedEngine]:
 
 @pytest.fixture
 def url(control: Control, engine: PlayedEngine) -> Iterator[str]:
-    server = ApiServer(make_app(StatusHolder(), {}, control), "127.0.0.1", 0)
-    server.start()
-    yield server.url
-    server.stop()
+    with served(app_over(control)) as server:
+        yield server.url
 
 
 def test_a_source_of_the_yaml_is_a_connector_without_its_secrets(url: str) -> None:

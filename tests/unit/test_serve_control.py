@@ -19,12 +19,10 @@ from aggregator.errors import (
     Problem,
     RefusedError,
 )
-from aggregator.serve.app import make_app
-from aggregator.serve.control import CallerError, check_caller
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
+from aggregator.serve.callers import CallerError, check_caller
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
+from support.serving import app_over, served
 
 
 @pytest.fixture
@@ -49,10 +47,8 @@ def engine(control: Control) -> Iterator[PlayedEngine]:
 
 @pytest.fixture
 def url(control: Control) -> Iterator[str]:
-    server = ApiServer(make_app(StatusHolder(), {}, control), "127.0.0.1", 0)
-    server.start()
-    yield server.url
-    server.stop()
+    with served(app_over(control)) as server:
+        yield server.url
 
 
 def test_a_source_is_paused_and_resumed_by_the_engine(

@@ -14,13 +14,12 @@ from datetime import timedelta
 import pytest
 
 from aggregator.config import load_text
-from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.status.document import status
 from aggregator.status.view import View
 from aggregator.steering.control import Control
 from support.rest import ask, quickest
+from support.serving import app_over, served
 from support.statuses import whole_view
 
 # The large instance takes a second to make.
@@ -58,12 +57,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Large]:
         sets.append(f"sources.s{number}.topics.include=.*")
     config = load_text("", sets)
     holder = StatusHolder()
-    server = ApiServer(make_app(holder, {}, Control(config)), "127.0.0.1", 0)
-    server.start()
-    large = Large(server.url, holder, whole_view(config, TOPICS, PARTITIONS))
-    large.go_on()
-    yield large
-    server.stop()
+    with served(app_over(Control(config), holder)) as server:
+        large = Large(server.url, holder, whole_view(config, TOPICS, PARTITIONS))
+        large.go_on()
+        yield large
 
 
 def test_there_are_as_many_as_it_says(large: Large) -> None:

@@ -23,9 +23,6 @@ from aggregator.documents.document import Phase, Status
 from aggregator.embedded.waiting import wait_until
 from aggregator.events import Event
 from aggregator.model import SourceState
-from aggregator.serve.app import make_app
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from aggregator.timeline import recorder as recording
 from aggregator.timeline.document import HistoryRow
@@ -34,6 +31,7 @@ from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.rows import history_rows, joined, moment_of
 from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
 from support.rest import ask
+from support.serving import app_over, served
 from support.statuses import BOUNDS, NOW, counts, whole_status
 
 YAML = """
@@ -309,12 +307,9 @@ def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running)
 
 @pytest.fixture
 def url(running: Running) -> Iterator[str]:
-    app_ = make_app(StatusHolder(), {}, running.control, running.recorder)
-    server = ApiServer(app_, "127.0.0.1", 0)
-    server.start()
-    yield server.url
-    running.recorder.feed.close()
-    server.stop()
+    with served(app_over(running.control, recorder=running.recorder)) as server:
+        yield server.url
+        running.recorder.feed.close()
 
 
 def test_rest_tells_events_kept_or_not_and_history(running: Running, url: str) -> None:

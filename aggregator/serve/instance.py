@@ -1,0 +1,82 @@
+"""The running instance that is asked: what the endpoints read, and what they command.
+
+The endpoints are declared once for a process. Which instance a request is for stands in its scope.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from aggregator.config.values import parse_listen
+from aggregator.serve.callers import CallerError, check_caller
+from aggregator.serve.connectors import Connectors
+from aggregator.serve.desk import Desk
+from aggregator.serve.followers import Followers
+from aggregator.serve.holder import StatusHolder
+from aggregator.steering.control import Control
+from aggregator.timeline.recorder import Recorder
+from aggregator.verify.apart import AuditRunner
+
+INSTANCE = "aggregator.instance"
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One aggregation of this process, as its API needs it."""
+
+    control: Control
+    holder: StatusHolder
+    recorder: Recorder
+    audits: AuditRunner
+    connectors: Connectors
+    desk: Desk
+    followers: Followers
+
+
+class Asked:
+    """An app that is asked for `instance`."""
+
+    def __init__(self, app: ASGIApp, instance: Instance) -> None:
+        self._app = app
+        self._instance = instance
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Note in the scope of a request which instance it is for."""
+        scope[INSTANCE] = self._instance
+        await self._app(scope, receive, send)
+
+
+def instance_of(request: Request) -> Instance:
+    """The instance that a request is for."""
+    instance = request.scope[INSTANCE]
+    assert isinstance(instance, Instance)
+    return instance
+
+
+async def _here(request: Request) -> Instance:
+    # FastAPI would run a plain function in a thread, for each request.
+    return instance_of(request)
+
+
+Here = Annotated[Instance, Depends(_here)]
+
+
+def check_may_change(request: Request) -> None:
+    """Let through whom `check_caller` does, by the config that is in force."""
+    listen = parse_listen(instance_of(request).control.config.api.listen)
+    check_caller(request, listen[0] if listen is not None else "")
+
+
+CHANGING = [Depends(check_may_change)]
+"""The dependencies of a call that changes something."""
+
+
+def check_source(here: Instance, alias: str) -> None:
+    """Raise CallerError (404) when there is no such source."""
+    if alias not in here.control.config.sources:
+        known = ", ".join(here.control.config.sources)
+        raise CallerError(404, f"there is no source {alias}; sources are {known}")

@@ -1,0 +1,43 @@
+"""The API of an instance, over what a test plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from starlette.types import ASGIApp
+
+from aggregator.config import load_text
+from aggregator.config.schema import TlsConfig
+from aggregator.serve.app import make_app
+from aggregator.serve.holder import StatusHolder
+from aggregator.serve.server import ApiServer
+from aggregator.steering.control import Control
+from aggregator.timeline.recorder import Recorder
+from aggregator.verify.apart import AuditRunner
+from support.rest import SETS
+from support.statuses import BOUNDS
+
+
+def app_over(
+    control: Control | None = None,
+    holder: StatusHolder | None = None,
+    recorder: Recorder | None = None,
+) -> ASGIApp:
+    """An app; what is not given is a part that has just begun, and has nothing to tell."""
+    control = control or Control(load_text("", SETS))
+    holder = holder or StatusHolder()
+    if recorder is None:
+        recorder = Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
+    return make_app(control, holder, recorder, AuditRunner())
+
+
+@contextmanager
+def served(app: ASGIApp, tls: TlsConfig | None = None) -> Iterator[ApiServer]:
+    """A server of it on a free port of this machine, while the block runs."""
+    server = ApiServer(app, "127.0.0.1", 0, tls)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
