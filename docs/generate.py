@@ -6,7 +6,6 @@ modules.md out of the first line of each module.
 
 from __future__ import annotations
 
-import ast
 from functools import cache
 from pathlib import Path
 
@@ -193,7 +192,8 @@ def file_map() -> str:
     for path in PACKAGE.rglob("*.py"):
         name = path.relative_to(PACKAGE)
         part = rank[name.parts[0].removesuffix(".py")]
-        purpose = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split("\n")[0]
+        # A test holds that each module begins with its docstring; to parse all takes a second.
+        purpose = path.read_text("utf-8").split("\n")[0].strip('"')
         order = (part, path.name != "__init__.py", str(name))
         rows.append((order, f"| `{name}` | {_cell(purpose)} |"))
     lines = [line for _, line in sorted(rows)]
