@@ -19,6 +19,10 @@ from support.broker_classes import broker_options, lasting_options
 NAMES = ("source-a", "source-b", "hub")
 WANTED, STARTED = "wanted", "started.json"
 START_SECONDS = 300.0
+RARELY = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
+"""Kafka's own: no broker of these is ever away, and the heartbeats of one that nobody asks anything
+are a fifth of what it does.
+"""
 
 
 class JoinedCluster(EmbeddedCluster):
@@ -47,7 +51,7 @@ class JoinedCluster(EmbeddedCluster):
 def started(*, lasting: bool = False) -> Iterator[dict[str, EmbeddedCluster]]:
     """The clusters, by name; stopped with the block. `lasting` ones serve for many minutes."""
     java = lasting_options() if lasting else broker_options()
-    clusters = {name: EmbeddedCluster(name, java_options=java) for name in NAMES}
+    clusters = {name: EmbeddedCluster(name, java_options=java, config=RARELY) for name in NAMES}
     try:
         start_clusters(list(clusters.values()))
         yield clusters
