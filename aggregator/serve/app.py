@@ -138,7 +138,7 @@ def _all_calls() -> FastAPI:
 
 
 CALLS = _all_calls()
-"""Every call, once for the process: to declare them takes longer than to answer a hundred."""
+"""Every call, declared once for a process."""
 
 
 def make_app(
