@@ -22,7 +22,7 @@ EventSink = Callable[[Event], None]
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR")
 WARNINGS = ("warning", "unreachable", "stuck", "held", "refused", "gap")
 ERRORS = ("error", "failed")
-"""A kind of event that holds one of these words is logged as such."""
+"""An event whose kind, or whose field `state`, holds one of these words is logged as such."""
 
 
 @dataclass(slots=True)
@@ -36,14 +36,15 @@ class LogLevel:
         """Log this level, one of LEVELS, and what is above it."""
         self.level, self.changed = level, datetime.now(UTC)
 
-    def hides(self, kind: str) -> bool:
-        """Whether an event of this kind is not logged."""
-        return LEVELS.index(level_of(kind)) < LEVELS.index(self.level)
+    def hides(self, level: str) -> bool:
+        """Whether events of this level are not logged."""
+        return LEVELS.index(level) < LEVELS.index(self.level)
 
 
-def level_of(kind: str) -> str:
-    """The level of a kind of event."""
+def level_of(kind: str, fields: Mapping[str, object]) -> str:
+    """The level of an event with these fields."""
+    told = f"{kind} {fields.get('state', '')}".lower()
     for level, words in (("ERROR", ERRORS), ("WARN", WARNINGS)):
-        if any(word in kind for word in words):
+        if any(word in told for word in words):
             return level
     return "INFO"

@@ -39,12 +39,13 @@ def event_log(
     )
 
     def log(kind: str, message: str, **fields: str | int) -> None:
-        if level is not None and level.hides(kind):
+        own = level_of(kind, fields)
+        if level is not None and level.hides(own):
             return
         shown = {
             name: mask(value) if isinstance(value, str) else value for name, value in fields.items()
         }
-        write = logger.info if level_of(kind) == "INFO" else logger.warning
+        write = logger.info if own == "INFO" else logger.warning
         write(kind, message=mask(message), **_renamed(shown))
 
     return log

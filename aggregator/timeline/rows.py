@@ -96,7 +96,7 @@ def event_row(event: Event, number: int, mask: Callable[[str], str]) -> EventRow
         id=number,
         at=event.at,
         kind=event.kind,
-        level=level_of(event.kind),
+        level=level_of(event.kind, event.fields),
         message=mask(event.message),
         source=str(source) if source is not None else None,
         fields=fields,

@@ -23,6 +23,9 @@ from aggregator.cli.signals import reload_on_hangup, stop_on_signals
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.events import Event, LogLevel
+from aggregator.model import SourceState
+from aggregator.timeline.rows import event_row
 
 PROGRAM = """
 import sys, threading
@@ -217,7 +220,7 @@ def test_events_are_json_where_nobody_reads() -> None:
     out = io.StringIO()
     log = event_log(lambda text: text.replace("pw", "***"), out)
     log("lane_started", "lane eu runs, pw", lane="eu-pw", partitions=6, at="x")
-    log("source_unreachable", "no answer")
+    log("tee_hub_unreachable", "no answer")
     first, second = (json.loads(line) for line in out.getvalue().splitlines())
     assert first.pop("at")
     assert first == {
@@ -229,6 +232,18 @@ def test_events_are_json_where_nobody_reads() -> None:
         "at_": "x",
     }
     assert second["level"] == "warning"
+
+
+def test_the_level_of_a_state_is_that_of_what_it_says() -> None:
+    out, level = io.StringIO(), LogLevel("WARN")
+    log = event_log(str, out, level)
+    for state in SourceState:
+        log("source_state", f"source eu is {state}", source="eu", state=str(state))
+    told = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [it["state"] for it in told] == ["UNREACHABLE", "FAILED"]
+    assert {it["level"] for it in told} == {"warning"}
+    failed = Event("source_state", "source eu is FAILED", {"source": "eu", "state": "FAILED"})
+    assert event_row(failed, 1, str).level == "ERROR"
 
 
 def test_a_line_is_one_write_where_python_does_not_buffer() -> None:

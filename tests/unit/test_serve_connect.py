@@ -251,9 +251,9 @@ def test_the_level_of_the_log(url: str, control: Control) -> None:
     assert ask("PUT", f"{url}/admin/loggers/root", {"level": "warn"}) == (200, ["root"])
     code, told = ask("GET", f"{url}/admin/loggers/root")
     assert (code, told["level"], told["last_modified"] > 0) == (200, "WARN", True)
-    assert control.log_level.hides("lane_started")
-    assert not control.log_level.hides("warning")
+    assert control.log_level.hides("INFO")
+    assert not control.log_level.hides("WARN")
     assert ask("PUT", f"{url}/admin/loggers/root?scope=cluster", {"level": "ERROR"}) == (204, None)
-    assert control.log_level.hides("warning")
+    assert control.log_level.hides("WARN")
     assert ask("PUT", f"{url}/admin/loggers/root", {"level": "LOUD"})[0] == 404
     assert ask("PUT", f"{url}/admin/loggers/other", {"level": "INFO"})[0] == 404
