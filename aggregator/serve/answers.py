@@ -21,7 +21,7 @@ from aggregator.errors import (
     RefusedError,
 )
 from aggregator.serve.callers import CallerError
-from aggregator.serve.instance import instance_of
+from aggregator.serve.instance import StartingError, instance_of
 from aggregator.steering.door import NotReadyError
 
 STARTING = "Worker is still starting up."
@@ -99,6 +99,8 @@ def status_of(error: Exception) -> int:
 
 async def answer(request: Request, error: Exception) -> Response:
     """An error in Connect's shape, with the exit code that it has on the command line."""
+    if isinstance(error, StartingError):
+        return JSONResponse({"error_code": 503, "message": STARTING}, 503)
     text, code = str(error), EXIT_CONFIG
     headers: Mapping[str, str] | None = None
     if isinstance(error, RequestValidationError):
@@ -119,8 +121,3 @@ async def answer(request: Request, error: Exception) -> Response:
     body = {"error_code": status, "message": text.encode("utf-8", "replace").decode()}
     own = {"exit_code": code} if request.url.path.startswith("/api/") else {}
     return JSONResponse({**body, **own}, status, headers)
-
-
-def starting() -> Response:
-    """The answer while there is no status yet."""
-    return JSONResponse({"error_code": 503, "message": STARTING}, 503)

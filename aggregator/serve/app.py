@@ -36,7 +36,6 @@ from aggregator.serve.answers import (
     STARTING,
     Health,
     answer,
-    starting,
     text,
 )
 from aggregator.serve.connectors import Connectors
@@ -44,7 +43,7 @@ from aggregator.serve.desk import Desk
 from aggregator.serve.followers import Followers
 from aggregator.serve.gate import Gate
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.instance import Asked, Here, Instance
+from aggregator.serve.instance import Asked, Here, Instance, StartingError
 from aggregator.serve.lookups import Source, Topic
 from aggregator.serve.metrics import metrics_text
 from aggregator.serve.pages import page_for
@@ -87,19 +86,16 @@ def metrics(here: Here) -> Response:
     return Response(told, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
-@router.get("/api/status", response_model=Status)
-async def status(here: Here) -> Any:
+@router.get("/api/status")
+async def status(here: Here) -> Status:
     """The status document."""
-    return here.holder.latest() or starting()
+    return here.status()
 
 
-@router.get("/api/lag", response_model=LagReport)
-async def lag(here: Here, source: Source = None, topic: Topic = None) -> Any:
+@router.get("/api/lag")
+async def lag(here: Here, source: Source = None, topic: Topic = None) -> LagReport:
     """Lag per source partition, with rates and ETA; of one source, one topic, or all."""
-    latest = here.holder.latest()
-    if latest is None:
-        return starting()
-    return only(report_of(latest, here.holder.earlier()), source, topic)
+    return only(report_of(here.status(), here.holder.earlier()), source, topic)
 
 
 @router.get("/api/config", responses=FAILED)
@@ -131,7 +127,8 @@ def _all_calls() -> FastAPI:
     ):
         app.include_router(calls)
     app.mount("/ui", pages.files, name="ui")
-    for kind in (AggregatorError, RequestValidationError, HTTPException, Exception):
+    kinds = (AggregatorError, StartingError, RequestValidationError, HTTPException, Exception)
+    for kind in kinds:
         # HTTPException: a path or a method that there is not.
         app.add_exception_handler(kind, answer)
     return app

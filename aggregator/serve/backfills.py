@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Request
 from pydantic import Field
 
 from aggregator.backfills import core as backfills
 from aggregator.backfills.document import BackfillReport, BackfillsReport
-from aggregator.serve.answers import starting
 from aggregator.serve.callers import caller_name
 from aggregator.serve.instance import CHANGING, Here, check_source
 
@@ -27,11 +26,10 @@ router = APIRouter(prefix="/api/backfills")
 
 
 # Plain functions: FastAPI runs them in threads, as they ask clusters and wait for the engine.
-@router.get("", response_model=BackfillsReport)
-def listed(here: Here) -> BackfillsReport | Response:
+@router.get("")
+def listed(here: Here) -> BackfillsReport:
     """All that were ever ordered, the oldest first."""
-    latest = here.holder.latest()
-    return starting() if latest is None else here.control.backfills(latest.backfills)
+    return here.control.backfills(here.status().backfills)
 
 
 @router.post("", dependencies=CHANGING)

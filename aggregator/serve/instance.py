@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from aggregator.config.values import parse_listen
+from aggregator.documents.document import Status
 from aggregator.serve.callers import CallerError, check_caller
 from aggregator.serve.connectors import Connectors
 from aggregator.serve.desk import Desk
@@ -22,6 +23,10 @@ from aggregator.timeline.recorder import Recorder
 from aggregator.verify.apart import AuditRunner
 
 INSTANCE = "aggregator.instance"
+
+
+class StartingError(Exception):
+    """There is no status yet that could be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,13 @@ class Instance:
     connectors: Connectors
     desk: Desk
     followers: Followers
+
+    def status(self) -> Status:
+        """The latest status; StartingError before the first."""
+        latest = self.holder.latest()
+        if latest is None:
+            raise StartingError
+        return latest
 
 
 class Asked:
@@ -52,8 +64,7 @@ class Asked:
 
 def instance_of(request: Request) -> Instance:
     """The instance that a request is for."""
-    instance = request.scope[INSTANCE]
-    assert isinstance(instance, Instance)
+    instance: Instance = request.scope[INSTANCE]
     return instance
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 
@@ -17,7 +17,6 @@ from aggregator.peek.document import TopicLook
 from aggregator.quarantine.document import QuarantineReport
 from aggregator.quarantine.ledger import Filter
 from aggregator.rules import PoisonReason
-from aggregator.serve.answers import starting
 from aggregator.serve.callers import CallerError
 from aggregator.serve.incidents import Incidents
 from aggregator.serve.instance import Here
@@ -132,20 +131,18 @@ def checkpoints(here: Here, limit: Annotated[int, Query(ge=1, le=COMMITS)] = 50)
     return CommitsReport(name=here.control.config.name, commits=rows)
 
 
-@router.get("/recovery", response_model=RecoveryReport)
-def recovery(here: Here) -> Any:
+@router.get("/recovery")
+def recovery(here: Here) -> RecoveryReport:
     """What was recovered after unclean stops."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     return RecoveryReport(name=status.name, last=status.recovery, earlier=here.desk.recoveries())
 
 
-@router.get("/lanes", response_model=LanesReport)
-def lanes(here: Here) -> Any:
+@router.get("/lanes")
+def lanes(here: Here) -> LanesReport:
     """What reads the sources."""
-    status = here.holder.latest()
-    return starting() if status is None else LanesReport(name=status.name, lanes=status.lanes)
+    status = here.status()
+    return LanesReport(name=status.name, lanes=status.lanes)
 
 
 @router.get("/audits")
@@ -160,12 +157,10 @@ def verifying(here: Here) -> AuditRun:
     return here.audits.latest
 
 
-@router.get("/incidents", response_model=Incidents)
-def timeline(here: Here) -> Any:
+@router.get("/incidents")
+def timeline(here: Here) -> Incidents:
     """Gaps, quarantined records, recoveries and audits as one timeline."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     found, failing = here.desk.incidents(status)
     return Incidents(
         name=status.name,
@@ -176,21 +171,17 @@ def timeline(here: Here) -> Any:
     )
 
 
-@router.get("/hub/topics", response_model=HubTopics)
-def topics(here: Here) -> Any:
+@router.get("/hub/topics")
+def topics(here: Here) -> HubTopics:
     """Every hub topic, and what each source gives to it."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     return hub_topics(status, here.holder.earlier(), here.control.titles)
 
 
-@router.get("/hub/topics/{topic}", response_model=HubTopicOverview)
-def hub_topic(here: Here, topic: str) -> Any:
+@router.get("/hub/topics/{topic}")
+def hub_topic(here: Here, topic: str) -> HubTopicOverview:
     """One of them."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     all_topics = hub_topics(status, here.holder.earlier(), here.control.titles).topics
     found = next((it for it in all_topics if it.topic == topic), None)
     if found is None:
@@ -198,13 +189,12 @@ def hub_topic(here: Here, topic: str) -> Any:
     return found
 
 
-@router.get("/topics/{topic}/look", response_model=TopicLook)
+@router.get("/topics/{topic}/look")
 def look(
     here: Here,
     topic: str,
     source: Annotated[str | None, Query(description="at this source; without: the hub")] = None,
     records: Annotated[int, Query(ge=0, le=100, description="the newest")] = 5,
-) -> Any:
+) -> TopicLook:
     """A topic as it is now: configs, what its logs hold, its newest records with headers."""
-    status = here.holder.latest()
-    return starting() if status is None else here.desk.look(status, source, topic, records)
+    return here.desk.look(here.status(), source, topic, records)

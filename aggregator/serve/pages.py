@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
@@ -11,7 +10,6 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from aggregator.documents.overview import Overview, SourcePage, overview, source_page
-from aggregator.serve.answers import starting
 from aggregator.serve.callers import CallerError
 from aggregator.serve.instance import Here
 
@@ -46,21 +44,17 @@ files = _Files(directory=FILES, html=True)
 
 
 # Plain functions: a large status takes a while to write down.
-@router.get("/overview", response_model=Overview)
-def whole(here: Here) -> Any:
+@router.get("/overview")
+def whole(here: Here) -> Overview:
     """Every source in a line, and what needs a person."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     return overview(status, here.holder.earlier(), here.control.titles)
 
 
-@router.get("/sources/{alias}", response_model=SourcePage)
-def source(here: Here, alias: str) -> Any:
+@router.get("/sources/{alias}")
+def source(here: Here, alias: str) -> SourcePage:
     """One source, topic by topic."""
-    status = here.holder.latest()
-    if status is None:
-        return starting()
+    status = here.status()
     found = source_page(status, here.holder.earlier(), here.control.titles, alias)
     if found is None:
         raise CallerError(404, f"there is no source {alias}")
