@@ -18,14 +18,14 @@ from aggregator.config.schema import Config
 from aggregator.events import Event, LogLevel
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
 from aggregator.steering import control as engine_control
 from aggregator.steering.control import Control
 from aggregator.timeline.recorder import Recorder
 from aggregator.timeline.table import EVENTS, TimelineTable
 from aggregator.verify.apart import AuditRunner
 from support.rest import PlayedEngine
-from support.statuses import BOUNDS, whole_status
+from support.serving import nothing_recorded, served
+from support.statuses import whole_status
 
 READ, WRITE = "read-me-0123456789", "change-me-0123456789"
 ALIAS = "s0"
@@ -74,17 +74,15 @@ def played_api(state: Path) -> Iterator[PlayedApi]:
     # Whoever follows them is told so at once, and waits for nothing.
     recorder.feed.close()
     engine = PlayedEngine(control)
-    server = ApiServer(app, "127.0.0.1", 0)
-    server.start()
     with pytest.MonkeyPatch.context() as patch:
         agreed: Any = SimpleNamespace(raise_if_refused=lambda: None, refused=())
         patch.setattr(engine_control, "discover", lambda config: None)
         patch.setattr(engine_control, "hub_facts", lambda found: None)
         patch.setattr(engine_control, "plan_with", lambda *found: agreed)
         try:
-            yield PlayedApi(server.url, control.config, control, engine)
+            with served(app) as server:
+                yield PlayedApi(server.url, control.config, control, engine)
         finally:
-            server.stop()
             engine.stop()
 
 
@@ -102,7 +100,7 @@ def _made(state: Path) -> tuple[ASGIApp, Control, Recorder]:
     control = Control(config, lambda added: load_text("", sets, {}, added=added))
     holder, status = StatusHolder(), whole_status()
     holder.put(status.at, lambda: status)
-    recorder = Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
+    recorder = nothing_recorded(control, holder)
     audits = AuditRunner()
     # None is begun: it would be a process with a JVM.
     audits.close()

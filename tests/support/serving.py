@@ -27,9 +27,13 @@ def app_over(
     """An app; what is not given is a part that has just begun, and has nothing to tell."""
     control = control or Control(load_text("", SETS))
     holder = holder or StatusHolder()
-    if recorder is None:
-        recorder = Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
+    recorder = recorder or nothing_recorded(control, holder)
     return make_app(control, holder, recorder, AuditRunner())
+
+
+def nothing_recorded(control: Control, holder: StatusHolder) -> Recorder:
+    """A recorder that has not begun, and tells what fails to nobody."""
+    return Recorder(control.in_force, holder.latest, str, lambda event: None, BOUNDS)
 
 
 @contextmanager
