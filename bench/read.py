@@ -36,9 +36,12 @@ class Ends:
             # librdkafka must know the leaders already: `aggregator.discover.offsets` says why.
             self._admin.list_topics(self._partitions[0].topic, timeout=ASK_SECONDS)
             answers = self._admin.list_offsets(asked, request_timeout=ASK_SECONDS)
-            return sum(answer.result(ASK_SECONDS).offset for answer in answers.values())
+            ends = [answer.result(ASK_SECONDS).offset for answer in answers.values()]
         except KafkaException as error:
             raise ClusterError(f"hub: {error.args[0]}") from error
+        if min(ends) < 0:  # so librdkafka tells that it had no answer
+            raise ClusterError(f"hub: no answer within {ASK_SECONDS:g} s")
+        return sum(ends)
 
 
 class Tail:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for_all
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -21,12 +21,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ClusterMetadata,
-    ListConsumerGroupsResult,
-    OffsetSpec,
-)
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec
 
 from aggregator.config.kafka_settings import isolation_of
 from aggregator.config.schema import ClusterConfig
@@ -45,6 +40,7 @@ from aggregator.discover.errors import (
     OLD_LEADER,
     ClusterCallError,
     code_of,
+    error_within,
     explain,
     is_local,
     not_trusted,
@@ -109,7 +105,7 @@ class ClusterAdmin:
         }
         self._failing_since: float | None = None
         self._leaders_doubted = False
-        """Whether offsets were asked for in vain, since they were last told."""
+        """Whether offsets were asked for in vain, of one leader at least, since all told them."""
         self._controller_doubted = False
         """And whether descriptions were."""
         self.client = ClientHandle(self._made, self._closed)
@@ -269,25 +265,30 @@ class ClusterAdmin:
         absent = self._without_leader(wanted, end)
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
-            none = KafkaError(KafkaError._NOENT, "no partition has a leader")
-            if self._leaders_doubted:
-                none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
-            raise self._failed(KafkaException(none), timeout)
+            raise self._leaderless(timeout)
         try:
             found = self._ask_offsets(asked, specs, end, timeout, isolation)
         except ClusterCallError:
             self._leaders_doubted = True
             raise
-        self._leaders_doubted = False
+        self._leaders_doubted = any(_is_silence(it) for told in found for it in told.values())
         stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.
             self.client.forget_leaders()
             absent |= self._without_leader(stale, end)
             led = [tp for tp in stale if tp not in absent]
+            if all(tp in absent for tp in wanted):
+                raise self._leaderless(timeout)
             again = self._ask_offsets(led, specs, end, timeout, isolation)
             found = [{**before, **now} for before, now in zip(found, again, strict=True)]
         return [{**answers, **absent} for answers in found]
+
+    def _leaderless(self, timeout: float) -> ClusterCallError:
+        none = KafkaError(KafkaError._NOENT, "no partition has a leader")
+        if self._leaders_doubted:
+            none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
+        return self._failed(KafkaException(none), timeout)
 
     def _without_leader(
         self, wanted: Collection[TopicPartition], end: float
@@ -354,8 +355,9 @@ class ClusterAdmin:
             error = future.exception()
             if error is not None and not isinstance(error, Exception):
                 raise error
-            results[key] = _outcome(future.result()) if error is None else error
-        errors = [it for it in results.values() if isinstance(it, Exception) and is_local(it)]
+            result = future.result() if error is None else error
+            results[key] = error_within(result) or result
+        errors = [it for it in results.values() if _is_silence(it)]
         if errors and len(errors) == len(results):
             raise self._failed(errors[0], timeout) from errors[0]
         self._answered()
@@ -388,11 +390,8 @@ class ClusterAdmin:
         return ClusterCallError(failure)
 
 
-def _outcome(result: Result) -> Result | Exception:
-    """The result, or its first error where it is a list of which no broker has told anything."""
-    if isinstance(result, ListConsumerGroupsResult) and result.errors and not result.valid:
-        return KafkaException(result.errors[0])
-    return result
+def _is_silence(answer: object) -> TypeGuard[Exception]:
+    return isinstance(answer, Exception) and is_local(answer)
 
 
 def _left(end: float) -> float:

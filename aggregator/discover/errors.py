@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka.admin import ListConsumerGroupsResult, ListOffsetsResultInfo
 
 from aggregator.config.mask import hide_passwords
 from aggregator.credentials import CredentialsError
@@ -93,6 +94,20 @@ def is_local(error: Exception) -> bool:
     """Whether an error comes from the client (negative code), not from a broker that answered."""
     code = code_of(error)
     return code is None or code < 0
+
+
+def error_within(result: object) -> KafkaException | None:
+    """Why this result of a call is none; None when it is one.
+
+    A list of groups may have errors alone. And when a leader does not answer in time, librdkafka
+    (2.16.0) tells no error but the offset with which it had begun, -1001, as if that were the
+    answer. That no record has a timestamp is another one, -1.
+    """
+    if isinstance(result, ListConsumerGroupsResult) and result.errors and not result.valid:
+        return KafkaException(result.errors[0])
+    if isinstance(result, ListOffsetsResultInfo) and result.offset == OFFSET_INVALID:
+        return KafkaException(KafkaError(KafkaError._TIMED_OUT, "the leader does not answer"))
+    return None
 
 
 def text_of(error: BaseException | KafkaError) -> str:

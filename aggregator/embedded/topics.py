@@ -252,11 +252,14 @@ def _offsets(kafka: AdminClient, topic: str) -> dict[int, int] | None:
     offsets = {}
     for partition, future in kafka.list_offsets(asked, request_timeout=SECONDS).items():
         try:
-            offsets[partition.partition] = future.result(SECONDS).offset
+            end = future.result(SECONDS).offset
         except KafkaException as error:
             if error.args[0].code() in _NO_LEADER_YET:
                 return None
             raise ClusterError(f"offsets of {topic}: {error.args[0]}") from error
+        if end < 0:  # so librdkafka tells that it had no answer
+            raise ClusterError(f"offsets of {topic}: no answer within {SECONDS:g} s")
+        offsets[partition.partition] = end
     return dict(sorted(offsets.items()))
 
 

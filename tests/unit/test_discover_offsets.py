@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata
+from confluent_kafka.admin import (
+    BrokerMetadata,
+    ClusterMetadata,
+    ListConsumerGroupsResult,
+    ListOffsetsResultInfo,
+    PartitionMetadata,
+    TopicMetadata,
+)
 
-from aggregator.discover.errors import code_of
+from aggregator.discover.errors import code_of, error_within
 from aggregator.discover.offsets import (
     brokers_away,
     controller_away,
@@ -23,6 +30,7 @@ from aggregator.model import OffsetRange, TopicPartition
 ONE, TWO, THREE = (TopicPartition("orders", each) for each in range(3))
 ELSEWHERE = TopicPartition("bills", 0)
 REFUSED = KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION, "not the leader"))
+DOWN = KafkaError(KafkaError._TRANSPORT)
 
 
 def cluster(leaders: dict[int, int], brokers: tuple[int, ...] = (1, 2)) -> ClusterMetadata:
@@ -35,6 +43,11 @@ def cluster(leaders: dict[int, int], brokers: tuple[int, ...] = (1, 2)) -> Clust
         partition.leader = leader
         topic.partitions[number] = partition
     return found
+
+
+def groups(found: list[Any], errors: list[Any]) -> ListConsumerGroupsResult:
+    """A list of groups as librdkafka gives it, with errors that are not exceptions."""
+    return ListConsumerGroupsResult(found, errors)
 
 
 def at(offset: int, timestamp: int = -1) -> Any:
@@ -81,6 +94,24 @@ def test_who_takes_no_connection_is_away() -> None:
         for number, away in ((1, False), (2, True), (-1, False)):
             found.controller_id = number
             assert controller_away(found, 5) is away
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        (ListOffsetsResultInfo(0, -1, -1), None),
+        # No record has that timestamp.
+        (ListOffsetsResultInfo(-1, -1, -1), None),
+        # And no leader has told anything.
+        (ListOffsetsResultInfo(-1001, -1, -1), KafkaError._TIMED_OUT),
+        (groups([], []), None),
+        (groups(["one"], [DOWN]), None),
+        (groups([], [DOWN]), KafkaError._TRANSPORT),
+        (None, None),
+    ],
+)
+def test_a_result_that_is_none_has_an_error(result: object, code: int | None) -> None:
+    assert code_of(error_within(result)) == code
 
 
 def test_ranges_and_why_some_are_missing() -> None:
