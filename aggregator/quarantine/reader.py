@@ -72,6 +72,8 @@ class QuarantineReader:
             (found,) = self._consumer(HUB).offsets_for_times([asked], timeout=self._timeout)
         except KafkaException as error:
             raise ClusterError(f"hub: {self.place}: {text_of(error.args[0])}") from error
+        if found.error is not None:
+            raise ClusterError(f"hub: {self.place}: {text_of(found.error)}")
         return int(found.offset) if found.offset >= 0 else log.latest
 
     def read_one(self, alias: str, tp: TopicPartition, offset: int) -> Raw | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import uuid
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.stream.java import DRIVER
-from support.application import events_in
+from support.application import gone_with_the_block
 from support.clusters import ClusterFactory
 from support.java_options import QUICK_START
 from support.load import records
@@ -35,13 +36,22 @@ QUICK = ("--set", f"spark.conf.{DRIVER}={QUICK_START}")
 def write_config(folder: Path, name: str, tree: dict[str, Any]) -> str:
     """Write a config with what makes it quick, and a port of its own; returns the file's name."""
     file = folder / name
-    tree["api"] = {"listen": f"127.0.0.1:{free_ports(1)[0]}"}
+    tree["api"] = {"listen": f"127.0.0.1:{free_twice()}"}
     tree["checkpoint"] = {"path": str(folder / file.stem)}
     tree["spark"] = {"conf": {DRIVER: QUICK_START}}
     tree["stream"] = {"checkpoint_interval": "1s"}
     tree["topics"] = {**tree.get("topics", {}), "refresh_interval": "2s", "replication_factor": 1}
     file.write_text(yaml.safe_dump(tree, sort_keys=False), "utf-8")
     return str(file)
+
+
+def free_twice() -> int:
+    """A port that nobody listens on, and nobody on the next one, which the way back takes."""
+    while True:
+        (port,) = free_ports(1)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port + 1))
+            return port
 
 
 def yaml_of(page: str) -> list[str]:
@@ -62,11 +72,6 @@ def is_kept_up(said: str) -> bool:
     """Whether the hub has the places of a group, as `groups translate -o json` says."""
     rows = json.loads(said)["partitions"] if said else []
     return bool(rows) and all(it["verdict"] == "same" for it in rows)
-
-
-def until_running(log: Path) -> None:
-    """Wait until the application that writes this log copies."""
-    wait_for(lambda: any(it["event"] == "running" for it in events_in(log)), "it runs")
 
 
 def lag_of(said: str) -> int:
@@ -111,8 +116,8 @@ def test_a_migration_under_load_misses_nothing_and_reads_again_what_was_told(
         walk.run("check")
         walk.run("plan")
         running = walk.start("run", tmp_path / "run.log")
-        ends.callback(running.terminate, 60)
-        until_running(tmp_path / "run.log")
+        ends.enter_context(gone_with_the_block(running))
+        running.until_logged("running")
         wait_a_moment_of(producers[orders], 300)
         walk.run("lag")
         assert billing in walk.run("groups list")
@@ -190,8 +195,8 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         reader.start(old)
         walk.run("check")
         running = walk.start("run", tmp_path / "run.log")
-        ends.callback(running.terminate, 60)
-        until_running(tmp_path / "run.log")
+        ends.enter_context(gone_with_the_block(running))
+        running.until_logged("running")
         wait_a_moment_of(producer, 300)
         producer.stop()
         reader.until(producer.written)
@@ -227,8 +232,8 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         returning = walk.start(
             "run", tmp_path / "back.log", "--set", "stream.checkpoint_interval=1s"
         )
-        ends.callback(returning.terminate, 60)
-        until_running(tmp_path / "back.log")
+        ends.enter_context(gone_with_the_block(returning))
+        returning.until_logged("running")
         late = {int(it.value or b"") for it in forgotten}
         wait_for(lambda: late <= set(reader.numbers()), "the late ones are read at the hub")
         reader.stop()
@@ -294,8 +299,8 @@ def test_a_cloud_account_is_onboarded_site_by_site(
         walk.run("check")
         walk.run("plan")
         running = walk.start("run", tmp_path / "run.log")
-        ends.callback(running.terminate, 60)
-        until_running(tmp_path / "run.log")
+        ends.enter_context(gone_with_the_block(running))
+        running.until_logged("running")
         for cluster in (source_a, source_b):
             produce(cluster.bootstrap_servers, telemetry, records(10))
         wait_for(lambda: (count("plant-a"), count("plant-b")) == (10, 10), "what is new comes")

@@ -18,14 +18,16 @@ from aggregator.config.schema import Config
 from aggregator.embedded.processes import GuardedProcess
 from aggregator.failpoint import VARIABLE
 from support.forked import ForkedProcess
+from support.javas import taken_by
 from support.processes import processes
 from support.reading import SECONDS
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Running")
 KILLED = 128 + signal.SIGKILL
 GONE_SECONDS = 60.0
 STACKS_SECONDS = 10.0
-END_OF_STACKS = "class space"
+END_OF_STACKS = b"class space"
 """Java says how full its heap is after the stacks of its threads; this comes last."""
 PROGRAM = ("-m", "aggregator")
 SHORT_BATCHES = (
@@ -36,43 +38,19 @@ SHORT_BATCHES = (
 """`aggregator` with batches of a second instead of minutes."""
 
 
-class Application:
-    """One life of the application. It ends when this process dies.
+class Running:
+    """A process of the application, and its log. It ends when this process dies.
 
-    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
-    its first argument; where none is given, Python forks instead of starting anew. Its log is
-    `folder`/run-NUMBER.log, one file for each life. With `again` it shares its Java, one after the
-    other: for tests that end it well, and look for nothing of its Java.
+    With `again` it shares its Java, one after the other: for tests that end it well, and look for
+    nothing of its Java.
     """
 
     def __init__(
-        self,
-        config: Config,
-        folder: Path,
-        *,
-        failpoint: str = "",
-        program: Sequence[str] | None = None,
-        arguments: Sequence[str] = (),
-        command: str = "run",
-        again: bool = False,
+        self, process: GuardedProcess | ForkedProcess, log: Path, *, again: bool = False
     ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = folder / "aggregator.yaml"
-        file.write_text(to_yaml(config), "utf-8")
-        number = len(list(folder.glob("run-*.log"))) + 1
-        self.log = folder / f"run-{number:03}.log"
-        self.failpoint = failpoint
+        self._process = process
+        self.log = log
         self.again = again
-        self.started = time.monotonic()
-        words = [command, "-c", str(file), *arguments]
-        env = {VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
-        self._process: GuardedProcess | ForkedProcess
-        if program is None:
-            self._process = ForkedProcess(words, self.log, env, again=again)
-        else:
-            # `env` becomes the command, so the pid is the application's.
-            line = ["env", *(f"{name}={it}" for name, it in env.items()), sys.executable]
-            self._process = GuardedProcess([*line, *program, *words], self.log)
 
     @property
     def pid(self) -> int:
@@ -132,17 +110,12 @@ class Application:
         self.until(lambda: self.has_logged(kind), f"it logs {kind}", seconds)
 
     def die_with_stacks(self) -> str:
-        """End it; returns its log, which ends with where the threads of Java and Python were."""
+        """End it; returns its log, and where the threads of Java and Python were."""
         java = [pid for pid, command in self.members().items() if "/java " in command]
-        for pid in java:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGQUIT)
-        deadline = time.monotonic() + STACKS_SECONDS
-        while java and END_OF_STACKS not in self.text and time.monotonic() < deadline:
-            time.sleep(0.1)
+        stacks = [_stacks_of(pid) for pid in java or taken_by(self.pid)]
         self._process.signal(signal.SIGABRT)
         self.wait(STACKS_SECONDS)
-        return self.text
+        return "\n".join([self.text, *stacks])
 
     @property
     def text(self) -> str:
@@ -191,16 +164,75 @@ class Application:
         return [f"{name}:{number}" for name, number in found]
 
 
+class Application(Running):
+    """One life of the application.
+
+    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
+    its first argument; where none is given, Python forks instead of starting anew. Its log is
+    `folder`/run-NUMBER.log, one file for each life.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        *,
+        failpoint: str = "",
+        program: Sequence[str] | None = None,
+        arguments: Sequence[str] = (),
+        command: str = "run",
+        again: bool = False,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / "aggregator.yaml"
+        file.write_text(to_yaml(config), "utf-8")
+        number = len(list(folder.glob("run-*.log"))) + 1
+        log = folder / f"run-{number:03}.log"
+        self.failpoint = failpoint
+        self.started = time.monotonic()
+        words = [command, "-c", str(file), *arguments]
+        env = {VARIABLE: failpoint, "PYTHONFAULTHANDLER": "1"}
+        process: GuardedProcess | ForkedProcess
+        if program is None:
+            process = ForkedProcess(words, log, env, again=again)
+        else:
+            # `env` becomes the command, so the pid is the application's.
+            line = ["env", *(f"{name}={it}" for name, it in env.items()), sys.executable]
+            process = GuardedProcess([*line, *program, *words], log)
+        super().__init__(process, log, again=again)
+
+
 @contextmanager
 def application(config: Config, folder: Path, **options: Any) -> Iterator[Application]:
     """An application that is gone with the block; with `again` it has to end well there."""
-    running = Application(config, folder, **options)
+    with gone_with_the_block(Application(config, folder, **options)) as running:
+        yield running
+
+
+@contextmanager
+def gone_with_the_block(running: R) -> Iterator[R]:
+    """What runs is gone with the block; with `again` it has to end well there."""
     try:
         yield running
         if running.again and running.alive:
             running.end_well()
     finally:
         running.end()
+
+
+def _stacks_of(java: int) -> str:
+    """Where the threads of a Java are; it writes that where it writes all, maybe another's log."""
+    out = Path(f"/proc/{java}/fd/1")
+    said, deadline = b"", time.monotonic() + STACKS_SECONDS
+    try:
+        before = out.stat().st_size
+        os.kill(java, signal.SIGQUIT)
+        while END_OF_STACKS not in said and time.monotonic() < deadline:
+            time.sleep(0.1)
+            said = out.read_bytes()[before:]
+    except OSError as error:
+        return f"no more stacks of {java}: {error}"
+    return said.decode(errors="replace")
 
 
 def events_in(log: Path) -> Iterator[dict[str, Any]]:

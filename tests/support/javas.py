@@ -22,6 +22,7 @@ from aggregator.failpoint import VARIABLE
 from aggregator.stream import driver
 from aggregator.stream.gateway import SERVER, Server, connect, launch
 
+FOLDER = "javas-"
 MOST_FREE = 1
 """So many wait for somebody; each has some 400 MB."""
 OF_JAVA = ("SPARK_", "JAVA_", "JDK_", "HADOOP_", VARIABLE)
@@ -33,7 +34,7 @@ class Javas:
     """Made by the process that forks; `use` and `give_back` are for a fork."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="javas-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=FOLDER))
         self.end, self._held = os.pipe()
         """What they read from; they end when its other side is closed, as it is in a fork."""
         self._taken: Path | None = None
@@ -96,6 +97,12 @@ class Javas:
             self.taken(key, server)
         connect(server)
         return True
+
+
+def taken_by(fork: int) -> list[int]:
+    """The Java that this fork uses just now, asked by a process with the same temporary folder."""
+    found = Path(tempfile.gettempdir()).glob(f"{FOLDER}*/*.{fork}")
+    return [json.loads(it.read_text())["pid"] for it in found]
 
 
 def _key(command: Sequence[str]) -> str:

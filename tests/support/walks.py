@@ -10,6 +10,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
+from support.application import Running
 from support.forked import ForkedProcess
 from support.reading import wait_for
 
@@ -70,9 +71,9 @@ class Walk:
         """Run a command as the page has it, for something else; returns what it says."""
         return _invoked([self._names.get(word, word) for word in words], code)
 
-    def start(self, begin: str, log: Path, *more: str) -> ForkedProcess:
+    def start(self, begin: str, log: Path, *more: str) -> Running:
         """Start the next command as a process of its own, which goes on."""
-        return ForkedProcess([*self.next(begin), *more], log, again=True)
+        return Running(ForkedProcess([*self.next(begin), *more], log, again=True), log, again=True)
 
 
 def _invoked(words: list[str], code: int | None) -> str:
