@@ -21,6 +21,7 @@ from aggregator.cli.main import app
 from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from support.application import Running, gone_with_the_block
 from support.forked import ForkedProcess
 from support.java_options import QUICK_START
 from support.mirror_maker import SMALL, mirror_maker, write_properties
@@ -195,40 +196,16 @@ def test_after_a_kill_it_is_told_what_the_hub_holds_beyond_the_stored_positions(
     assert found["moves"]["commit"] is None
 
 
-class StandIn:
+@contextmanager
+def stand_in(folder: Path, *words: str) -> Iterator[Running]:
     """One of the old commands as a child process, with its state in a folder of its own."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.folder = folder
-        self.log = folder / f"{words[0]}-{len(list(folder.glob('*.log')))}.log"
-        options = ("--set", "api.listen=off", "--set", "stream.checkpoint_interval=1s")
-        java = f"spark.conf.spark.driver.extraJavaOptions={QUICK_START}"
-        own = {"XDG_STATE_HOME": str(folder)}
-        everything = [*words, *options, "--set", java]
-        self.process = ForkedProcess(everything, self.log, own, again=True)
-
-    @property
-    def text(self) -> str:
-        return self.log.read_text("utf-8", errors="replace")
-
-    def until(self, words: str) -> None:
-        def said() -> bool:
-            assert self.process.alive or words in self.text, self.text
-            return words in self.text
-
-        wait_for(said, f"it says {words}")
-
-    def until_reading(self) -> None:
-        self.until('"event": "lane_started"')
-
-    def __enter__(self) -> StandIn:
-        return self
-
-    def __exit__(self, failed: object, *_: object) -> None:
-        ended = self.process.terminate(60)
-        if failed is None:
-            assert ended, self.text
-            assert self.process.exit_code == 0, self.text
+    log = folder / f"{words[0]}-{len(list(folder.glob('*.log')))}.log"
+    options = ("--set", "api.listen=off", "--set", "stream.checkpoint_interval=1s")
+    java = f"spark.conf.spark.driver.extraJavaOptions={QUICK_START}"
+    own = {"XDG_STATE_HOME": str(folder)}
+    process = ForkedProcess([*words, *options, "--set", java], log, own, again=True)
+    with gone_with_the_block(Running(process, log, again=True)) as running:
+        yield running
 
 
 def commit(cluster: EmbeddedCluster, group: str, topic: str, offsets: dict[int, int]) -> None:
@@ -280,8 +257,8 @@ def test_the_walk_of_mirror_maker_1(
         *("--producer.config", str(producer), "--num.streams", "4"),
         *("--whitelist", f"{first},{second}", "--new.consumer"),
     )
-    with StandIn(tmp_path, *words) as running:
-        running.until_reading()
+    with stand_in(tmp_path, *words) as running:
+        running.until_logged("lane_started")
         assert "no effect: --new.consumer" in running.text
         assert "zookeeper.connect: no ZooKeeper is asked" in running.text
         assert f"state: {tmp_path / 'aggregator' / group}" in running.text
@@ -291,7 +268,7 @@ def test_the_walk_of_mirror_maker_1(
         wait_until_topic_has(hub.bootstrap_servers, second, 1)
     produce(source_a.bootstrap_servers, first, [NewRecord(b"later", partition=2)])
     # A second start goes on where it was, and the other commands know it by its file.
-    with StandIn(tmp_path, *words) as running:
+    with stand_in(tmp_path, *words) as running:
         wait_until_topic_has(hub.bootstrap_servers, first, 22)
         file = tmp_path / "aggregator" / group / "aggregator.yaml"
         assert file.stat().st_mode & 0o077 == 0
@@ -347,8 +324,8 @@ def test_the_walk_of_the_replicator_executable(
         *("--producer.config", str(producer), "--replication.config", str(replication)),
         *("--whitelist", topic),
     )
-    with StandIn(tmp_path, *words) as running:
-        running.until_reading()
+    with stand_in(tmp_path, *words) as running:
+        running.until_logged("lane_started")
         rows = [NewRecord(b"%d" % at) for at in range(1, 10_001)]
         produce(source_a.bootstrap_servers, topic, rows)
         wait_until_topic_has(hub.bootstrap_servers, f"{topic}.replica", 10_000)
