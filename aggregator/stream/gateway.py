@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import struct
 import subprocess
 import tempfile
@@ -39,6 +38,10 @@ OF_SUBMIT = (
 are a part of the class path."""
 CONF_FILES = ("spark-defaults.conf", "spark-env.sh")
 KNOWN = (HEAP, CLASS_PATH, DRIVER, "spark.master", "spark.driver.host", "spark.driver.bindAddress")
+NO_INTERRUPTS = ("/bin/sh", "-c", 'trap "" INT; exec "$0" "$@"')
+"""Becomes the command behind it, without Ctrl-C, which is ours. Not by `preexec_fn` as PySpark has
+it: that is Python between fork and exec, where what another thread held is held for ever, and
+others look at the clusters meanwhile (docs.python.org/3/library/subprocess.html)."""
 START_SECONDS = 120.0
 POLL_SECONDS = 0.02
 
@@ -114,9 +117,7 @@ def launch(command: Sequence[str], spark_home: Path, stdin: int = subprocess.PIP
         CONNECTION_FILE: str(told),
     }
     try:
-        child = subprocess.Popen(
-            command, stdin=stdin, env=environment, preexec_fn=_leave_interrupts_to_us
-        )
+        child = subprocess.Popen([*NO_INTERRUPTS, *command], stdin=stdin, env=environment)
         if not _has_told(told, child):
             child.kill()
             child.communicate()
@@ -155,7 +156,3 @@ def _connection(told: bytes) -> tuple[int, str]:
     """The port and the secret: a number, the length of a text, the text."""
     port, length = struct.unpack_from(">ii", told)
     return port, told[8 : 8 + length].decode()
-
-
-def _leave_interrupts_to_us() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -82,3 +84,16 @@ def test_where_no_server_comes_of_it_nothing_is_left(
     assert not start_quickly(started, tmp_path)
     assert not start_quickly([str(tmp_path / "no-such-java")], tmp_path)
     assert not Path(f"/proc/{marker.read_text().strip()}").exists()
+
+
+@pytest.mark.slow
+def test_an_interrupt_does_not_reach_it(tmp_path: Path) -> None:
+    told = tmp_path / "status"
+    # Whoever runs the tests may ignore it already, and children would inherit that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert not start_quickly(["sh", "-c", f"cp /proc/$$/status '{told}'"], tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (ignored,) = re.findall(r"^SigIgn:\s*(\w+)$", told.read_text(), re.M)
+    assert int(ignored, 16) >> signal.SIGINT - 1 & 1
