@@ -69,10 +69,6 @@ class Controls:
                 sources[row["cluster"]] = Pause(since, stopped, by if before is None else before.by)
         return Paused(sources, parts)
 
-    def paused(self) -> dict[str, datetime]:
-        """The sources (alias -> since when) that are paused or stopped."""
-        return {alias: it.since for alias, it in self.read().sources.items()}
-
     def put(self, alias: str, *, paused: bool, stopped: bool = False, by: str = "") -> datetime:
         """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)

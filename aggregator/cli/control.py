@@ -96,8 +96,9 @@ def reload(
 
 def report_of_source(source: SourceControl) -> Report:
     """A source, or a part of one, that was paused or resumed."""
-    since = f"since {cell(source.since)} UTC" if source.since is not None else ""
-    words = f"paused {since}".strip() if source.paused else "not paused"
+    since = f" since {cell(source.since)} UTC" if source.since is not None else ""
+    by = f" by {source.by}" if source.by else ""
+    words = f"paused{since}{by}" if source.paused else "not paused"
     name = f"Source {source.source}"
     if source.topic:
         name = f"Topic {source.topic} of {source.source}"
@@ -165,5 +166,4 @@ def command_part(config: Config, alias: str, part: Part | None, *, paused: bool)
     told = SourceControl(name=config.name, source=alias, parts=parts)
     if part is not None:
         return told.of(part, now.parts.get(part))
-    since = now.sources[alias].since if alias in now.sources else None
-    return told.model_copy(update={"paused": since is not None, "since": since})
+    return told.told(now.sources.get(alias))

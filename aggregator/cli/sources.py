@@ -77,7 +77,7 @@ def _show(config: Config, output: Output) -> None:
     found = running_status(config)
     changes = _table(config).changes()
     if isinstance(found, Absent):
-        paused = Controls(config.checkpoint.path, config.checkpoint.storage_options).paused()
+        paused = Controls(config.checkpoint.path, config.checkpoint.storage_options).read().sources
         table = Table("Sources", ("source", "state"), [
             (alias, "PAUSED" if alias in paused else None) for alias in config.sources
         ])  # fmt: skip

@@ -134,8 +134,11 @@ def _part(part: PausedPart) -> str:
     where = f"{part.source}/{part.topic}"
     if part.partition is not None:
         where += f"-{part.partition}"
-    by = f" by {part.by}" if part.by else ""
-    return f"Paused: {where} since {cell(part.since)} UTC{by}"
+    return f"Paused: {where} since {cell(part.since)} UTC{_by(part.by)}"
+
+
+def _by(name: str) -> str:
+    return f" by {name}" if name else ""
 
 
 def _heartbeats(told: HeartbeatsStatus) -> str:
@@ -221,6 +224,9 @@ def report_of_view(view: CheckpointView, reason: str = "") -> Report:
     how = "clean" if view.clean else "not clean: the next start looks for what the hub holds"
     when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
     last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
-    paused = [f"Paused: {it} since {cell(since)} UTC" for it, since in sorted(view.paused.items())]
+    paused = [
+        f"Paused: {alias} since {cell(since)} UTC{_by(view.paused_by.get(alias, ''))}"
+        for alias, since in sorted(view.paused.items())
+    ]
     paused += map(_part, view.paused_parts)
     return Report(data, (head, last, *paused, positions_table(view.positions)))

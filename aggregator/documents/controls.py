@@ -23,22 +23,21 @@ class SourceControl(Document):
     partition: int | None = None
     paused: bool = False
     since: datetime | None = None
-    by: str = Field(default="", description="who paused the topic or the partition")
+    by: str = Field(default="", description="who paused it")
     parts: tuple[str, ...] = Field(
         default=(), description="topics and partitions of the source that are paused by themselves"
     )
 
+    def told(self, pause: Pause | None) -> SourceControl:
+        """The same with how it is paused; None when it is not."""
+        if pause is None:
+            return self.model_copy(update={"paused": False, "since": None, "by": ""})
+        return self.model_copy(update={"paused": True, "since": pause.since, "by": pause.by})
+
     def of(self, part: Part, pause: Pause | None) -> SourceControl:
         """The same of a topic or a partition."""
-        return self.model_copy(
-            update={
-                "topic": part.topic,
-                "partition": part.partition,
-                "paused": pause is not None,
-                "since": None if pause is None else pause.since,
-                "by": "" if pause is None else pause.by,
-            }
-        )
+        named = self.model_copy(update={"topic": part.topic, "partition": part.partition})
+        return named.told(pause)
 
 
 def paused_parts(parts: Mapping[Part, Pause]) -> tuple[PausedPart, ...]:

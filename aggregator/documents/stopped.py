@@ -71,6 +71,7 @@ class CheckpointView(Document):
     committed_at: datetime | None = None
     clean: bool = True
     paused: dict[str, datetime] = Field(default_factory=dict, description="sources, since when")
+    paused_by: dict[str, str] = Field(default_factory=dict, description="and who did it")
     paused_parts: tuple[PausedPart, ...] = Field(
         default=(), description="topics and partitions that are paused by themselves"
     )
@@ -101,6 +102,7 @@ def checkpoint_view(
         committed_at=to_moment(committed[state.seq]) if state.seq in committed else None,
         clean=state.clean,
         paused={alias: it.since for alias, it in paused.sources.items()},
+        paused_by={alias: it.by for alias, it in paused.sources.items() if it.by},
         paused_parts=paused_parts(paused.parts),
         positions=position_rows(state),
     )

@@ -126,7 +126,7 @@ def _forward(
     if other:
         why = "it is another cluster than the one that failed over"
         return [StepRow(step=it, state=StepState.LEFT_OUT, detail=why) for it in (resume, copy)]
-    paused = alias in Controls(place.path, place.storage_options).paused()
+    paused = alias in Controls(place.path, place.storage_options).read().sources
     words = f"{found.left:,} offsets are not at the hub"
     if rules.dry_run:
         state = StepState.PLANNED if paused else StepState.WAS_DONE

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.failovers import Failovers
@@ -32,7 +31,7 @@ from aggregator.groups.ask import ask_states, committed, group_states
 from aggregator.groups.core import OWN_PREFIX, matching
 from aggregator.groups.cutover import cut_over, translate_group
 from aggregator.groups.document import GroupReport
-from aggregator.model import SourcePartition, TopicPartition
+from aggregator.model import Pause, SourcePartition, TopicPartition
 from aggregator.plan.naming import naming_of
 
 POLL_SECONDS = 1.0
@@ -86,13 +85,13 @@ def fail_over(
     config.chosen(alias)
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
-    before = Controls(place.path, place.storage_options).paused().get(alias)
+    before = Controls(place.path, place.storage_options).read().sources.get(alias)
     found = sighted(config, alias)
     if not found.state.positions:
         raise RefusedError([f"nothing of {alias} is copied yet: let it run first"])
     failovers = Failovers(place.path, place.storage_options)
     noted = failovers.newest(alias)
-    over = noted is not None and before is not None and noted.at >= before
+    over = noted is not None and before is not None and noted.at >= before.since
     steps = []
     found, step = _copied(config, alias, found, rules, deadline, tell, paused=before is not None)
     steps.append(step)
@@ -235,7 +234,7 @@ def _has(answer: Mapping[str, str] | Exception, group: str) -> bool:
 
 
 def _pause(
-    alias: str, before: datetime | None, rules: FailoverRules, set_paused: SetPaused
+    alias: str, before: Pause | None, rules: FailoverRules, set_paused: SetPaused
 ) -> StepRow:
     step = f"pause {alias}"
     if before is not None:

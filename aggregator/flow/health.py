@@ -22,7 +22,7 @@ def meet_sources(d: Draft, look: Look) -> None:
         if alias not in found:
             state, reason = SourceState.RUNNING, ""
             if alias in d.news.paused:
-                state, reason = SourceState.PAUSED, _until_resumed(alias)
+                state, reason = SourceState.PAUSED, d.news.paused[alias]
             elif alias in look.unreachable:
                 state, reason = SourceState.UNREACHABLE, look.unreachable[alias]
             found[alias] = SourceLife(state, d.news.at, reason)
@@ -67,7 +67,7 @@ def _health(
 ) -> tuple[SourceState, str]:
     life = d.state.sources[alias]
     if alias in d.news.paused:
-        return SourceState.PAUSED, _until_resumed(alias)
+        return SourceState.PAUSED, d.news.paused[alias]
     if alias in measured.silent:
         return SourceState.UNREACHABLE, measured.silent[alias]
     if life.state is SourceState.UNREACHABLE and alias not in measured.answered:
@@ -81,10 +81,6 @@ def _health(
     if measured.lags.get(alias, 0) > enough:
         return SourceState.CATCHING_UP, ""
     return SourceState.RUNNING, ""
-
-
-def _until_resumed(alias: str) -> str:
-    return f"until `aggregator resume {alias}`"
 
 
 def _failed(d: Draft) -> dict[str, str]:

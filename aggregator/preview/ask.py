@@ -42,7 +42,7 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
         first_look(config, prepared),
         known_of(state),
         FoundGaps(GapTable(place.path, place.storage_options).load()),
-        out_of({alias: it.since for alias, it in paused.sources.items()}),
+        out_of(paused.sources),
         datetime.now(UTC),
         ask_hub,
         out_of_parts(paused.parts),

@@ -178,10 +178,10 @@ def delete_offsets(here: Here, name: str) -> dict[str, str]:
 @router.put(
     "/connectors/{name}/pause", status_code=202, dependencies=CHANGING, response_class=Response
 )
-def pause(here: Here, name: str) -> Response:
+def pause(here: Here, name: str, request: Request) -> Response:
     """Let a source rest; returns when its lanes have ended."""
     here.connectors.get(name)
-    here.control.pause(name)
+    here.control.pause(name, by=caller_name(request))
     # As Connect's: no body at all, not even a null.
     return Response(status_code=202)
 
@@ -189,19 +189,19 @@ def pause(here: Here, name: str) -> Response:
 @router.put(
     "/connectors/{name}/resume", status_code=202, dependencies=CHANGING, response_class=Response
 )
-def resume(here: Here, name: str) -> Response:
+def resume(here: Here, name: str, request: Request) -> Response:
     """Let a source go on from where it is."""
     here.connectors.get(name)
-    here.control.resume(name)
+    here.control.resume(name, by=caller_name(request))
     # As Connect's: no body at all, not even a null.
     return Response(status_code=202)
 
 
 @router.put("/connectors/{name}/stop", status_code=204, dependencies=CHANGING)
-def stop(here: Here, name: str) -> None:
+def stop(here: Here, name: str, request: Request) -> None:
     """As pause; a stopped connector has no tasks, and its offsets can be set."""
     here.connectors.get(name)
-    here.control.pause(name, stopped=True)
+    here.control.pause(name, stopped=True, by=caller_name(request))
 
 
 @router.post(

@@ -151,6 +151,7 @@ class Connectors:
                     lambda: self._keep(name, config, by),
                     paused=begin.paused,
                     stopped=begin.stopped,
+                    by=by,
                 )
             except ConfigError as error:
                 raise invalid(_by_key(name, found, error.problems)) from error

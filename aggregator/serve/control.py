@@ -35,10 +35,10 @@ def pause(here: Here, alias: str, request: Request) -> SourceControl:
 
 
 @router.put("/sources/{alias}/resume")
-def resume(here: Here, alias: str) -> SourceControl:
+def resume(here: Here, alias: str, request: Request) -> SourceControl:
     """Let a source go on from where it is."""
     check_source(here, alias)
-    return here.control.resume(alias)
+    return here.control.resume(alias, by=caller_name(request))
 
 
 @router.put("/sources/{alias}/topics/{topic}/pause")

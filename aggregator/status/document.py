@@ -106,7 +106,7 @@ def _source(
     return SourceStatus(
         alias=alias,
         state=life.state,
-        since=view.paused.get(alias, life.since),
+        since=view.paused[alias].since if alias in view.paused else life.since,
         reason=life.reason,
         group_error=view.groups.get(alias, ""),
         cluster_id=life.cluster_id,

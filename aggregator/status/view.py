@@ -74,8 +74,8 @@ class Complete:
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
-    `paused` says since when sources are, `parts` topics and partitions; `groups` why a source
-    cannot be told what is committed of it.
+    `paused` are sources, `parts` topics and partitions; `groups` says why a source cannot be told
+    what is committed of it.
     `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
     `replayed_before` are the records that lanes had written of what recoveries before the last one
     found missing.
@@ -87,7 +87,7 @@ class View:
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
     phase: Phase = Phase.STARTING
     reason: str = ""
-    paused: Mapping[str, datetime] = field(default_factory=dict)
+    paused: Mapping[str, Pause] = field(default_factory=dict)
     parts: Mapping[Part, Pause] = field(default_factory=dict)
     measured: Measured = field(default_factory=Measured)
     positions: Positions = field(default_factory=Positions)

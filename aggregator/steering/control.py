@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
 from typing import Any
 
 from aggregator.backfills.core import BackfillRequest
@@ -70,14 +69,14 @@ class Control:
         return self.in_force.config
 
     @property
-    def paused(self) -> Mapping[str, datetime]:
-        """Sources of which nothing runs: alias -> since when."""
+    def paused(self) -> Mapping[str, Pause]:
+        """Sources of which nothing runs, by their aliases."""
         return self.pauses.sources
 
     @property
     def stopped(self) -> frozenset[str]:
         """Those of them that Connect calls so."""
-        return self.pauses.stopped
+        return frozenset(alias for alias, it in self.paused.items() if it.stopped)
 
     @property
     def parts(self) -> Mapping[Part, Pause]:
@@ -122,12 +121,12 @@ class Control:
         self._ask(act)
         return self._told(alias)
 
-    def resume(self, alias: str) -> SourceControl:
+    def resume(self, alias: str, by: str = "") -> SourceControl:
         """Let a source go on from where it is; returns at once. Raises as `pause` does."""
         self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
-            self.pauses.resume(alias)
+            self.pauses.resume(alias, by)
             engine.look_again()
 
         self._ask(act)
@@ -249,6 +248,7 @@ class Control:
         *,
         paused: bool | None = None,
         stopped: bool = False,
+        by: str = "",
     ) -> ReloadReport:
         """Add a source, read it in another way, or with None take it out, while all others run.
 
@@ -260,9 +260,9 @@ class Control:
         def before() -> None:
             keep()
             if paused or stopped:
-                self.pauses.pause(alias, stopped=stopped)
+                self.pauses.pause(alias, stopped=stopped, by=by)
             elif paused is not None:
-                self.pauses.resume(alias)
+                self.pauses.resume(alias, by)
 
         return self._change({alias: source}, before)
 
@@ -327,5 +327,4 @@ class Control:
         found = SourceControl(name=self.config.name, source=alias, parts=tuple(sorted(parts)))
         if part is not None:
             return found.of(part, self.parts.get(part))
-        since = self.paused.get(alias)
-        return found.model_copy(update={"paused": since is not None, "since": since})
+        return found.told(self.paused.get(alias))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import replace
 
 from aggregator.checkpoint.controls import Controls, to_resume
 from aggregator.config.schema import CheckpointConfig
 from aggregator.model import Part, Pause
 
 
-def out_of(paused: Mapping[str, datetime]) -> dict[str, str]:
-    """Why nothing of these sources (alias -> since when they are paused) is to run, in words."""
+def out_of(sources: Mapping[str, Pause]) -> dict[str, str]:
+    """Why nothing of these sources, by their aliases, is to run, in words."""
     return {
-        alias: f"paused since {since.isoformat(timespec='seconds')}; aggregator resume {alias}"
-        for alias, since in paused.items()
+        alias: f"{_words(pause)}; aggregator resume {alias}" for alias, pause in sources.items()
     }
 
 
@@ -25,44 +24,45 @@ def out_of_parts(parts: Mapping[Part, Pause]) -> dict[Part, str]:
         again = f"aggregator resume {part.cluster} --topic {part.topic}"
         if part.partition is not None:
             again += f" --partition {part.partition}"
-        by = f" by {pause.by}" if pause.by else ""
-        found[part] = f"paused since {pause.since.isoformat(timespec='seconds')}{by}; {again}"
+        found[part] = f"{_words(pause)}; {again}"
     return found
 
 
+def _words(pause: Pause) -> str:
+    by = f" by {pause.by}" if pause.by else ""
+    return f"paused since {pause.since.isoformat(timespec='seconds')}{by}"
+
+
 class Pauses:
-    """`sources` (alias -> since when), `stopped` those of them that Connect calls so, and `parts`.
+    """`sources` by their aliases, and `parts` of them that are paused by themselves.
 
     Values are replaced and never changed, so any thread may read them; the engine's own writes.
     Each method raises CheckpointError when it cannot be noted, and then changes nothing.
     """
 
     def __init__(self, place: CheckpointConfig) -> None:
-        self.sources: Mapping[str, datetime] = {}
-        self.stopped: frozenset[str] = frozenset()
+        self.sources: Mapping[str, Pause] = {}
         self.parts: Mapping[Part, Pause] = {}
         self._controls = Controls(place.path, place.storage_options)
 
     def load(self) -> None:
         """Take up what was paused before."""
         found = self._controls.read()
-        self.sources = {alias: it.since for alias, it in found.sources.items()}
-        self.stopped = frozenset(alias for alias, it in found.sources.items() if it.stopped)
-        self.parts = found.parts
+        self.sources, self.parts = found.sources, found.parts
 
-    def pause(self, alias: str, *, stopped: bool, by: str = "") -> None:
-        """Pause a source; with `stopped` it is called so."""
-        if alias not in self.sources or stopped != (alias in self.stopped):
+    def pause(self, alias: str, *, stopped: bool, by: str) -> None:
+        """Pause a source; with `stopped` it is called so. Who paused it first is who did it."""
+        before = self.sources.get(alias)
+        if before is None or stopped != before.stopped:
             at = self._controls.put(alias, paused=True, stopped=stopped, by=by)
-            self.sources = {alias: at, **self.sources}
-            self.stopped = self.stopped | {alias} if stopped else self.stopped - {alias}
+            now = Pause(at, stopped, by) if before is None else replace(before, stopped=stopped)
+            self.sources = {**self.sources, alias: now}
 
-    def resume(self, alias: str) -> None:
+    def resume(self, alias: str, by: str) -> None:
         """Let a source go on; its parts that were paused by themselves stay so."""
         if alias in self.sources:
-            self._controls.put(alias, paused=False)
-            self.sources = {name: at for name, at in self.sources.items() if name != alias}
-            self.stopped -= {alias}
+            self._controls.put(alias, paused=False, by=by)
+            self.sources = {name: it for name, it in self.sources.items() if name != alias}
 
     def pause_part(self, part: Part, by: str) -> None:
         """Pause a topic or a partition."""
@@ -79,7 +79,7 @@ class Pauses:
 
     def forget(self, alias: str) -> None:
         """A source is gone: added again, it begins as any other."""
-        self.resume(alias)
+        self.resume(alias, "")
         self._resume([part for part in self.parts if part.cluster == alias], "")
 
     def _resume(self, parts: list[Part], by: str) -> None:

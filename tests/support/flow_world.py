@@ -311,7 +311,7 @@ class World:
             {name: self._seen(tasks) for name, tasks in self.lanes.items()},
             self._probes(),
             frozenset(it.key for it in self.ghosts),
-            dict.fromkeys(self.paused, "paused"),
+            {alias: f"paused; aggregator resume {alias}" for alias in self.paused},
             self.leaving,
             look=look,
             outcomes=outcomes,

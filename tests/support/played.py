@@ -57,7 +57,7 @@ class PlayedApi:
         """Take back what was asked of it, so that the next who asks meets the same."""
         self.control.in_force.config = self.config
         pauses = self.control.pauses
-        pauses.sources, pauses.stopped, pauses.parts = {}, frozenset(), {}
+        pauses.sources, pauses.parts = {}, {}
         self.control.log_level = LogLevel()
         self.engine.calls.clear()
 

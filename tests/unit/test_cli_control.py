@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ def test_without_an_instance_a_pause_is_for_the_next_one(shell: Shell) -> None:
     table.append(Checkpoint("eu", 1, 1, Positions({SP: 7}), {}, 1_000, clean=True))
     assert shell("pause", "eu").startswith("Source eu is paused since 20")
     first = json.loads(shell("pause", "eu", "-o", "json"))
-    assert (first["source"], first["paused"]) == ("eu", True)
-    assert "Paused: eu since 20" in shell("status")
+    assert (first["source"], first["paused"], first["by"]) == ("eu", True, "command line")
+    assert "UTC by command line.\n" in shell("pause", "eu")
+    assert re.search("Paused: eu since 20.* UTC by command line\n", shell("status"))
+    assert json.loads(shell("status", "-o", "json"))["paused_by"] == {"eu": "command line"}
     assert "source eu is paused: aggregator resume eu" in shell("lag", "--no-bytes")
     assert shell("resume", "eu") == "Source eu is not paused.\n"
     assert "Paused" not in shell("status")

@@ -19,19 +19,19 @@ from aggregator.model import Part, Pause
 
 def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
     controls = Controls(str(tmp_path / "state"), {})
-    assert controls.paused() == {}
+    assert controls.read() == Paused()
     assert not (tmp_path / "state").exists()
-    first = controls.put("eu", paused=True)
+    first = controls.put("eu", paused=True, by="ann")
     controls.put("us", paused=True)
-    assert controls.paused().keys() == {"eu", "us"}
+    assert controls.read().sources.keys() == {"eu", "us"}
     controls.put("us", paused=False)
     controls.put("us", paused=False)
-    # Paused once more while it is: since the first time.
-    controls.put("eu", paused=True)
-    assert Controls(str(tmp_path / "state"), {}).paused() == {"eu": first}
+    # Paused once more while it is: since the first time, and by whoever did it then.
+    controls.put("eu", paused=True, by="bob")
+    assert Controls(str(tmp_path / "state"), {}).read().sources == {"eu": Pause(first, by="ann")}
     controls.put("eu", paused=False)
     later = controls.put("eu", paused=True)
-    assert controls.paused() == {"eu": later}
+    assert controls.read().sources == {"eu": Pause(later)}
     assert later > first
 
 
@@ -44,7 +44,7 @@ def test_topics_and_partitions_are_paused_by_themselves(tmp_path: Path) -> None:
     controls.put("eu", paused=True)
     found = controls.read()
     assert found.parts == {partition: Pause(first, by="ann"), topic: Pause(second, by="bob")}
-    assert controls.paused().keys() == found.sources.keys() == {"eu"}
+    assert found.sources.keys() == {"eu"}
     controls.put("eu", paused=False)
     assert controls.read().parts == found.parts
     controls.put_parts(to_resume(topic, found.parts), paused=False)

@@ -56,7 +56,7 @@ def test_a_source_that_is_paused_says_how_it_goes_on(world: World) -> None:
     world.errors = {"us": "SaslAuthenticationException: no"}
     world.silent = {"us": "no answer for 10 s"}
     world.paused = {"us"}
-    assert states(world)["us"] == (SourceState.PAUSED, "until `aggregator resume us`")
+    assert states(world)["us"] == (SourceState.PAUSED, "paused; aggregator resume us")
 
 
 def test_a_source_that_does_not_answer_is_unreachable_until_it_does(world: World) -> None:

@@ -112,6 +112,7 @@ def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
     again.open()
     assert again.stopped == {"eu"}
     assert again.paused == control.paused
+    assert control.paused["eu"].by == "REST from 127.0.0.1"
     for _ in range(2):
         assert ask("PUT", f"{url}/connectors/eu/resume") == (202, None)
         assert not control.paused and not control.stopped

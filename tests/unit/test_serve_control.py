@@ -59,13 +59,16 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert engine.calls == ["leave ['eu']", "tell"]
     assert control.out["eu"].startswith("paused since 20")
     kept = Controls(config.checkpoint.path, {})
-    assert kept.paused() == control.paused
+    assert kept.read().sources == control.paused
+    assert body["by"] == control.paused["eu"].by == "REST from 127.0.0.1"
+    assert " by REST from 127.0.0.1; aggregator resume eu" in control.out["eu"]
     since = body["since"]
     assert ask("PUT", f"{url}/api/sources/eu/pause")[1]["since"] == since
     code, body = ask("PUT", f"{url}/api/sources/eu/resume")
-    assert (code, body["paused"], body["since"]) == (200, False, None)
+    assert (code, body["paused"], body["since"], body["by"]) == (200, False, None, "")
     assert engine.calls[-2:] == ["look again", "tell"]
-    assert control.out == kept.paused() == {}
+    assert control.out == {}
+    assert kept.read().sources == {}
 
 
 def test_a_backfill_that_is_not_there_cannot_be_cancelled(url: str, engine: PlayedEngine) -> None:
@@ -160,7 +163,7 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     engine.stop()
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert (code, body["message"]) == (503, "it is stopping")
-    assert Controls(config.checkpoint.path, {}).paused() == {}
+    assert Controls(config.checkpoint.path, {}).read().sources == {}
 
 
 @pytest.mark.parametrize(
