@@ -73,7 +73,7 @@ def _state(
     if known.stage is Stage.QUARANTINED:
         return PartitionState.QUARANTINED, known.why
     if sp.cluster in view.paused:
-        return PartitionState.PAUSED, ""
+        return PartitionState.PAUSED, view.state.paused.get(sp.cluster, "")
     if known.stage is Stage.OUT and (why := paused_part(sp, view.state.parts)) is not None:
         return PartitionState.PAUSED, why
     if known.why and known.stage in SHOWN_AS_HELD:

@@ -68,7 +68,7 @@ def test_taken_out_and_given_up_when_its_source_is_paused(ways: Ways) -> None:
     world.paused = {"eu"}
     world.until_all(Stage.OUT, *EU)
     assert ways == [Way.TAKEN_OUT, Way.KEPT, Way.JUDGED]
-    assert world.state.at(EU0).why == "paused"
+    assert world.state.at(EU0).why == "paused; aggregator resume eu"
     assert world.state.of(Stage.READING) == set(US)
     world.paused = set()
     world.until_all(Stage.READING)

@@ -27,7 +27,15 @@ from aggregator.documents.document import (
 from aggregator.flow.commands import Recovered
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import LaneLife, LaneOver, Partition, SourceLife, State
-from aggregator.model import ClusterFacts, Lane, Positions, Route, SourcePartition, SourceState
+from aggregator.model import (
+    ClusterFacts,
+    Lane,
+    Pause,
+    Positions,
+    Route,
+    SourcePartition,
+    SourceState,
+)
 from aggregator.plan.behind import Delay
 from aggregator.plan.plan import Plan
 from aggregator.plan.slots import SlotPlan
@@ -162,11 +170,12 @@ def test_what_was_decided_about_it_goes_before(shown: Shown) -> None:
     shown.reads({EU0: REFUSED, EU1: REFUSED, US0: REFUSED}, NO_ACL)
     shown.stands(EU0, Stage.QUARANTINED, "a gap")
     shown.stands(EU1, Stage.HELD, "its lane failed")
-    shown.shows(paused={"us": AT})
+    shown.shows(paused={"us": Pause(AT)})
+    shown.decides(paused={"us": "paused since noon"})
     assert shown.states(EU0, EU1, US0) == [
         (PartitionState.QUARANTINED, "a gap"),
         (PartitionState.HELD, "its lane failed"),
-        (PartitionState.PAUSED, ""),
+        (PartitionState.PAUSED, "paused since noon"),
     ]
 
 
@@ -236,7 +245,7 @@ def test_a_source_has_the_figures_of_what_its_tasks_reported(shown: Shown) -> No
 
 def test_a_source_is_paused_since_it_was_paused(shown: Shown) -> None:
     paused_at = AT + timedelta(hours=1)
-    shown.shows(paused={"us": paused_at})
+    shown.shows(paused={"us": Pause(paused_at)})
     assert (shown.source("eu").since, shown.source("us").since) == (AT, paused_at)
 
 
