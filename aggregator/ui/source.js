@@ -28,7 +28,7 @@ export async function source(alias, redraw) {
     at: now,
     parts: [
       el("h1", {}, it.title ? `${it.title} (${alias})` : alias),
-      el("p", {}, stateOf(it), " since ", it.since.slice(0, 19).replace("T", " "), " UTC", it.reason ? `: ${it.reason}` : ""),
+      el("p", {}, stateOf(it), " ", it.reason.startsWith("paused since ") ? it.reason.slice("paused ".length) : `since ${it.since.slice(0, 19).replace("T", " ")} UTC${it.reason ? `: ${it.reason}` : ""}`),
       matchesNothing(it) ? el("p", { class: "warn" }, "None of its topics matches its config, so nothing is copied: look at topics.include of this source.") : null,
       el("div", { class: "actions" }, it.state === "PAUSED" ? act("resume") : act("pause"), it.state === "PAUSED" ? null : act("restart"), rewind(now, redraw)),
       el("dl", { class: "facts" }, [["records/s", count(it.records_per_second)], ["bytes/s", bytes(it.bytes_per_second)], ["lag", count(it.lag)], ["lag in bytes", bytes(it.lag_bytes)], ["behind", behind(it)], ["age p50 / p95 / p99", latency(it)], ["records since the start", count(it.records)], ["lost in gaps", count(it.lost)]].map(([key, value]) => el("div", {}, el("dt", {}, key), el("dd", {}, value)))),

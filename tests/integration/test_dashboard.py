@@ -171,6 +171,7 @@ def _rewind(visitor: Visitor, topic: str) -> None:
     dialog.get_by_role("button", name="Pause").click()
     dialog.wait_for(state="hidden")
     visitor.until("paused")
+    visitor.until("by REST from 127.0.0.1; aggregator resume us")
     visitor.page.get_by_role("button", name="Rewind").click()
     dialog.get_by_label("How far back").select_option(label="to the beginning of its logs")
     dialog.get_by_role("button", name="Show what would be done").click()
