@@ -265,7 +265,10 @@ class ClusterAdmin:
         absent = self._without_leader(wanted, end)
         asked = [tp for tp in wanted if tp not in absent]
         if wanted and not asked:
-            raise self._leaderless(timeout)
+            none = KafkaError(KafkaError._NOENT, "no partition has a leader")
+            if self._leaders_doubted:
+                none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
+            raise self._failed(KafkaException(none), timeout)
         try:
             found = self._ask_offsets(asked, specs, end, timeout, isolation)
         except ClusterCallError:
@@ -278,17 +281,9 @@ class ClusterAdmin:
             self.client.forget_leaders()
             absent |= self._without_leader(stale, end)
             led = [tp for tp in stale if tp not in absent]
-            if all(tp in absent for tp in wanted):
-                raise self._leaderless(timeout)
             again = self._ask_offsets(led, specs, end, timeout, isolation)
             found = [{**before, **now} for before, now in zip(found, again, strict=True)]
         return [{**answers, **absent} for answers in found]
-
-    def _leaderless(self, timeout: float) -> ClusterCallError:
-        none = KafkaError(KafkaError._NOENT, "no partition has a leader")
-        if self._leaders_doubted:
-            none = KafkaError(KafkaError._TRANSPORT, "no leader of a partition answers")
-        return self._failed(KafkaException(none), timeout)
 
     def _without_leader(
         self, wanted: Collection[TopicPartition], end: float
