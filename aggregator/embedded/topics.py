@@ -26,6 +26,8 @@ from aggregator.errors import ClusterError
 
 SECONDS = 120.0
 """For an answer. On a busy machine a broker took more than 30 s to create a topic, once."""
+TOLD_SECONDS = 10.0
+"""For what a broker knows at once."""
 
 ONCE: Mapping[str, Any] = MappingProxyType({"enable.idempotence": True, "max.in.flight": 1})
 """Settings of a producer that writes each record once. With more requests under way, librdkafka
@@ -79,7 +81,7 @@ def create_topic(
 ) -> str:
     """Create a topic with the default replication; returns its name, when it can be used."""
     topic = NewTopic(name, partitions, -1, config=dict(config or {}))
-    kafka = admin(bootstrap, client)
+    kafka = _steered(bootstrap, client)
     _done(f"create topic {name}", kafka.create_topics([topic])[name])
 
     _usable(bootstrap, name, partitions, client)
@@ -88,7 +90,7 @@ def create_topic(
 
 def delete_topic(bootstrap: str, name: str, *, client: Client | None = None) -> None:
     """Delete a topic; returns when the cluster no longer lists it."""
-    kafka = admin(bootstrap, client)
+    kafka = _steered(bootstrap, client)
     _done(f"delete topic {name}", kafka.delete_topics([name])[name])
     wait_until(
         lambda: name not in kafka.list_topics(timeout=SECONDS).topics,
@@ -99,7 +101,7 @@ def delete_topic(bootstrap: str, name: str, *, client: Client | None = None) -> 
 
 def grow_topic(bootstrap: str, name: str, partitions: int, *, client: Client | None = None) -> None:
     """Raise the number of partitions; returns when all have a leader."""
-    kafka = admin(bootstrap, client)
+    kafka = _steered(bootstrap, client)
     _done(f"grow topic {name}", kafka.create_partitions([NewPartitions(name, partitions)])[name])
     _usable(bootstrap, name, partitions, client)
 
@@ -237,6 +239,28 @@ def _usable(bootstrap: str, topic: str, partitions: int, client: Client | None) 
             return False
 
     wait_until(usable, seconds=SECONDS, what=f"{topic} with {partitions} partitions is not usable")
+
+
+def _steered(bootstrap: str, client: Client | None) -> AdminClient:
+    """A client that knows the controller, which it needs to change a topic.
+
+    A broker that was frozen and has just woken up may name none, or leave a question unanswered,
+    and librdkafka (2.16.0) then waits until its time is up. So it is asked until it names one, and
+    another client is made where there is no answer.
+    """
+    kafka = admin(bootstrap, client)
+
+    def steered() -> bool:
+        nonlocal kafka
+        try:
+            found = kafka.list_topics(timeout=TOLD_SECONDS)
+        except KafkaException:
+            kafka = admin(bootstrap, client)
+            return False
+        return found.controller_id in found.brokers
+
+    wait_until(steered, seconds=SECONDS, what=f"{bootstrap} names no controller")
+    return kafka
 
 
 def _offsets(kafka: AdminClient, topic: str) -> dict[int, int] | None:
