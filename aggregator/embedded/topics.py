@@ -83,8 +83,7 @@ def create_topic(
     topic = NewTopic(name, partitions, -1, config=dict(config or {}))
     kafka = _steered(bootstrap, client)
     _done(f"create topic {name}", kafka.create_topics([topic])[name])
-
-    _usable(bootstrap, name, partitions, client)
+    _usable(kafka, name, partitions)
     return name
 
 
@@ -103,7 +102,7 @@ def grow_topic(bootstrap: str, name: str, partitions: int, *, client: Client | N
     """Raise the number of partitions; returns when all have a leader."""
     kafka = _steered(bootstrap, client)
     _done(f"grow topic {name}", kafka.create_partitions([NewPartitions(name, partitions)])[name])
-    _usable(bootstrap, name, partitions, client)
+    _usable(kafka, name, partitions)
 
 
 def produce(
@@ -224,9 +223,8 @@ def _partitions(consumer: Consumer, topic: str) -> list[int]:
     return sorted(found.partitions)
 
 
-def _usable(bootstrap: str, topic: str, partitions: int, client: Client | None) -> None:
+def _usable(kafka: AdminClient, topic: str, partitions: int) -> None:
     """Wait until every partition's leader answers: being listed with a leader is not enough."""
-    kafka = admin(bootstrap, client)
 
     def usable() -> bool:
         found = kafka.list_topics(topic, timeout=SECONDS).topics[topic]
