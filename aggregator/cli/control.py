@@ -9,10 +9,10 @@ import typer
 
 from aggregator.checkpoint.controls import Controls, to_resume
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, cell, show
+from aggregator.cli.render import Output, Report, show, since
 from aggregator.cli.running import Absent, command_running
 from aggregator.config.schema import Config
-from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.documents.controls import ReloadReport, SourceControl, source_control
 from aggregator.errors import AggregatorError
 from aggregator.model import Part
 from aggregator.writing.lock import refuse_if_held
@@ -96,9 +96,7 @@ def reload(
 
 def report_of_source(source: SourceControl) -> Report:
     """A source, or a part of one, that was paused or resumed."""
-    since = f" since {cell(source.since)} UTC" if source.since is not None else ""
-    by = f" by {source.by}" if source.by else ""
-    words = f"paused{since}{by}" if source.paused else "not paused"
+    words = f"paused {since(source.since, source.by)}" if source.paused else "not paused"
     name = f"Source {source.source}"
     if source.topic:
         name = f"Topic {source.topic} of {source.source}"
@@ -162,8 +160,4 @@ def command_part(config: Config, alias: str, part: Part | None, *, paused: bool)
     elif part is not None and not paused and (again := to_resume(part, before.parts)):
         controls.put_parts(again, paused=False, by=BY)
     now = controls.read()
-    parts = tuple(sorted(str(it) for it in now.parts if it.cluster == alias))
-    told = SourceControl(name=config.name, source=alias, parts=parts)
-    if part is not None:
-        return told.of(part, now.parts.get(part))
-    return told.told(now.sources.get(alias))
+    return source_control(config.name, alias, part, now.sources, now.parts)

@@ -100,6 +100,11 @@ def cell(value: Cell) -> str:
             return str(value)
 
 
+def since(at: datetime | None, by: str) -> str:
+    """Since when something is so and, where that is known, by whom."""
+    return f"since {cell(at)} UTC" + (f" by {by}" if by else "")
+
+
 def _rich(table: Table) -> RichTable:
     rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in table.columns:

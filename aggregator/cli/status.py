@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, cell, show
+from aggregator.cli.render import Output, Report, Table, cell, show, since
 from aggregator.cli.running import Absent, running_status
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
 from aggregator.documents.copied import DedupStatus
@@ -134,11 +134,7 @@ def _part(part: PausedPart) -> str:
     where = f"{part.source}/{part.topic}"
     if part.partition is not None:
         where += f"-{part.partition}"
-    return f"Paused: {where} since {cell(part.since)} UTC{_by(part.by)}"
-
-
-def _by(name: str) -> str:
-    return f" by {name}" if name else ""
+    return f"Paused: {where} {since(part.since, part.by)}"
 
 
 def _heartbeats(told: HeartbeatsStatus) -> str:
@@ -225,8 +221,8 @@ def report_of_view(view: CheckpointView, reason: str = "") -> Report:
     when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
     last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
     paused = [
-        f"Paused: {alias} since {cell(since)} UTC{_by(view.paused_by.get(alias, ''))}"
-        for alias, since in sorted(view.paused.items())
+        f"Paused: {alias} {since(at, view.paused_by.get(alias, ''))}"
+        for alias, at in sorted(view.paused.items())
     ]
     paused += map(_part, view.paused_parts)
     return Report(data, (head, last, *paused, positions_table(view.positions)))

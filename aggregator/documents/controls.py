@@ -28,16 +28,26 @@ class SourceControl(Document):
         default=(), description="topics and partitions of the source that are paused by themselves"
     )
 
-    def told(self, pause: Pause | None) -> SourceControl:
-        """The same with how it is paused; None when it is not."""
-        if pause is None:
-            return self.model_copy(update={"paused": False, "since": None, "by": ""})
-        return self.model_copy(update={"paused": True, "since": pause.since, "by": pause.by})
 
-    def of(self, part: Part, pause: Pause | None) -> SourceControl:
-        """The same of a topic or a partition."""
-        named = self.model_copy(update={"topic": part.topic, "partition": part.partition})
-        return named.told(pause)
+def source_control(
+    name: str,
+    alias: str,
+    part: Part | None,
+    sources: Mapping[str, Pause],
+    parts: Mapping[Part, Pause],
+) -> SourceControl:
+    """How a source, or a part of it, is now; `sources` by alias and `parts` are what is paused."""
+    pause = sources.get(alias) if part is None else parts.get(part)
+    return SourceControl(
+        name=name,
+        source=alias,
+        topic="" if part is None else part.topic,
+        partition=None if part is None else part.partition,
+        paused=pause is not None,
+        since=None if pause is None else pause.since,
+        by="" if pause is None else pause.by,
+        parts=tuple(sorted(str(it) for it in parts if it.cluster == alias)),
+    )
 
 
 def paused_parts(parts: Mapping[Part, Pause]) -> tuple[PausedPart, ...]:

@@ -19,7 +19,7 @@ from aggregator.config.in_force import InForce
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
-from aggregator.documents.controls import ReloadReport, SourceControl
+from aggregator.documents.controls import ReloadReport, SourceControl, source_control
 from aggregator.documents.document import BackfillStatus
 from aggregator.errors import (
     ConfigError,
@@ -323,8 +323,4 @@ class Control:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
 
     def _told(self, alias: str, part: Part | None = None) -> SourceControl:
-        parts = [str(it) for it in self.parts if it.cluster == alias]
-        found = SourceControl(name=self.config.name, source=alias, parts=tuple(sorted(parts)))
-        if part is not None:
-            return found.of(part, self.parts.get(part))
-        return found.told(self.paused.get(alias))
+        return source_control(self.config.name, alias, part, self.paused, self.parts)
