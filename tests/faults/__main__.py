@@ -19,7 +19,7 @@ from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
 from faults.report import Report, machine, write
 from faults.scenarios import SCENARIOS
-from faults.schedule import LOCAL, WEIGHTS
+from faults.schedule import LOCAL, WEIGHTS, needs
 from faults.world import WORKERS, Settings, Tell
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -79,7 +79,8 @@ def campaign(
         if not names:
             says = f"faults drawn for {minutes:g} minutes with seed {settings.seed}"
             script = random_script(minutes, chosen)
-            rounds.append(run_round("random", says, settings, script, _teller()))
+            whole = replace(settings, **needs(chosen))
+            rounds.append(run_round("random", says, whole, script, _teller()))
     except KeyboardInterrupt:
         typer.echo("interrupted: what had not ended is not written", err=True)
         raise typer.Exit(130) from None

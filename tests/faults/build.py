@@ -12,15 +12,21 @@ from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
+from faults.clusters import (
+    create_led_by_first,
+    hub_cluster,
+    login_at,
+    source_cluster,
+    tokens_for,
+)
 from faults.load import Writer
-from faults.world import ALIASES, TOPIC, WORKERS, Settings, Tell, World
+from faults.world import ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
-from support.broker_classes import broker_options
-from support.locked import CLIENT, PASSWORD, USER
 from support.running import make_config, source
 from support.silence import listening
 from support.workers import HOST, spark_workers
 
+INCLUDED = rf"{TOPIC}|{LATER}-\d+|{REFUSED}-\d+"
 REMOTE = {"spark.driver.host": HOST, "spark.executor.memory": "512m"}
 """How executors find the driver, and how large they are."""
 
@@ -33,33 +39,23 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
     """
     root = folder or Path(tempfile.mkdtemp(prefix="faults-"))
     made = World(settings, root, tell)
-    made.sources = {
-        alias: EmbeddedCluster(
-            alias,
-            folder=root / alias,
-            sasl_users=_users(made, alias),
-            java_options=broker_options(),
-        )
-        for alias in ALIASES
-    }
-    made.hub = EmbeddedCluster(
-        "hub",
-        settings.hub_brokers,
-        folder=root / "hub",
-        config={"default.replication.factor": str(settings.replication)},
-        java_options=broker_options(),
-    )
     with ExitStack() as stack:
+        if settings.tokens:
+            made.token_server = stack.enter_context(tokens_for(made))
+        made.sources = {alias: source_cluster(made, alias) for alias in ALIASES[: settings.sources]}
+        made.hub = hub_cluster(made)
         for cluster in (made.hub, *made.sources.values()):
             stack.callback(_stop, cluster)
         stack.callback(_end, made.lives)
         start_clusters([made.hub, *made.sources.values()])
+        for proxy in made.proxies:
+            stack.callback(proxy.close)
         _make_topics(made)
         if settings.master == WORKERS:
             made.workers = stack.enter_context(spark_workers(root / "spark"))
         made.config = _config(made)
         made.arrivals = stack.enter_context(
-            listening(made.hub.bootstrap_servers, TOPIC, settings.hub_partitions)
+            listening(made.hub.admin_servers, TOPIC, settings.hub_partitions)
         )
         made.writers = [
             Writer(
@@ -67,7 +63,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
                 cluster.admin_servers,
                 TOPIC,
                 settings.source_partitions,
-                settings.rate / len(ALIASES),
+                settings.rate / settings.sources,
                 settings.seed,
                 settings.linger_ms,
             )
@@ -101,12 +97,11 @@ def _make_topics(made: World) -> None:
     settings = made.settings
     for cluster in made.sources.values():
         create_topic(cluster.admin_servers, TOPIC, partitions=settings.source_partitions)
-    create_topic(
-        made.hub.bootstrap_servers,
-        TOPIC,
-        partitions=settings.hub_partitions,
-        config=made.hub_topic_config(),
-    )
+    servers = made.hub.admin_servers
+    if settings.led_by_first:
+        create_led_by_first(servers, TOPIC, settings.hub_partitions, made.hub_topic_config())
+        return
+    create_topic(servers, TOPIC, partitions=settings.hub_partitions, config=made.hub_topic_config())
 
 
 def _config(made: World) -> Config:
@@ -119,11 +114,12 @@ def _config(made: World) -> Config:
         made.hub,
         made.folder / "state",
         {
-            alias: source(cluster, TOPIC, kafka=CLIENT if _users(made, alias) else {})
-            for alias, cluster in made.sources.items()
+            alias: source(servers, INCLUDED, kafka=client)
+            for alias in made.sources
+            for servers, client in [login_at(made, alias)]
         },
         hub={"producer": producer},
-        topics={"sync_configs": False, "partitions": settings.hub_partitions},
+        topics={"sync_configs": bool(settings.older), "partitions": settings.hub_partitions},
         stream={
             "checkpoint_interval": f"{settings.checkpoint_seconds:g}s",
             "lanes": settings.lanes,
@@ -137,9 +133,3 @@ def _config(made: World) -> Config:
         },
         api={"listen": f"127.0.0.1:{free_ports(1)[0]}" if settings.commanded else "off"},
     )
-
-
-def _users(made: World, alias: str) -> dict[str, str]:
-    """Who has to log in at a source; nobody at an open one."""
-    locked = made.settings.locked and alias == ALIASES[-1]
-    return {USER: PASSWORD} if locked else {}

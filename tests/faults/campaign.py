@@ -120,31 +120,46 @@ def drain(made: World) -> float:
 
 def judge(made: World, tell: Tell) -> Verdict:
     """Read every source and the hub as a stranger would, and compare."""
-    judging = Judge(TOPIC, timestamps=not made.settings.log_append_time)
-    noted = made.settings.log_append_time
     made.source_arrivals = {alias: array("q") for alias in made.sources}
-    for alias, cluster in made.sources.items():
-        for message in read(cluster.admin_servers):
+    made.hub_arrivals = {alias: array("q") for alias in made.sources}
+    acks: Mapping[tuple[str, int], bytearray] = {
+        place: acked for writer in made.writers for place, acked in writer.acks().items()
+    }
+    verdict = _judge_topic(made, TOPIC, made.aliases, acks)
+    for topic, alias in made.topics_in_hub().items():
+        verdict.join(_judge_topic(made, topic, (alias,), {}))
+    tell(f"{verdict.in_hub} records in the hub; wrong: {verdict.problems or 'nothing'}")
+    return verdict
+
+
+def _judge_topic(
+    made: World,
+    topic: str,
+    aliases: Sequence[str],
+    acks: Mapping[tuple[str, int], bytearray],
+) -> Verdict:
+    """What is right and wrong of one topic, which has the same name at the sources and the hub."""
+    noted = made.settings.log_append_time
+    judging = Judge(topic, timestamps=not noted)
+    for alias in aliases:
+        for message in read(made.sources[alias].admin_servers, topic):
             if noted:
                 made.source_arrivals[alias].append(message.timestamp()[1])
             judging.source(
                 alias, number(message.partition()), number(message.offset()), *_parts(message)
             )
-    made.hub_arrivals = {alias: array("q") for alias in made.sources}
-    for message in read(made.hub.bootstrap_servers):
+    for message in read(made.hub.admin_servers, topic):
         alias_found = judging.hub(number(message.partition()), *_parts(message))
         if noted and alias_found in made.hub_arrivals:
             made.hub_arrivals[alias_found].append(message.timestamp()[1])
-    acks: Mapping[tuple[str, int], bytearray] = {
-        place: acked for writer in made.writers for place, acked in writer.acks().items()
-    }
-    verdict = judging.verdict(acks)
-    tell(f"{verdict.in_hub} records in the hub; wrong: {verdict.problems or 'nothing'}")
-    return verdict
+    return judging.verdict(acks)
 
 
-def read(servers: str) -> Iterator[Message]:
-    """Every record of the topic, in the order of each partition, up to the ends it has now."""
+def read(servers: str, topic: str) -> Iterator[Message]:
+    """Every record of a topic, in the order of each partition, up to the ends it has now.
+
+    Of one that is not there: none.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -157,8 +172,8 @@ def read(servers: str) -> Iterator[Message]:
         }
     )
     try:
-        waiting = set(consumer.list_topics(TOPIC, timeout=READ_SECONDS).topics[TOPIC].partitions)
-        consumer.assign([TopicPartition(TOPIC, each, 0) for each in waiting])
+        waiting = set(consumer.list_topics(topic, timeout=READ_SECONDS).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, each, 0) for each in waiting])
         last = time.monotonic()
         while waiting:
             for message in consumer.consume(5_000, timeout=0.5):

@@ -42,6 +42,16 @@ class Verdict:
         """Kind -> count, of those that are not zero."""
         return {kind: getattr(self, kind) for kind in self.PROBLEMS if getattr(self, kind)}
 
+    COUNTS = ("acknowledged", "in_sources", "in_hub", *PROBLEMS)
+
+    def join(self, other: Verdict) -> None:
+        """Take in what was found of another topic."""
+        for kind in self.COUNTS:
+            setattr(self, kind, getattr(self, kind) + getattr(other, kind))
+        for kind, examples in other.examples.items():
+            some = self.examples.setdefault(kind, [])
+            some.extend(examples[: EXAMPLES - len(some)])
+
     def add(self, kind: str, example: str) -> None:
         """Count one more of a kind."""
         setattr(self, kind, getattr(self, kind) + 1)

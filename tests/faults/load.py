@@ -53,6 +53,8 @@ class Writer:
         linger_ms: float,
     ) -> None:
         self.alias = alias
+        self.age_ms = 0
+        """How old its records say they are: so they look where history is copied."""
         self.failed: list[str] = []
         self._topic = topic
         self._rate = rate
@@ -115,7 +117,7 @@ class Writer:
                     new.key,
                     headers=new.headers,
                     on_delivery=self._delivered,
-                    timestamp=time.time_ns() // 1_000_000,
+                    timestamp=time.time_ns() // 1_000_000 - self.age_ms,
                 )
                 return
             except BufferError:

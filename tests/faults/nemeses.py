@@ -10,6 +10,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from faults.edges import (
+    checkpoint_lost,
+    checkpoint_restored,
+    follower_frozen,
+    overlap,
+    tokens_hang,
+    topic_refused,
+)
+from faults.holds import HOLDS
 from faults.schedule import STOPPING, TASKS, Fault
 from faults.world import Struck, World
 from support.reading import wait_for
@@ -32,7 +41,7 @@ def strike(world: World, fault: Fault) -> None:
     """Do a fault, and see that records flow afterwards."""
     world.keep_alive()
     began = world.seconds
-    NEMESES[fault.kind].act(world, fault)
+    NEMESES["overlap" if fault.during else fault.kind].act(world, fault)
     world.keep_alive()
     world.struck.append(Struck(round(began, 1), str(fault), round(world.seconds - began, 1)))
     world.tell(f"{fault}: records flow again after {world.seconds - began:.1f} s")
@@ -41,6 +50,7 @@ def strike(world: World, fault: Fault) -> None:
 def app_kill(world: World, fault: Fault) -> None:
     """kill -9, then start it again."""
     world.kill_app()
+    _back_up(world, fault)
     world.restart_app(fault.kind)
 
 
@@ -66,6 +76,7 @@ def app_kill_recovering(world: World, fault: Fault) -> None:
 def app_restart(world: World, fault: Fault) -> None:
     """A clean stop, and a start."""
     world.stop_app()
+    _back_up(world, fault)
     world.restart_app(fault.kind)
 
 
@@ -78,48 +89,15 @@ def app_freeze(world: World, fault: Fault) -> None:
     world.wait_for_records(healed, str(fault))
 
 
-def hub_kill(world: World, fault: Fault) -> None:
-    """kill -9 of one hub broker, which comes back later."""
-    _kill_and_start(world, fault, world.broker(fault.target).node)
-
-
-def hub_kill_leader(world: World, fault: Fault) -> None:
-    """The same to the broker that leads some partition."""
-    partition = fault.target % world.settings.hub_partitions
-    _kill_and_start(world, fault, world.leader(partition).node)
-
-
-def hub_pause(world: World, fault: Fault) -> None:
-    """SIGSTOP to one hub broker."""
-    broker = world.broker(fault.target)
-    broker.pause()
-    time.sleep(fault.seconds)
-    broker.resume()
-    world.wait_for_records(time.monotonic(), str(fault))
-    world.wait_in_sync()
-
-
-def hub_below_min_isr(world: World, fault: Fault) -> None:
-    """One broker away while the topic wants all of them: nothing can be written."""
-    world.set_min_isr(len(world.hub.brokers))
-    broker = world.broker(fault.target)
-    broker.kill()
-    time.sleep(fault.seconds)
-    broker.start()
-    world.set_min_isr(world.settings.min_isr)
-    world.wait_for_records(time.monotonic(), str(fault))
-    world.wait_in_sync()
-
-
-def hub_away(world: World, fault: Fault) -> None:
-    """kill -9 of all hub brokers."""
-    for broker in world.hub.brokers:
-        broker.kill()
-    time.sleep(fault.seconds)
-    for broker in world.hub.brokers:
-        broker.launch()
-    for broker in world.hub.brokers:
-        broker.wait_ready(len(world.hub.brokers))
+def lasting(world: World, fault: Fault) -> None:
+    """One that lasts, and is healed."""
+    with HOLDS[fault.kind](world, fault):
+        time.sleep(fault.seconds)
+    if fault.kind.startswith("source-"):
+        # Records of the source itself: the others never stopped.
+        alias = world.source(fault.target).name
+        world.wait_for_records(time.monotonic(), f"{fault}, {alias}", alias=alias)
+        return
     world.wait_for_records(time.monotonic(), str(fault))
     world.wait_in_sync()
 
@@ -131,24 +109,6 @@ def hub_rolling(world: World, fault: Fault) -> None:
         broker.start()
         world.wait_in_sync()
     world.wait_for_records(time.monotonic(), str(fault))
-
-
-def source_kill(world: World, fault: Fault) -> None:
-    """kill -9 of a source's broker, which comes back later."""
-    broker = world.source(fault.target).brokers[0]
-    broker.kill()
-    time.sleep(fault.seconds)
-    broker.start()
-    _wait_for_source(world, fault)
-
-
-def source_pause(world: World, fault: Fault) -> None:
-    """SIGSTOP to a source's broker."""
-    broker = world.source(fault.target).brokers[0]
-    broker.pause()
-    time.sleep(fault.seconds)
-    broker.resume()
-    _wait_for_source(world, fault)
 
 
 def executor_kill(world: World, _fault: Fault) -> None:
@@ -199,6 +159,12 @@ def _workers(world: World) -> Workers:
     return world.workers
 
 
+def _back_up(world: World, fault: Fault) -> None:
+    """Copy the state aside at some of the ends, clean or not, to be restored some day."""
+    if fault.target % 3 == 0:
+        world.back_up()
+
+
 def die_at(world: World, failpoint: str, why: str) -> None:
     """A life that is to die at a failpoint; it is killed when it does not come there in time."""
     world.start_app(f"{why}, armed with {failpoint}", failpoint)
@@ -224,22 +190,6 @@ def die_within(world: World, seconds: float, why: str) -> None:
         world.kill_app()
 
 
-def _kill_and_start(world: World, fault: Fault, node: int) -> None:
-    broker = world.hub.brokers[node - 1]
-    broker.kill()
-    time.sleep(fault.seconds)
-    broker.start()
-    world.wait_for_records(time.monotonic(), str(fault))
-    world.wait_in_sync()
-
-
-def _wait_for_source(world: World, fault: Fault) -> None:
-    """Wait until records of the source itself come again: the others never stopped."""
-    alias = world.source(fault.target).name
-    began = time.monotonic()
-    world.wait_for_records(began, f"{fault}, {alias}", alias=alias)
-
-
 NEMESES: dict[str, Nemesis] = {
     "app-kill": Nemesis("kill -9 of the application at any moment", app_kill),
     "app-kill-at": Nemesis("the application dies at a failpoint", app_kill_at),
@@ -248,14 +198,32 @@ NEMESES: dict[str, Nemesis] = {
     ),
     "app-restart": Nemesis("SIGTERM, and a start", app_restart),
     "app-freeze": Nemesis("SIGSTOP to the application and its JVM, SIGCONT later", app_freeze),
-    "hub-kill": Nemesis("kill -9 of a hub broker, back later", hub_kill),
-    "hub-kill-leader": Nemesis("kill -9 of a partition's leader, back later", hub_kill_leader),
-    "hub-pause": Nemesis("SIGSTOP to a hub broker, SIGCONT later", hub_pause),
-    "hub-below-min-isr": Nemesis("too few replicas for a write to the hub", hub_below_min_isr),
-    "hub-away": Nemesis("kill -9 of all hub brokers, back later", hub_away),
+    "hub-kill": Nemesis("kill -9 of a hub broker, back later", lasting),
+    "hub-kill-leader": Nemesis("kill -9 of a partition's leader, back later", lasting),
+    "hub-pause": Nemesis("SIGSTOP to a hub broker, SIGCONT later", lasting),
+    "hub-below-min-isr": Nemesis("too few replicas for a write to the hub", lasting),
+    "hub-away": Nemesis("kill -9 of all hub brokers, back later", lasting),
     "hub-rolling": Nemesis("rolling restart of the hub", hub_rolling),
-    "source-kill": Nemesis("kill -9 of a source, back later", source_kill),
-    "source-pause": Nemesis("SIGSTOP to a source, SIGCONT later", source_pause),
+    "source-kill": Nemesis("kill -9 of a source, back later", lasting),
+    "source-pause": Nemesis("SIGSTOP to a source, SIGCONT later", lasting),
+    "acks-lost": Nemesis("the hub's answers about old records are lost", lasting),
+    "follower-frozen": Nemesis(
+        "a hub broker is frozen, then kill -9 of the application; healed when lanes run again",
+        follower_frozen,
+    ),
+    "checkpoint-restored": Nemesis(
+        "an old checkpoint is restored, and a source is away at that start", checkpoint_restored
+    ),
+    "checkpoint-lost": Nemesis(
+        "the checkpoint is lost, and a source is away at that start", checkpoint_lost
+    ),
+    "topic-refused": Nemesis(
+        "a topic that the hub refuses is made at a source, and then a good one", topic_refused
+    ),
+    "tokens-hang": Nemesis(
+        "the token server of a source hangs, and the source starts again", tokens_hang
+    ),
+    "overlap": Nemesis("a fault while another one lasts", overlap),
     "executor-kill": Nemesis("kill -9 of an executor", executor_kill),
     "executor-kill-at": Nemesis("executors die at a failpoint", executor_kill_at),
     "executor-pause": Nemesis("SIGSTOP to an executor, SIGCONT later", executor_pause),

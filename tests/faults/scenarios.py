@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from faults.nemeses import die_at, die_within, strike
-from faults.schedule import RECOVERY, Fault
+from faults.nemeses import NEMESES, die_at, die_within, strike
+from faults.schedule import RECOVERY, Fault, needs
 from faults.steering import WARM_SECONDS, steer
 from faults.steps import step, tell_silence
 from faults.world import ALIASES, SECONDS, World
@@ -155,6 +155,46 @@ def _calm(_world: World, fault: Fault) -> Fault:
     return fault
 
 
+def edge(kind: str, seconds: float, target: int = 0) -> Callable[[World], None]:
+    """One fault where the promise has its edges, with load before and after it."""
+
+    def script(world: World) -> None:
+        strike(world, _calm(world, Fault(3.0, kind, target, seconds)))
+        time.sleep(2)
+
+    return script
+
+
+def all_edges(world: World) -> None:
+    """Each of them once, the cheap ones first."""
+    for kind, target, seconds in EDGES:
+        strike(world, Fault(0.0, kind, target, seconds))
+
+
+EDGES = (
+    ("acks-lost", 0, 1.0),
+    ("topic-refused", 0, 0.0),
+    ("tokens-hang", 0, 12.0),
+    ("follower-frozen", 0, 60.0),
+    ("checkpoint-restored", 0, 1.0),
+    ("checkpoint-lost", 1, 1.0),
+)
+SMALL = {
+    **needs(kind for kind, *_ in EDGES),
+    "rate": 300.0,
+    "linger_ms": 20.0,
+    "hub_brokers": 2,
+    "replication": 2,
+    "min_isr": 1,
+    "led_by_first": True,
+    "batch_seconds": 5.0,
+}
+"""A world in which all of them can be done, as small as that allows."""
+EDGE_SCENARIOS = {
+    f"edge-{kind}": Scenario(NEMESES[kind].says, edge(kind, seconds, target), SMALL)
+    for kind, target, seconds in EDGES
+}
+
 SCENARIOS: dict[str, Scenario] = {
     "kills": Scenario("kill -9 at random moments, 30 times", kills(30)),
     "recovery-kills": Scenario("kill -9 during recovery, 10 times in a row", recovery_kills(10)),
@@ -197,5 +237,7 @@ SCENARIOS: dict[str, Scenario] = {
         {**QUIET, "commanded": True, "locked": True},
         tell_silence(0.2),
     ),
+    **EDGE_SCENARIOS,
+    "edges": Scenario("each fault at the edges of the promise once", all_edges, SMALL),
 }
 """Name -> scenario, for `--only`."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aggregator.failpoint import POINTS
 
@@ -37,16 +38,20 @@ MANY = (
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: seconds of calm before it, what it is, on whom, and for how many seconds."""
+    """One fault: seconds of calm before it, what it is, on whom, and for how many seconds.
+
+    `during` is the kind of another one that lasts meanwhile: so much longer it is not healed.
+    """
 
     calm: float
     kind: str
     target: int = 0
     seconds: float = 0.0
     failpoint: str = ""
+    during: str = ""
 
     def __str__(self) -> str:
-        parts = [self.kind]
+        parts = [f"{self.kind} during {self.during}" if self.during else self.kind]
         if self.failpoint:
             parts.append(f"at {self.failpoint}")
         if self.seconds:
@@ -68,6 +73,13 @@ WEIGHTS: dict[str, int] = {
     "hub-rolling": 1,
     "source-kill": 3,
     "source-pause": 2,
+    "acks-lost": 3,
+    "follower-frozen": 3,
+    "checkpoint-restored": 2,
+    "checkpoint-lost": 1,
+    "topic-refused": 2,
+    "tokens-hang": 3,
+    "overlap": 8,
     "executor-kill": 5,
     "executor-kill-at": 5,
     "executor-pause": 2,
@@ -86,24 +98,60 @@ LASTS = {
     "hub-away": (5, 25),
     "source-kill": (3, 15),
     "source-pause": (3, 20),
+    "acks-lost": (1, 3),
+    "follower-frozen": (30, 60),
+    "checkpoint-restored": (2, 10),
+    "checkpoint-lost": (2, 10),
+    "tokens-hang": (10, 40),
     "executor-pause": (3, 45),
 }
 """Kind -> how long it lasts, in seconds, at least and at most."""
+
+OVERLAPS = (
+    *(("hub-pause", "app-kill"), ("hub-pause", "source-kill"), ("hub-kill", "app-kill")),
+    *(("hub-below-min-isr", "app-kill"), ("hub-away", "app-kill"), ("hub-kill", "source-pause")),
+    *(("source-kill", "app-kill"), ("source-kill", "app-restart"), ("source-kill", "hub-kill")),
+    *(("source-pause", "app-kill"), ("source-pause", "app-restart"), ("source-pause", "hub-pause")),
+    *(("tokens-hang", "app-kill"), ("tokens-hang", "app-restart"), ("acks-lost", "app-kill")),
+)
+"""(what lasts, what is done meanwhile): a campaign that heals each fault before the next one never
+meets these, and a data centre does."""
+
+NEEDS: Mapping[str, Mapping[str, Any]] = {
+    "acks-lost": {"proxied": True},
+    "follower-frozen": {"session_seconds": 9.0},
+    "topic-refused": {"older": "3.9"},
+    "tokens-hang": {"tokens": True, "batch_seconds": 20.0},
+}
+"""Kind -> settings of a world in which it can be done. 9 s are Kafka's own."""
+
+
+def needs(kinds: Iterable[str]) -> dict[str, Any]:
+    """The settings of a world in which all of these can be done."""
+    found: dict[str, Any] = {}
+    for kind in kinds:
+        found |= NEEDS.get(kind, {})
+    return found
 
 
 def faults(seed: int, kinds: Sequence[str] = LOCAL, calm: float = 8.0) -> Iterator[Fault]:
     """Faults without end, of these kinds, with up to `calm` seconds of calm between them."""
     rng = random.Random(seed)
     weights = [WEIGHTS[kind] for kind in kinds]
+    pairs = [pair for pair in OVERLAPS if set(pair) <= {*kinds}] or OVERLAPS[:1]
     while True:
         (kind,) = rng.choices(kinds, weights)
-        low, high = LASTS.get(kind, (0, 0))
+        during = ""
+        if kind == "overlap":
+            during, kind = rng.choice(pairs)
+        low, high = LASTS.get(during or kind, (0, 0))
         yield Fault(
             calm=round(rng.uniform(1.0, calm), 1),
             kind=kind,
             target=rng.randrange(1_000),
             seconds=round(rng.uniform(low, high), 1),
             failpoint=_failpoint(kind, rng),
+            during=during,
         )
 
 

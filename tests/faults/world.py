@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from array import array
@@ -20,15 +21,21 @@ from aggregator.embedded.waiting import wait_until
 from aggregator.failpoint import VARIABLE
 from faults.load import Writer
 from faults.schedule import BATCHES
-from support.application import PROGRAM, SHORT_BATCHES, Application
+from support.application import PROGRAM, SHORT_BATCHES, Application, with_batches
 from support.changing import alter_topic
+from support.proxy import Proxy
 from support.silence import Arrivals
+from support.tokens import TokenServer
 from support.workers import Workers
 
 TOPIC = "events"
 WORKERS = "workers"
 """For `Settings.master`: a standalone Spark master with two workers of its own."""
 ALIASES = ("eu", "us", "ap")
+LATER, REFUSED = "later", "refused"
+"""How topics are named that are made while it runs: good ones, and those that the hub refuses."""
+BACKUPS = 3
+"""So many backups of the state are kept, the newest ones."""
 SECONDS = 120.0
 
 OWN_ENDS_ALLOWED = 4
@@ -45,17 +52,27 @@ class HopelessError(Exception):
 class Settings:
     """What a round runs with; all of it stands in the report.
 
-    `commanded`: the application listens for commands. `locked`: the last source wants a login.
+    `commanded`: the application listens for commands. `locked`: the last source wants a login;
+    `tokens`: it wants one by OAUTHBEARER. `older`: the second source is a Kafka of another version,
+    which takes topics that the hub refuses, and the hub's topics take their configs from sources.
+    `proxied`: the application reaches the hub through proxies, and the hub looks every second for
+    producers to forget. `batch_seconds`: how long a batch of a lane is; 0: as the application has
+    it. `session_seconds`: after so long without a sign of life a hub broker is given up.
+    `led_by_first`: the first broker leads all of the hub topic. `silence_seconds`: the others may
+    be silent for so long when something is done to one source.
     """
 
     seed: int = 1
     rate: float = 2_000.0
     linger_ms: float = 5.0
+    sources: int = len(ALIASES)
     source_partitions: int = 4
     hub_partitions: int = 6
     hub_brokers: int = 3
     replication: int = 3
     min_isr: int = 2
+    led_by_first: bool = False
+    session_seconds: float = 4.0
     checkpoint_seconds: float = 2.0
     delivery_timeout_seconds: float | None = None
     lanes: str = "auto"
@@ -64,6 +81,11 @@ class Settings:
     java_options: str = ""
     commanded: bool = False
     locked: bool = False
+    tokens: bool = False
+    older: str = ""
+    proxied: bool = False
+    batch_seconds: float = 0.0
+    silence_seconds: float = 5.0
 
 
 @dataclass
@@ -116,6 +138,11 @@ class World:
     hub: EmbeddedCluster = field(init=False)
     config: Config = field(init=False)
     arrivals: Arrivals = field(init=False)
+    token_server: TokenServer | None = None
+    proxies: list[Proxy] = field(default_factory=list)
+    made_topics: dict[str, str] = field(default_factory=dict)
+    """Topics that were made while it ran, of either kind -> the source that has them."""
+    backups: list[Path] = field(default_factory=list)
     workers: Workers | None = None
     _noted: Application | None = None
 
@@ -129,6 +156,26 @@ class World:
         """Since this world began."""
         return time.monotonic() - self.began
 
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Of the sources that there are."""
+        return tuple(self.sources)
+
+    @property
+    def older_alias(self) -> str:
+        """The source that is of another version, where one is."""
+        return ALIASES[1]
+
+    @property
+    def locked_alias(self) -> str:
+        """The source that wants a login, where one does."""
+        return ALIASES[self.settings.sources - 1]
+
+    @property
+    def state(self) -> Path:
+        """The application's checkpoint, and what is beside it."""
+        return self.folder / "state"
+
     def start_app(self, why: str, failpoint: str = "", executors: str = "") -> Restart:
         """Start the application without waiting.
 
@@ -140,12 +187,13 @@ class World:
             spark = config.spark.model_copy(update={"conf": conf})
             config = config.model_copy(update={"spark": spark})
         ends = {failpoint.partition(":")[0], executors.partition(":")[0]} & set(BATCHES)
+        program = with_batches(self.settings.batch_seconds) if self.settings.batch_seconds else None
         self.lives.append(
             Application(
                 config,
                 self.folder / "app",
                 failpoint=failpoint,
-                program=SHORT_BATCHES if ends else PROGRAM,
+                program=SHORT_BATCHES if ends else program or PROGRAM,
             )
         )
         self.restarts.append(Restart(self.seconds, why))
@@ -214,6 +262,22 @@ class World:
         elif self.app.exit_code != 0 and not self._had_not_begun():
             self.note(f"after SIGTERM: {self.exit_of_app()}")
 
+    def back_up(self) -> None:
+        """Copy the state aside, of an application that is gone; an old backup makes room."""
+        self.app.wait_gone()
+        target = self.folder / f"backup-{round(self.seconds * 1000)}"
+        shutil.copytree(self.state, target)
+        self.backups.append(target)
+        while len(self.backups) > BACKUPS:
+            shutil.rmtree(self.backups.pop(0))
+
+    def restore(self, backup: Path | None) -> None:
+        """Put a backup in the place of the state, or nothing: then it is lost."""
+        self.app.wait_gone()
+        shutil.rmtree(self.state)
+        if backup is not None:
+            shutil.copytree(backup, self.state)
+
     def _had_not_begun(self) -> bool:
         """Whether it was ended before Python could take a signal: then it has done nothing."""
         return self.app.exit_code == 128 + signal.SIGTERM and not self.app.log.read_text("utf-8")
@@ -242,7 +306,7 @@ class World:
 
     def source(self, target: int) -> EmbeddedCluster:
         """A source, by any number."""
-        return self.sources[ALIASES[target % len(ALIASES)]]
+        return self.sources[self.aliases[target % len(self.aliases)]]
 
     def leader(self, partition: int = 0) -> Broker:
         """The broker that leads a partition of the hub topic."""
@@ -262,21 +326,44 @@ class World:
 
     def set_min_isr(self, number: int) -> None:
         """Set min.insync.replicas of the hub topic."""
-        alter_topic(self.hub.bootstrap_servers, TOPIC, {"min.insync.replicas": str(number)})
+        alter_topic(self.hub.admin_servers, TOPIC, {"min.insync.replicas": str(number)})
 
     def expected(self) -> int:
         """Records that the sources hold."""
-        return sum(
+        held = sum(
             sum(end_offsets(cluster.admin_servers, TOPIC).values())
             for cluster in self.sources.values()
         )
+        for topic, alias in self.topics_in_hub().items():
+            held += sum(end_offsets(self.sources[alias].admin_servers, topic).values())
+        return held
 
     def delivered(self) -> int:
         """Records that the hub holds."""
-        return sum(end_offsets(self.hub.bootstrap_servers, TOPIC).values())
+        there = (TOPIC, *(topic for topic in self.topics_in_hub() if self.hub_has(topic)))
+        return sum(map(self.records_of, there))
+
+    def records_of(self, topic: str) -> int:
+        """Records that the hub holds of a topic, which is there."""
+        return sum(end_offsets(self.hub.admin_servers, topic).values())
+
+    def hub_has(self, topic: str) -> bool:
+        """Whether the hub has a topic."""
+        return topic in admin(self.hub.admin_servers).list_topics(timeout=10).topics
+
+    def topics_in_hub(self) -> dict[str, str]:
+        """Topics made while it ran that are to be in the hub, and the source that has each.
+
+        One that the hub refuses may be left out; once it is there, it counts.
+        """
+        return {
+            topic: alias
+            for topic, alias in self.made_topics.items()
+            if not topic.startswith(REFUSED) or self.hub_has(topic)
+        }
 
     def _metadata(self) -> Mapping[int, Any]:
-        kafka = admin(self.hub.bootstrap_servers)
+        kafka = admin(self.hub.admin_servers)
         found: Mapping[int, Any] = kafka.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
         return found
 

@@ -30,12 +30,18 @@ STACKS_SECONDS = 10.0
 END_OF_STACKS = b"class space"
 """Java says how full its heap is after the stacks of its threads; this comes last."""
 PROGRAM = ("-m", "aggregator")
-SHORT_BATCHES = (
-    "-c",
-    "import aggregator.stream.lane as lane; lane.BATCH_SECONDS = 1\n"
-    "from aggregator.cli.main import main; main()",
-)
-"""`aggregator` with batches of a second instead of minutes."""
+
+
+def with_batches(seconds: float) -> tuple[str, ...]:
+    """`aggregator` with batches of so many seconds instead of minutes."""
+    return (
+        "-c",
+        f"import aggregator.stream.lane as lane; lane.BATCH_SECONDS = {seconds:g}\n"
+        "from aggregator.cli.main import main; main()",
+    )
+
+
+SHORT_BATCHES = with_batches(1)
 
 
 class Running:

@@ -21,12 +21,18 @@ SECONDS = 300
 
 @dataclass
 class TokenServer:
-    """What it knows: client id -> secret. `asked` counts requests for a token."""
+    """What it knows: client id -> secret. `asked` counts requests for a token.
+
+    While it is `hung` it takes requests for a token and never answers them; its keys are to be had.
+    A token is good for `seconds`.
+    """
 
     key: Path
     port: int = 0
     clients: dict[str, str] = field(default_factory=dict)
     asked: int = 0
+    seconds: int = SECONDS
+    hung: threading.Event = field(default_factory=threading.Event)
 
     @property
     def token_url(self) -> str:
@@ -40,7 +46,7 @@ class TokenServer:
         """A signed token for a client."""
         now = int(time.time())
         head = {"alg": "RS256", "kid": KEY_ID, "typ": "JWT"}
-        body = {"sub": client, "iat": now, "exp": now + SECONDS, "scope": "kafka"}
+        body = {"sub": client, "iat": now, "exp": now + self.seconds, "scope": "kafka"}
         signed = f"{_url64(json.dumps(head).encode())}.{_url64(json.dumps(body).encode())}"
         command = [_openssl(), "dgst", "-sha256", "-sign", str(self.key)]
         made = subprocess.run(command, input=signed.encode(), capture_output=True, check=True)
@@ -68,7 +74,7 @@ def token_server(folder: Path, clients: dict[str, str]) -> Iterator[TokenServer]
     subprocess.run(
         [_openssl(), "genrsa", "-out", str(key), "2048"], capture_output=True, check=True
     )
-    state = TokenServer(key, clients=clients)
+    state, ended = TokenServer(key, clients=clients), threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -77,12 +83,16 @@ def token_server(folder: Path, clients: dict[str, str]) -> Iterator[TokenServer]
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length", "0")))
             state.asked += 1
+            if state.hung.is_set():
+                # Never answered, not even once it answers others again.
+                ended.wait()
+                return
             client = state.allows(self.headers.get("Authorization", ""))
             if not client:
                 self._answer(401, {"error": "invalid_client", "error_description": "not known"})
                 return
             answer = {"access_token": state.token(client), "token_type": "Bearer"}
-            self._answer(200, {**answer, "expires_in": SECONDS})
+            self._answer(200, {**answer, "expires_in": state.seconds})
 
         def _answer(self, code: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()
@@ -102,6 +112,7 @@ def token_server(folder: Path, clients: dict[str, str]) -> Iterator[TokenServer]
     try:
         yield state
     finally:
+        ended.set()
         server.shutdown()
         server.server_close()
         thread.join()

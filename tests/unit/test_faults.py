@@ -12,10 +12,11 @@ import pytest
 
 from aggregator.failpoint import POINTS, parse
 from faults.campaign import Round
+from faults.holds import HOLDS
 from faults.judge import Headers, Judge, longest_silence
 from faults.nemeses import NEMESES
 from faults.report import Report, to_json, to_markdown, write
-from faults.schedule import LOCAL, WEIGHTS, faults
+from faults.schedule import LOCAL, OVERLAPS, WEIGHTS, Fault, faults, needs
 from faults.world import Restart, Settings, Struck
 
 TOPIC = "events"
@@ -29,9 +30,34 @@ def test_a_seed_draws_the_same_faults_again_and_another_one_others() -> None:
 
 def test_every_kind_is_drawn_and_can_be_done() -> None:
     drawn = list(islice(faults(1, tuple(WEIGHTS)), 2_000))
-    assert {fault.kind for fault in drawn} == WEIGHTS.keys() == NEMESES.keys()
-    assert {fault.kind for fault in islice(faults(1), 2_000)} == set(LOCAL)
+    assert {kind_of(fault) for fault in drawn} == WEIGHTS.keys() == NEMESES.keys()
+    assert {kind_of(fault) for fault in islice(faults(1), 2_000)} == set(LOCAL)
     assert all(fault.calm >= 1 for fault in drawn)
+
+
+def kind_of(fault: Fault) -> str:
+    return "overlap" if fault.during else fault.kind
+
+
+def test_every_pair_that_overlaps_is_drawn_and_can_be_done() -> None:
+    drawn = [fault for fault in islice(faults(1), 2_000) if fault.during]
+    assert {(fault.during, fault.kind) for fault in drawn} == set(OVERLAPS)
+    assert all(fault.seconds for fault in drawn)
+    for during, kind in OVERLAPS:
+        assert during in HOLDS
+        assert kind in HOLDS or kind in ("app-kill", "app-restart")
+
+
+def test_only_pairs_of_kinds_that_were_asked_for_overlap() -> None:
+    kinds = ("app-kill", "source-kill", "source-pause", "overlap")
+    drawn = {fault.during for fault in islice(faults(1, kinds), 200) if fault.during}
+    assert drawn == {"source-kill", "source-pause"}
+
+
+def test_a_world_is_made_for_the_kinds_that_are_done_in_it() -> None:
+    assert needs(["app-kill"]) == {}
+    whole = replace(Settings(), **needs(LOCAL))
+    assert (whole.proxied, whole.tokens, whole.older) == (True, True, "3.9")
 
 
 def test_only_what_was_asked_for_is_drawn() -> None:
@@ -101,6 +127,18 @@ def test_each_defect_is_found() -> None:
     }
     assert verdict.examples["lost"] == ["eu-0@4"]
     assert verdict.examples["twice"] == ["eu-0@0 in hub partition 0"]
+
+
+def test_what_is_found_of_several_topics_is_added_up() -> None:
+    first, second = judge(3), judge(3)
+    copy(first, 1)
+    copy(second, 1)
+    copy(second, 1)
+    verdict = first.verdict({})
+    verdict.join(second.verdict(ACKED))
+    assert verdict.problems == {"lost": 4, "twice": 1}
+    assert (verdict.in_sources, verdict.in_hub, verdict.acknowledged) == (6, 3, 3)
+    assert verdict.examples["lost"] == ["eu-0@0", "eu-0@2", "eu-0@0", "eu-0@2"]
 
 
 @pytest.mark.parametrize("key", [b"k", None])

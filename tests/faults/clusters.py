@@ -1,0 +1,121 @@
+"""The clusters of a world: what each of them is, and what stands before it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from confluent_kafka.cimpl import NewTopic
+
+from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
+from aggregator.embedded.topics import SECONDS, admin, end_offsets
+from aggregator.embedded.waiting import wait_until
+from faults.world import World
+from support.broker_classes import broker_options
+from support.java_options import TRUSTING
+from support.locked import CLIENT, PASSWORD, USER
+from support.proxied import ProxiedCluster
+from support.secured import OAUTH, SECRET, VALIDATOR, sasl
+from support.tokens import TokenServer, token_server
+
+TOKENS = "TOKENS"
+CLIENT_ID = "copier"
+TOKEN_SECONDS = 10
+"""How long a token is good: one that cannot be renewed is to be missed within a fault."""
+FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
+"""Ten minutes otherwise, in which a lost acknowledgement is repeated and known again."""
+
+
+def source_cluster(made: World, alias: str) -> EmbeddedCluster:
+    """The cluster of a source, not started."""
+    options: Sequence[str] = broker_options()
+    version, listeners = "", {}
+    if made.settings.older and alias == made.older_alias:
+        # The archive of classes is of another version.
+        version, options = made.settings.older, (*JAVA_OPTIONS, *TRUSTING.split())
+    if made.token_server is not None and alias == made.locked_alias:
+        url = made.token_server.keys_url
+        options = (*options, f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}")
+        listeners = {TOKENS: _tokens_listener(made.token_server)}
+    return EmbeddedCluster(
+        alias,
+        folder=made.folder / alias,
+        sasl_users=_users(made, alias),
+        listeners=listeners,
+        java_options=options,
+        version=version,
+    )
+
+
+def hub_cluster(made: World) -> EmbeddedCluster:
+    """The cluster of the hub, not started."""
+    settings = made.settings
+    config = {
+        "default.replication.factor": str(settings.replication),
+        "broker.session.timeout.ms": str(round(settings.session_seconds * 1000)),
+    }
+    folder, options = made.folder / "hub", broker_options()
+    if not settings.proxied:
+        return EmbeddedCluster(
+            "hub", settings.hub_brokers, folder=folder, config=config, java_options=options
+        )
+    cluster = ProxiedCluster(
+        "hub", settings.hub_brokers, folder=folder, config={**config, **FORGETFUL}
+    )
+    made.proxies = cluster.proxies
+    return cluster
+
+
+def login_at(made: World, alias: str) -> tuple[str, dict[str, str]]:
+    """Where a source is reached, and the settings of the application's login there."""
+    cluster = made.sources[alias]
+    if made.token_server is not None and alias == made.locked_alias:
+        login = f'{OAUTH} clientId="{CLIENT_ID}" clientSecret="{SECRET}" scope="kafka";'
+        url = {"sasl.oauthbearer.token.endpoint.url": made.token_server.token_url}
+        client = {**url, **sasl("SASL_PLAINTEXT", "OAUTHBEARER", login)}
+        return cluster.address_of(TOKENS), client
+    return cluster.bootstrap_servers, dict(CLIENT) if _users(made, alias) else {}
+
+
+def create_led_by_first(servers: str, topic: str, partitions: int, config: dict[str, str]) -> None:
+    """Make a topic of two replicas that the first broker leads and the second follows."""
+    placed = [[1, 2]] * partitions
+    kafka = admin(servers)
+    new = NewTopic(topic, partitions, replica_assignment=placed, config=config)
+    kafka.create_topics([new])[topic].result(SECONDS)
+    # Until all of it can be used.
+    wait_until(
+        lambda: (
+            len(kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions) == partitions
+        ),
+        seconds=SECONDS,
+        what=f"{topic} is not there",
+    )
+    end_offsets(servers, topic)
+
+
+@contextmanager
+def tokens_for(made: World) -> Iterator[TokenServer]:
+    """A token server whose tokens end soon."""
+    made.folder.mkdir(parents=True, exist_ok=True)
+    with token_server(made.folder, {CLIENT_ID: SECRET}) as tokens:
+        tokens.seconds = TOKEN_SECONDS
+        yield tokens
+
+
+def _tokens_listener(tokens: TokenServer) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "oauthbearer.sasl.jaas.config": f"{OAUTH};",
+        "oauthbearer.sasl.server.callback.handler.class": VALIDATOR,
+        "sasl.oauthbearer.jwks.endpoint.url": tokens.keys_url,
+        # Half a minute longer otherwise. And what is open must show a new one then.
+        "sasl.oauthbearer.clock.skew.seconds": "0",
+        "oauthbearer.connections.max.reauth.ms": str(TOKEN_SECONDS * 1000),
+    }
+
+
+def _users(made: World, alias: str) -> dict[str, str]:
+    """Who has to log in at a source by a password; nobody at an open one."""
+    return {USER: PASSWORD} if made.settings.locked and alias == made.locked_alias else {}

@@ -1,0 +1,168 @@
+"""Faults where the promise has its edges: each two things that go wrong at the same time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from faults.holds import HOLDS
+from faults.schedule import Fault
+from faults.world import LATER, REFUSED, SECONDS, Restart, World
+
+BEFORE_KILL_SECONDS = 1.0
+"""Long enough for requests to be under way, too short for the hub to notice."""
+RUNNING_SECONDS = 3.0
+"""What lanes that run send at once."""
+BETWEEN_SECONDS = 3.0
+"""What comes after a backup, and is not in it."""
+RECORDS = 100
+REFUSALS = ({"segment.bytes": "100000"}, {"message.downconversion.enable": "false"})
+"""What an older Kafka takes: the first is too small for the hub's, the second unknown to it."""
+
+
+def follower_frozen(world: World, fault: Fault) -> None:
+    """What the leaders have and the frozen one has not is no one's yet when we die."""
+    # The last one, which leads nothing where the first leads all.
+    frozen = replace(fault, target=-1) if world.settings.led_by_first else fault
+    with HOLDS["hub-pause"](world, frozen):
+        time.sleep(BEFORE_KILL_SECONDS)
+        world.kill_app()
+        restart = world.start_app(str(fault))
+        deadline = time.monotonic() + fault.seconds
+        while not world.app.has_logged("running") and time.monotonic() < deadline:
+            restart = _started_again(world) or restart
+            time.sleep(0.2)
+        time.sleep(RUNNING_SECONDS)
+    _all_flow(world, fault, restart)
+
+
+def checkpoint_restored(world: World, fault: Fault) -> None:
+    """An earlier state, clean or not, with a source that comes back later."""
+    if not world.backups:
+        world.stop_app()
+        world.back_up()
+        world.restart_app("a backup")
+        time.sleep(BETWEEN_SECONDS)
+    _without_a_source(world, fault, lost=False)
+
+
+def checkpoint_lost(world: World, fault: Fault) -> None:
+    """No state at all, with a source that comes back later."""
+    _without_a_source(world, fault, lost=True)
+
+
+def _without_a_source(world: World, fault: Fault, *, lost: bool) -> None:
+    backup = None if lost else world.backups[fault.target % len(world.backups)]
+    if fault.target % 2:
+        world.kill_app()
+    else:
+        world.stop_app()
+    with HOLDS["source-kill"](world, fault):
+        world.restore(backup)
+        restart = world.start_app(str(fault))
+        world.first_record(restart)
+        for alias in _others(world, world.source(fault.target).name):
+            world.wait_for_records(world.app.started, f"{fault}, {alias}", alias=alias)
+        time.sleep(fault.seconds)
+    _all_flow(world, fault)
+
+
+def topic_refused(world: World, fault: Fault) -> None:
+    """The other topics flow on, and a good topic that is made after it arrives."""
+    alias = world.older_alias
+    servers = world.sources[alias].admin_servers
+    number = len(world.made_topics)
+    refused, later = f"{REFUSED}-{number}", f"{LATER}-{number}"
+    with _undisturbed(world, str(fault), world.aliases):
+        for topic, config in ((refused, REFUSALS[fault.target % len(REFUSALS)]), (later, {})):
+            create_topic(servers, topic, config=config)
+            world.made_topics[topic] = alias
+            values = (b"%d" % each for each in range(RECORDS))
+            produce(servers, topic, [NewRecord(value, value) for value in values])
+        deadline = time.monotonic() + SECONDS
+        while not world.hub_has(later) or world.records_of(later) < RECORDS:
+            if not world.app.alive or time.monotonic() > deadline:
+                world.note(f"{fault}: {later}, which was made after {refused}, does not arrive")
+                break
+            time.sleep(0.2)
+
+
+def tokens_hang(world: World, fault: Fault) -> None:
+    """The source that wants tokens starts again, so that each client logs in anew, and cannot."""
+    alias = world.locked_alias
+    broker = world.sources[alias].brokers[0]
+    with HOLDS["tokens-hang"](world, fault), _undisturbed(world, str(fault), _others(world, alias)):
+        broker.kill()
+        broker.start()
+        time.sleep(fault.seconds)
+    world.wait_for_records(time.monotonic(), f"{fault}, {alias}", alias=alias)
+
+
+def overlap(world: World, fault: Fault) -> None:
+    """Something is done while another fault lasts; both are healed, and all flows."""
+    restart = None
+    with HOLDS[fault.during](world, fault):
+        time.sleep(min(2.0, fault.seconds / 4))
+        if fault.kind in HOLDS:
+            with HOLDS[fault.kind](world, replace(fault, target=fault.target // 7)):
+                time.sleep(fault.seconds)
+        else:
+            restart = _end_and_start(world, fault)
+            until = time.monotonic() + fault.seconds
+            if not _at_hub(fault):
+                # Somebody else's fault: the others flow meanwhile.
+                world.first_record(restart)
+            while time.monotonic() < until:
+                restart = (_at_hub(fault) and _started_again(world)) or restart
+                time.sleep(0.2)
+    _all_flow(world, fault, restart)
+
+
+def _at_hub(fault: Fault) -> bool:
+    return fault.during.startswith("hub-") or fault.during == "acks-lost"
+
+
+def _end_and_start(world: World, fault: Fault) -> Restart:
+    if fault.kind == "app-restart":
+        world.stop_app()
+    else:
+        world.kill_app()
+    return world.start_app(str(fault))
+
+
+def _started_again(world: World) -> Restart | None:
+    """As a service manager does: where the hub cannot be used, a start may end."""
+    if world.app.alive:
+        return None
+    world.notes.append(f"while the hub was not whole: {world.exit_of_app()}")
+    return world.start_app("the hub is not whole")
+
+
+def _all_flow(world: World, fault: Fault, restart: Restart | None = None) -> None:
+    healed = time.monotonic()
+    if restart is not None and restart.first_record is None:
+        world.first_record(restart)
+    for alias in world.aliases:
+        world.wait_for_records(healed, f"{fault}, {alias}", alias=alias)
+    world.wait_in_sync()
+
+
+def _others(world: World, alias: str) -> list[str]:
+    return [each for each in world.aliases if each != alias]
+
+
+@contextmanager
+def _undisturbed(world: World, what: str, aliases: Collection[str]) -> Iterator[None]:
+    """Records of these come all the time, as far as the settings allow."""
+    for alias in aliases:
+        world.arrivals.longest[alias] = 0.0
+    yield
+    silent = {alias: world.arrivals.silence(alias) for alias in aliases}
+    words = ", ".join(f"{alias} {seconds:.2f} s" for alias, seconds in silent.items())
+    world.notes.append(f"longest silence of the others at {what}: {words}")
+    for alias, seconds in silent.items():
+        if seconds > world.settings.silence_seconds:
+            world.note(f"{what}: {alias} was silent for {seconds:.1f} s")

@@ -1,0 +1,149 @@
+"""Faults that last: each is done when its block begins, and healed when that ends, however it does.
+
+So one can be done while another lasts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from aggregator.embedded.broker import Broker
+from faults.schedule import Fault
+from faults.world import World
+
+OLD_MS = 3 * 86_400_000
+UNDER_WAY_SECONDS = 1.0
+"""Then what a task sends is old."""
+FORGOTTEN_SECONDS = 2.5
+"""More than two of the hub's looks for producers that have ended."""
+
+Hold = Callable[[World, Fault], AbstractContextManager[None]]
+
+
+@contextmanager
+def hub_kill(world: World, fault: Fault) -> Iterator[None]:
+    """kill -9 of one hub broker."""
+    with _away(world.broker(fault.target)):
+        yield
+
+
+@contextmanager
+def hub_kill_leader(world: World, fault: Fault) -> Iterator[None]:
+    """The same to the broker that leads some partition."""
+    with _away(world.leader(fault.target % world.settings.hub_partitions)):
+        yield
+
+
+@contextmanager
+def hub_pause(world: World, fault: Fault) -> Iterator[None]:
+    """SIGSTOP to one hub broker."""
+    with _frozen(world.broker(fault.target)):
+        yield
+
+
+@contextmanager
+def hub_below_min_isr(world: World, fault: Fault) -> Iterator[None]:
+    """One broker away while the topic wants all of them: nothing can be written."""
+    world.set_min_isr(len(world.hub.brokers))
+    try:
+        with _away(world.broker(fault.target)):
+            yield
+    finally:
+        world.set_min_isr(world.settings.min_isr)
+
+
+@contextmanager
+def hub_away(world: World, _fault: Fault) -> Iterator[None]:
+    """kill -9 of all hub brokers."""
+    for broker in world.hub.brokers:
+        broker.kill()
+    try:
+        yield
+    finally:
+        for broker in world.hub.brokers:
+            broker.launch()
+        for broker in world.hub.brokers:
+            broker.wait_ready(len(world.hub.brokers))
+
+
+@contextmanager
+def source_kill(world: World, fault: Fault) -> Iterator[None]:
+    """kill -9 of a source's broker."""
+    with _away(world.source(fault.target).brokers[0]):
+        yield
+
+
+@contextmanager
+def source_pause(world: World, fault: Fault) -> Iterator[None]:
+    """SIGSTOP to a source's broker."""
+    with _frozen(world.source(fault.target).brokers[0]):
+        yield
+
+
+@contextmanager
+def tokens_hang(world: World, _fault: Fault) -> Iterator[None]:
+    """The token server takes requests and answers none."""
+    assert world.token_server is not None, "this needs a source that wants tokens"
+    world.token_server.hung.set()
+    try:
+        yield
+    finally:
+        world.token_server.hung.clear()
+
+
+@contextmanager
+def acks_lost(world: World, _fault: Fault) -> Iterator[None]:
+    """The hub writes what is days old, its answers are lost, and it forgets who wrote.
+
+    By the records' own time its brokers tell which producers have ended long ago.
+    """
+    assert world.proxies, "this needs a hub behind proxies"
+    for writer in world.writers:
+        writer.age_ms = OLD_MS
+    time.sleep(UNDER_WAY_SECONDS)
+    for proxy in world.proxies:
+        proxy.mute()
+    try:
+        yield
+        for proxy in world.proxies:
+            proxy.cut()
+        time.sleep(FORGOTTEN_SECONDS)
+    finally:
+        for proxy in world.proxies:
+            proxy.heal()
+        for writer in world.writers:
+            writer.age_ms = 0
+
+
+@contextmanager
+def _away(broker: Broker) -> Iterator[None]:
+    broker.kill()
+    try:
+        yield
+    finally:
+        broker.start()
+
+
+@contextmanager
+def _frozen(broker: Broker) -> Iterator[None]:
+    broker.pause()
+    try:
+        yield
+    finally:
+        broker.resume()
+
+
+HOLDS: dict[str, Hold] = {
+    "hub-kill": hub_kill,
+    "hub-kill-leader": hub_kill_leader,
+    "hub-pause": hub_pause,
+    "hub-below-min-isr": hub_below_min_isr,
+    "hub-away": hub_away,
+    "source-kill": source_kill,
+    "source-pause": source_pause,
+    "tokens-hang": tokens_hang,
+    "acks-lost": acks_lost,
+}
+"""Kind -> how it begins and ends."""
