@@ -204,12 +204,13 @@ Ranges = Sequence[tuple[int, int]]
 class Skip:
     """What the hub holds of a source partition beyond its position.
 
-    `later` is for a compacted hub topic: keys, and the highest offset of each that was found. An
-    earlier record of the key may have been compacted away, and written again would come too late.
+    `later` is for compacted hub topics: by hub partition, keys and the highest offset of each that
+    was found. An earlier record of the key may have been compacted away there, and written again
+    would come too late.
     """
 
     ranges: Ranges
-    later: Mapping[bytes, int] = field(default_factory=dict)
+    later: Mapping[TopicPartition, Mapping[bytes, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

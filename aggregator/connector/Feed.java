@@ -121,7 +121,7 @@ final class Feed {
             }
             bytes += Math.max(0, found.serializedKeySize());
             bytes += Math.max(0, found.serializedValueSize());
-            if (isSkipped(own, found)) {
+            if (own.skip.contains(found.offset())) {
                 Failpoint.pass("task-skip");
                 positions[at] = found.offset() + 1;
                 skipped++;
@@ -247,21 +247,6 @@ final class Feed {
             case READING, REFUSED, AWAITING -> true;
             default -> false;
         };
-    }
-
-    private boolean isSkipped(TaskSpec.Part own, ConsumerRecord<byte[], byte[]> found) {
-        if (found.offset() >= own.skip.top()) {
-            return false;
-        }
-        if (own.skip.contains(found.offset())) {
-            return true;
-        }
-        if (found.key() == null || own.later.isEmpty()) {
-            return false;
-        }
-        // Compaction may have taken it from the hub: written again it would come too late.
-        Long later = own.later.get(SkipSet.key(found.key()));
-        return later != null && later > found.offset();
     }
 
     private boolean poll(long nanos) {

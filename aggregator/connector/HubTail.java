@@ -29,7 +29,8 @@ public final class HubTail {
         long position;
         final Map<TopicPartition, Long> above = new HashMap<>();
         final Offsets found = new Offsets();
-        final Map<String, Long> later = new HashMap<>();
+        /** Of compacted hub partitions: each key, and the highest offset of it that was found. */
+        final Map<TopicPartition, Map<String, Long>> later = new HashMap<>();
     }
 
     private static volatile boolean cancelled;
@@ -59,7 +60,8 @@ public final class HubTail {
     /**
      * Reads {"ranges": [[topic, partition, from, to], ...]} with as many consumers as "threads"
      * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
-     * ...], {key: offset}], ...]}. Throws what a consumer throws, and CancellationException.
+     * ...], [[hub topic, hub partition, [[key, offset], ...]], ...]], ...]}. Throws what a consumer
+     * throws, and CancellationException.
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
@@ -112,7 +114,8 @@ public final class HubTail {
         synchronized (part) {
             part.found.add(origin.offset());
             if (record.key() != null && compacted.contains(tp.topic())) {
-                part.later.merge(SkipSet.key(record.key()), origin.offset(), Math::max);
+                part.later.computeIfAbsent(tp, name -> new HashMap<>())
+                    .merge(SkipSet.key(record.key()), origin.offset(), Math::max);
             }
         }
     }
@@ -132,8 +135,11 @@ public final class HubTail {
             row.add(place.cluster()).add(place.topic()).add(place.partition());
             ArrayNode ranges = row.addArray();
             part.found.ranges().forEach(range -> ranges.addArray().add(range[0]).add(range[1]));
-            ObjectNode later = row.addObject();
-            part.later.forEach((key, offset) -> later.put(base64(key), offset));
+            ArrayNode later = row.addArray();
+            part.later.forEach((tp, offsets) -> {
+                ArrayNode keys = later.addArray().add(tp.topic()).add(tp.partition()).addArray();
+                offsets.forEach((key, offset) -> keys.addArray().add(base64(key)).add(offset));
+            });
         }
         return json.put("read", read).put("found", found).toString();
     }

@@ -233,6 +233,11 @@ final class LaneTask {
         if (refusal == null) {
             refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
         }
+        int goesTo = part.route.placement.of(key, from.partition(), from.offset());
+        if (refusal == null && part.isReplaced(key, goesTo, from.offset())) {
+            feed.skipped++;
+            return;
+        }
         Gate.Verdict verdict = refusal == null && gate.guards(at)
             ? gate.judge(at, key, value, headers, from.offset())
             : Gate.Verdict.SEND;
@@ -245,9 +250,8 @@ final class LaneTask {
             int room = part.route.duplicateBytes;
             setAside(spec.duplicatesPlace, room, gate.reason, key, value, headers, own);
         } else if (refusal == null) {
-            int partition = part.route.placement.of(key, from.partition(), from.offset());
             Claims.Claim claim = gate.guards(at) ? gate.claim : null;
-            hand(part.route.firstPlace + partition, key, value, headers, claim);
+            hand(part.route.firstPlace + goesTo, key, value, headers, claim);
         } else if (!quarantined(refusal, key, value, headers, own)) {
             return;
         }

@@ -44,6 +44,11 @@ final class Placement implements Serializable {
         }
     }
 
+    /** Whether records of one key and one source partition go to several hub partitions. */
+    boolean spreadsKeys() {
+        return rule == Rule.ROUND_ROBIN;
+    }
+
     /** As every Kafka client with the Java default partitioner. */
     private int murmur2(byte[] key) {
         return Utils.toPositive(Utils.murmur2(key)) % partitions;

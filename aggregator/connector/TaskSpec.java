@@ -28,10 +28,10 @@ final class TaskSpec implements Serializable {
         /** Offsets that the hub holds already. */
         final SkipSet skip;
         /**
-         * Of a compacted hub topic: keys (as in {@link SkipSet#key}) and their newest offset
-         * there.
+         * Of a compacted hub topic: by partition, keys (as in {@link SkipSet#key}) and their newest
+         * offset there.
          */
-        final Map<String, Long> later;
+        final Map<Integer, Map<String, Long>> later = new HashMap<>();
 
         Part(JsonNode json, List<Route> routes) {
             topic = json.get("topic").asText();
@@ -40,10 +40,32 @@ final class TaskSpec implements Serializable {
             position = json.get("position").asLong();
             until = json.path("until").asLong(Long.MAX_VALUE);
             skip = SkipSet.of(json.path("skip"));
-            Map<String, Long> found = new HashMap<>();
-            json.path("later").properties().forEach(
-                e -> found.put(latin(e.getKey()), e.getValue().asLong()));
-            later = found;
+            for (JsonNode place : json.path("later")) {
+                if (!place.get(0).asText().equals(route.hubTopic)) {
+                    continue;
+                }
+                Map<String, Long> keys =
+                    later.computeIfAbsent(group(place.get(1).asInt()), at -> new HashMap<>());
+                place.get(2).forEach(
+                    k -> keys.merge(latin(k.get(0).asText()), k.get(1).asLong(), Math::max));
+            }
+        }
+
+        /**
+         * Whether a record that the hub lacks may have been compacted away there: written again it
+         * would replace its successor. Key and hub partition are those that it would have there.
+         */
+        boolean isReplaced(byte[] key, int hubPartition, long offset) {
+            if (later.isEmpty() || key == null || offset >= skip.top()) {
+                return false;
+            }
+            Long newest = later.getOrDefault(group(hubPartition), Map.of()).get(SkipSet.key(key));
+            return newest != null && newest > offset;
+        }
+
+        /** Compaction is of one partition. A key that keeps to one has moved if the topic grew. */
+        private int group(int hubPartition) {
+            return route.placement.spreadsKeys() ? hubPartition : 0;
         }
 
         /** As the driver's commands and reports name it, within its cluster. */

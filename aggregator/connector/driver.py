@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from aggregator.connector.reports import LaneReport, TaskReport, join, parse_reports
 from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
-from aggregator.model import SchemaIds, Skip, SourcePartition
+from aggregator.model import SchemaIds, Skip, SourcePartition, TopicPartition
 from aggregator.plan.recovery import TailPlan
 from aggregator.writing.core import EXECUTOR_SECONDS
 
@@ -159,5 +159,8 @@ def _words(error: Py4JJavaError) -> str:
 
 def _part(row: Sequence[Any]) -> tuple[SourcePartition, Skip]:
     cluster, topic, partition, ranges, later = row
-    keys = {base64.b64decode(key): offset for key, offset in later.items()}
-    return SourcePartition(cluster, topic, partition), Skip([(a, b) for a, b in ranges], keys)
+    newest = {
+        TopicPartition(*hub): {base64.b64decode(key): offset for key, offset in keys}
+        for *hub, keys in later
+    }
+    return SourcePartition(cluster, topic, partition), Skip([(a, b) for a, b in ranges], newest)

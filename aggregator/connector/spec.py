@@ -143,9 +143,10 @@ def _partition(
         found["until"] = until
     if skip is not None:
         found["skip"] = [list(each) for each in skip.ranges]
-        found["later"] = {
-            base64.b64encode(key).decode(): offset for key, offset in skip.later.items()
-        }
+        found["later"] = [
+            [*tp, [[base64.b64encode(key).decode(), offset] for key, offset in keys.items()]]
+            for tp, keys in skip.later.items()
+        ]
     return found
 
 

@@ -25,6 +25,7 @@ from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied, judge
 
 KILLS = 3
+COMPACTED = {"cleanup.policy": "compact"}
 
 
 @contextmanager
@@ -153,32 +154,43 @@ def test_holes_in_the_hub_are_filled_in_order_and_foreign_records_do_no_harm(
     assert len(found) == len(ours) + 1
 
 
-def test_of_a_compacted_hub_topic_only_the_newest_of_a_key_is_replayed(
+def test_of_a_compacted_hub_topic_only_what_may_have_been_compacted_away_is_left_out(
     source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    """What a later record of its key replaced may have been compacted away: not missing."""
-    create_topic(
-        source_a.bootstrap_servers, unique, partitions=1, config={"cleanup.policy": "compact"}
+    """What a later record of its key replaced, in the same hub partition, is not missing."""
+    keyed, spread = f"keyed.{unique}", f"spread.{unique}"
+    large = b"a" * 60_000
+    records = {
+        keyed: fill_compacted(source_a, keyed, [large, b"b", large, b"c"]),
+        spread: fill_compacted(source_a, spread, [large, large, b"b", large]),
+    }
+    for topic, partitions in {keyed: 1, spread: 2}.items():
+        create_topic(hub.bootstrap_servers, topic, partitions=partitions, config=COMPACTED)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, f".*{unique}")},
+        topics={"overrides": {spread: {"partition_by": "round_robin"}}},
     )
-    produce(
-        source_a.bootstrap_servers,
-        unique,
-        [
-            NewRecord(b"v%d" % at, key, partition=0)
-            for at, key in enumerate([b"a", b"b", b"a", b"c"])
-        ],
-    )
-    records = read_topic(source_a.bootstrap_servers, unique)
-    config = make_config(hub, tmp_path / "state", {"eu": source(source_a, unique)})
-    create_topic(hub.bootstrap_servers, unique, partitions=1, config={"cleanup.policy": "compact"})
     # Offset 0 (key a) was compacted away, as 2 replaced it; offset 1 (key b) never arrived.
-    write_again(hub, unique, [with_origin(records[at], "eu") for at in (2, 3)])
-    crash_at_zero(config, unique, {"eu": 1})
-    result = catch_up(config)
-    assert result.exit_code == 0
-    assert recovery_of(result.status.recovery).replayed == 1
-    found = read_topic(hub.bootstrap_servers, unique)
-    assert [record.value for record in found] == [b"v2", b"v3", b"v1"]
+    write_again(hub, keyed, [with_origin(records[keyed][at], "eu") for at in (2, 3)])
+    # Hub partition 1 got offsets 1 and 3, of which 1 was compacted away; partition 0 got nothing.
+    write_again(hub, spread, [with_origin(records[spread][3], "eu")._replace(partition=1)])
+    for topic in records:
+        crash_at_zero(config, topic, {"eu": 1})
+    assert catch_up(config).exit_code == 0
+    values = [record.value for record in read_topic(hub.bootstrap_servers, keyed)]
+    assert values == [b"v2", b"v3", b"v1"]
+    found = read_topic(hub.bootstrap_servers, spread)
+    assert {(it.partition, it.value) for it in found} == {(1, b"v3"), (0, b"v0"), (0, b"v2")}
+
+
+def fill_compacted(cluster: EmbeddedCluster, topic: str, keys: Sequence[bytes]) -> list[Record]:
+    """A compacted topic of one partition with a record per key; returns what it holds."""
+    create_topic(cluster.bootstrap_servers, topic, partitions=1, config=COMPACTED)
+    records = [NewRecord(b"v%d" % at, key, partition=0) for at, key in enumerate(keys)]
+    produce(cluster.bootstrap_servers, topic, records)
+    return read_topic(cluster.bootstrap_servers, topic)
 
 
 def fill(cluster: EmbeddedCluster, topic: str, keys: Sequence[str]) -> list[Record]:

@@ -8,10 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Base64;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -163,27 +161,6 @@ class FeedTest {
         assertEquals(List.of("0@1", "0@4", "0@6"), drain(feed));
         assertArrayEquals(new long[] {8}, feed.positions);
         assertEquals(4, feed.skipped);
-    }
-
-    @Test
-    void aRecordIsLeftOutWhenTheHubHasALaterOneOfItsKey() {
-        byte[] odd = {(byte) 0xff, (byte) 0x80, 0};
-        byte[] like = {(byte) 0xfe, (byte) 0x80, 0};
-        source.add("orders", 0, 0, odd);
-        source.add("orders", 0, 1, like);
-        source.add("orders", 0, 2, bytes("é"));
-        source.add("orders", 0, 3, null);
-        source.add("orders", 0, 4, odd);
-        source.add("orders", 0, 5, new byte[0]);
-        source.add("orders", 0, 6, bytes("é"));
-        source.add("orders", 0, 7, odd);
-        // Records 6 and 7 are in the hub; of the key é it is 6, and of the odd one another, 4.
-        String later = "{'" + base64(odd) + "': 4, '" + base64(bytes("é")) + "': 6, '"
-            + base64(new byte[0]) + "': 6}";
-        Feed feed = feed(part("orders", 0, 0) + ", 'skip': [[6, 7]], 'later': " + later);
-        assertEquals(List.of("0@1", "0@3", "0@4", "0@7"), drain(feed));
-        assertEquals(4, feed.skipped);
-        assertArrayEquals(new long[] {8}, feed.positions);
     }
 
     @Test
@@ -761,13 +738,5 @@ class FeedTest {
         while (!condition.getAsBoolean()) {
             assertTrue(System.nanoTime() - start < DEADLINE_NANOS, "not within ten seconds");
         }
-    }
-
-    private static byte[] bytes(String text) {
-        return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    private static String base64(byte[] bytes) {
-        return Base64.getEncoder().encodeToString(bytes);
     }
 }

@@ -35,9 +35,10 @@ final class PrintSpec {
             int place = part.route.firstPlace + part.route.placement.of(null, part.partition, 0L);
             System.out.println(
                 "  " + part.name() + " from " + part.position + until + " without "
-                + offsets(part.skip) + keys(part.later) + ", to " + spec.placeTopics.get(place)
-                + "/" + spec.placePartitions.get(place) + " of " + part.route.hubPartitions
-                + ", else to '" + part.route.quarantine + "' (" + part.route.quarantineBytes + ")"
+                + offsets(part.skip) + keys(part.later.getOrDefault(0, Map.of())) + ", to "
+                + spec.placeTopics.get(place) + "/" + spec.placePartitions.get(place) + " of "
+                + part.route.hubPartitions + ", else to '" + part.route.quarantine + "' ("
+                + part.route.quarantineBytes + ")"
                 + (part.route.compact ? ", from in one header" : ""));
         }
     }

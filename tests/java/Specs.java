@@ -23,6 +23,15 @@ final class Specs {
 
     /** The same of reading 0, of cluster "us", or 1, of cluster "eu", and of task 0 or 1. */
     static TaskSpec task(int reading, int task, String... partitions) {
+        return task("key", reading, task, partitions);
+    }
+
+    /** Task 1 of reading 1, whose records go to hub partitions by this rule. */
+    static TaskSpec by(String rule, String... partitions) {
+        return task(rule, 1, 1, partitions);
+    }
+
+    private static TaskSpec task(String rule, int reading, int task, String... partitions) {
         StringBuilder parts = new StringBuilder();
         StringBuilder numbers = new StringBuilder();
         for (int i = 0; i < partitions.length; i++) {
@@ -36,7 +45,7 @@ final class Specs {
         String lane =
             "{'key': 'eu#3', 'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {},"
             + "'quarantine': {}, 'routes': [{'hub_topic': 'hub.orders', 'hub_partitions': 4,"
-            + "'by': 'key', 'fixed': 2}], 'origin': " + ORIGIN + ", 'readings': ["
+            + "'by': '" + rule + "', 'fixed': 2}], 'origin': " + ORIGIN + ", 'readings': ["
             + "{'cluster': 'us', " + own + ", {'cluster': 'eu', " + own + "]}";
         return new TaskSpec(json(lane), reading, task);
     }

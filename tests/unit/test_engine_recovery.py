@@ -168,7 +168,7 @@ def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_foun
     world: World,
 ) -> None:
     world.crashed({EU0: 5, EU1: 3})
-    world.found = {EU0: Skip([(5, 7), (9, 12), (20, 21)], {b"k": 20}), EU1: Skip([(3, 4)])}
+    world.found = {EU0: Skip([(5, 7), (9, 12), (20, 21)], {HUB0: {b"k": 20}}), EU1: Skip([(3, 4)])}
     world.recover(EU0, EU1)
     state = world.observer.state
     assert state.positions == Positions({EU0: 7, EU1: 4})
@@ -176,7 +176,7 @@ def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_foun
     # What the hub holds of it beyond 7 lies where the tail began, not where the hub ends now.
     assert world.bound(EU0) == {HUB0: 20}
     snapshot = state.entries[EU0].snapshot.snapshot_at_ms
-    skip = Skip([(9, 12), (20, 21)], {b"k": 20})
+    skip = Skip([(9, 12), (20, 21)], {HUB0: {b"k": 20}})
     assert world.holes == {EU0: Hole(7, snapshot, skip, {HUB0: 20})}
     told = world.recovered
     assert (told.partitions, told.tail, told.found) == (2, 30, 7)

@@ -127,9 +127,12 @@ def test_a_position_never_goes_back() -> None:
 
 
 def test_what_is_left_out_begins_at_the_position_and_has_the_newest_of_each_key() -> None:
-    found = {EU0: Skip([(3, 7), (9, 12)], {b"k": 11}), EU1: Skip([(5, 9)], {b"k": 8})}
+    found = {
+        EU0: Skip([(3, 7), (9, 12)], {HUB0: {b"k": 11}}),
+        EU1: Skip([(5, 9)], {HUB0: {b"k": 8}}),
+    }
     skips = plan_skips(Positions({EU0: 5, EU1: 9}), found, {})
-    assert skips == {EU0: Skip([(5, 7), (9, 12)], {b"k": 11})}
+    assert skips == {EU0: Skip([(5, 7), (9, 12)], {HUB0: {b"k": 11}})}
 
 
 def test_the_highest_is_the_next_offset_behind_all_that_was_found() -> None:
