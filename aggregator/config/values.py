@@ -40,7 +40,10 @@ def parse_size(value: Any) -> Any:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(value))
     if match is None or match.group(2).lower() not in SIZES:
         raise ValueError(f"'{value}' is no number of bytes; write 500kB, 10MB or 8MiB")
-    return round(float(match.group(1)) * SIZES[match.group(2).lower()])
+    size = float(match.group(1)) * SIZES[match.group(2).lower()]
+    if not size < 2**63:
+        raise ValueError("is more bytes than there can be")
+    return round(size)
 
 
 def parse_listen(value: str) -> tuple[str, int] | None:

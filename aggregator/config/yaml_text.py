@@ -15,6 +15,9 @@ from aggregator.errors import Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
 _NULL = "tag:yaml.org,2002:null"
+TOO_DEEP = "not taken: it is nested too deep"
+REPEATED = 20_000
+"""So much may come by anchors that are referred to again, beside what is written."""
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _PLAIN_TAGS = tuple(
     f"tag:yaml.org,2002:{kind}"
@@ -39,10 +42,17 @@ def parse_yaml(text: str) -> tuple[Any, list[Problem]]:
     except yaml.YAMLError as error:
         reason = getattr(error, "reason", None) or "cannot be read"
         return None, [Problem("", f"not valid YAML: {reason}")]
+    except RecursionError:
+        return None, [Problem("", TOO_DEEP)]
     if node is None:
         return None, []
-    builder = _Builder()
-    return builder.build(node, ""), builder.problems
+    builder = _Builder(2 * len(text) + REPEATED)
+    try:
+        return builder.build(node, ""), builder.problems
+    except RecursionError:
+        return None, [Problem("", TOO_DEEP)]
+    except _TooManyError:
+        return None, [Problem("", "not taken: its anchors repeat more than can be meant")]
 
 
 def _syntax_hint(what: str) -> str:
@@ -53,14 +63,22 @@ def _syntax_hint(what: str) -> str:
     return ""
 
 
-class _Builder:
-    """Turns nodes into data and gathers the problems on the way."""
+class _TooManyError(Exception):
+    """A few anchors that refer to each other can stand for more than there is memory."""
 
-    def __init__(self) -> None:
+
+class _Builder:
+    """Turns nodes into data, at most so many, and gathers the problems on the way."""
+
+    def __init__(self, most: int) -> None:
         self.problems: list[Problem] = []
+        self._left = most
         self._open: list[yaml.Node] = []
 
     def build(self, node: yaml.Node, path: str) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise _TooManyError
         if any(node is parent for parent in self._open):
             self._problem(node, path, "an anchor refers to itself")
             return None

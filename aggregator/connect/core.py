@@ -26,6 +26,8 @@ from aggregator.errors import Problem
 
 REFERENCE = re.compile(r"\$\{[^}]*\}")
 TYPO = 0.86
+MOST_RULES = 10_000
+"""Rules are read as YAML, which takes its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,9 @@ class _Reading:
         for key in [it for it in self._left if it.startswith(words.OWN)]:
             name = key.removeprefix(words.OWN)
             value = self._left.pop(key)
-            if name in OWN_KEYS:
+            if name == "rename" and len(value) > MOST_RULES:
+                self.problems.append(Problem(key, f"is longer than {MOST_RULES:,} characters"))
+            elif name in OWN_KEYS:
                 part, _, key_in_part = name.partition(".")
                 into = self.source.setdefault(part, {}) if key_in_part else self.source
                 # Rules are no text: they are given as JSON.

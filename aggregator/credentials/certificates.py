@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from aggregator.config.files import read_file
 from aggregator.config.stores import NAMES, PEM, Kind, store_of, uses_tls
 from aggregator.credentials.stores import CredentialsError, Opened, ask, opened, pem_request
 
@@ -45,7 +45,7 @@ def _pem(settings: Mapping[str, str], setting: str) -> str:
     if not value or not setting.endswith(".location"):
         return value
     try:
-        return Path(value).read_text("utf-8")
+        return read_file(value).decode()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no PEM text"
         reason = f"cannot read {value}: {why}"

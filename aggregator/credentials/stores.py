@@ -13,8 +13,8 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from aggregator.config.files import read_file
 from aggregator.config.stores import Kind, Store
 from aggregator.connector.build import SHORT_LIVED, connector_jar
 from aggregator.errors import ClusterError, JarsError
@@ -153,9 +153,10 @@ def _answer(line: str) -> Opened | Refusal:
 
 def _content(store: Store) -> bytes:
     try:
-        return Path(store.location).read_bytes()
-    except OSError as error:
-        reason = f"cannot read {store.location}: {error.strerror}"
+        return read_file(store.location)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no path"
+        reason = f"cannot read {store.location}: {why}"
         raise CredentialsError(store.setting("location"), reason, "check the path") from error
 
 

@@ -15,6 +15,7 @@ from aggregator.backfills.propose import propose_backfill
 from aggregator.backfills.stopped import refuse_moves, table_of
 from aggregator.clusters.prepare import plan_with
 from aggregator.config.checks import warnings
+from aggregator.config.files import note_files
 from aggregator.config.in_force import InForce
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
@@ -55,6 +56,7 @@ class Control:
         *,
         only_backfills: bool = False,
     ) -> None:
+        note_files(config)
         self.in_force = InForce(config)
         self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
@@ -282,6 +284,7 @@ class Control:
             )
         with self._reloading:
             new = self._reread(added)
+            note_files(new)
             found = plan_reload(self.config, new)
             if found.refused:
                 why, fix = "cannot change while it runs", "restart, or take the change back"

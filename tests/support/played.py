@@ -63,9 +63,9 @@ class PlayedApi:
 
 
 @contextmanager
-def played_api(state: Path) -> Iterator[PlayedApi]:
+def played_api(state: Path, *sets: str) -> Iterator[PlayedApi]:
     """One that is gone with the block. It tells one source, and events that are in a table."""
-    app, control, recorder = _made(state)
+    app, control, recorder = _made(state, *sets)
     for message in ("first", "second"):
         recorder.feed.take(Event("warning", message, {"source": ALIAS}, datetime.now(UTC)))
     rows = recorder.feed.unsaved()
@@ -86,7 +86,7 @@ def played_api(state: Path) -> Iterator[PlayedApi]:
             engine.stop()
 
 
-def _made(state: Path) -> tuple[ASGIApp, Control, Recorder]:
+def _made(state: Path, *more: str) -> tuple[ASGIApp, Control, Recorder]:
     sets = [
         "hub.bootstrap_servers=127.0.0.1:9",
         f"sources.{ALIAS}.bootstrap_servers=127.0.0.1:10",
@@ -95,6 +95,7 @@ def _made(state: Path) -> tuple[ASGIApp, Control, Recorder]:
         f"checkpoint.path={state}",
         f"api.read_token={READ}",
         f"api.write_token={WRITE}",
+        *more,
     ]
     config = load_text("", sets, {})
     control = Control(config, lambda added: load_text("", sets, {}, added=added))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config import load_text
+from aggregator.config.files import note_files
 from aggregator.config.schema import Config
 from aggregator.plan.reload import Reload, plan_reload
 
@@ -20,7 +21,10 @@ BASE = (
 
 
 def config(*sets: str, without: str = "sources.none") -> Config:
-    return load_text("", [*(each for each in BASE if not each.startswith(without)), *sets])
+    """One in force: the files that it names were looked at."""
+    made = load_text("", [*(each for each in BASE if not each.startswith(without)), *sets])
+    note_files(made)
+    return made
 
 
 def test_the_same_changes_nothing() -> None:
