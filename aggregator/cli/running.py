@@ -14,7 +14,8 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 from pydantic import BaseModel, ValidationError
 
 from aggregator.backfills.document import BackfillsReport
-from aggregator.config.schema import ApiConfig, Config
+from aggregator.config.api import ApiConfig
+from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
 from aggregator.documents.lag import LagReport

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from aggregator.config import checks
-from aggregator.config.files import note_files
+from aggregator.config.allowed import Allowed, allowed_of, named_by, not_allowed
 from aggregator.config.keys import Shape, node_at, options
 from aggregator.config.overlay import overlay
 from aggregator.config.references import refers, resolve
@@ -90,23 +90,25 @@ def load_text(
     if not isinstance(data, dict | None):
         reason, hint = "is not a map of settings", "begin with hub: and sources:"
         raise ConfigError([Problem("", reason, hint)], source)
-    tree: dict[str, Any] = data or {}
-    tree = _with_added(tree, added)
+    written: dict[str, Any] = data or {}
+    tree = _with_added(written, added)
     problems += overlay(tree, sets)
-    whole, more, failed = resolve(tree, env, folder)
+    limits = _limits(written, tree, added, env, folder)
+    whole, more, failed = resolve(tree, env, folder, limits=limits)
     problems += more
+    for path, allowed in limits.items():
+        problems += not_allowed(whole["sources"][path.partition(".")[2]], path, allowed)
     known = {problem.path for problem in problems}
     config, found = _checked(whole, failed, known)
     own = {f"sources.{alias}": source for alias, source in added.items()}
     referring = [path for path, source in own.items() if refers(source, path)]
     if found and referring:
-        blank, _, _ = resolve(tree, env, folder, blank=referring)
+        blank, _, _ = resolve(tree, env, folder, blank=referring, limits=limits)
         found = _told(found, _checked(blank, failed, known)[1], referring)
     problems += found
     if problems or config is None:
         # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
         raise ConfigError(_in_order(problems), source)
-    note_files(config)
     return config
 
 
@@ -151,6 +153,34 @@ def _with_added(tree: dict[str, Any], added: Added) -> dict[str, Any]:
     kept = {alias: source for alias, source in sources.items() if alias not in added}
     more = {alias: dict(source) for alias, source in added.items() if source is not None}
     return {**tree, "sources": {**kept, **more}}
+
+
+def _limits(
+    written: Mapping[str, Any],
+    tree: Mapping[str, Any],
+    added: Added,
+    env: Mapping[str, str],
+    folder: Path,
+) -> Mapping[str, Allowed]:
+    """The paths of sources that were added, and what these may refer to.
+
+    What the config file names, also of a source that was changed meanwhile, may be named again.
+    """
+    new = [alias for alias, source in added.items() if source]
+    if not new or not isinstance(tree.get("sources"), dict):
+        return {}
+    own = {it: source for it, source in tree["sources"].items() if it not in added}
+    free = ({**tree, "sources": own}, written)
+    named = {name for it in free for name in named_by(resolve(it, env, folder)[0])}
+    references, _, _ = resolve(_part(tree, "api").get("references"), env, folder)
+    return dict.fromkeys(
+        (f"sources.{alias}" for alias in new), allowed_of(references, folder, named)
+    )
+
+
+def _part(tree: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = tree.get(name)
+    return part if isinstance(part, dict) else {}
 
 
 def _typed(tree: dict[str, Any]) -> tuple[Config | None, list[Problem]]:

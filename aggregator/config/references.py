@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+from aggregator.config.allowed import OR_ELSE, SETTING, Allowed
+from aggregator.config.files import read_any, read_file
 from aggregator.config.properties import parse_properties
 from aggregator.errors import Problem
 
@@ -24,6 +28,7 @@ RULE = re.compile(r"(topics|sources\.[^.]+)\.rename\[\d+\]\.to")
 _GROUP = re.compile(r"[A-Za-z0-9]+")
 
 BLANK = "***"
+FREE: Mapping[str, Allowed] = MappingProxyType({})
 _REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
@@ -35,13 +40,15 @@ def resolve(
     path: tuple[str, ...] = (),
     *,
     blank: Collection[str] = (),
+    limits: Mapping[str, Allowed] = FREE,
 ) -> tuple[Any, list[Problem], set[str]]:
     """The tree with every reference in its text replaced, what failed, and the paths that failed.
 
     `$${` stands for a literal `${`. What a reference brings in is not looked through again.
     A relative PATH of `${file:PATH}` starts at `folder`; one newline at the end of the file goes.
     Text whose reference failed stays as it is. Below the paths of `blank` every reference becomes
-    `***`, whatever it stands for.
+    `***`, whatever it stands for. Below the paths of `limits` a reference that is not allowed there
+    is a problem, and nothing is looked at for it.
     """
     problems: list[Problem] = []
     failed: set[str] = set()
@@ -54,8 +61,15 @@ def resolve(
         if not isinstance(item, str):
             return item
         found: list[Problem] = []
-        hidden = any(at.startswith(f"{it}.") for it in blank)
-        text = _replace(item, at, env, folder, found.append, hidden=hidden)
+        look = _Look(
+            at,
+            env,
+            folder,
+            found.append,
+            hidden=any(at.startswith(f"{it}.") for it in blank),
+            allowed=next((it for up, it in limits.items() if at.startswith(f"{up}.")), None),
+        )
+        text = look.replaced(item)
         if not found:
             return text
         problems.extend(found)
@@ -98,83 +112,106 @@ def escape(text: str, path: str = "") -> str:
     return re.sub(r"\$\{(?=([^}]*)(\}?))", written, text)
 
 
-def _replace(
-    text: str,
-    path: str,
-    env: Mapping[str, str],
-    folder: Path,
-    report: Callable[[Problem], None],
-    *,
-    hidden: bool,
-) -> str:
-    def value(match: re.Match[str]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What references of one text stand for; what is wrong with them is reported.
+
+    `allowed` is None where each reference is.
+    """
+
+    path: str
+    env: Mapping[str, str]
+    folder: Path
+    report: Callable[[Problem], None]
+    hidden: bool
+    allowed: Allowed | None
+
+    def replaced(self, text: str) -> str:
+        return _REFERENCE.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
         whole, inner, closed = match.group(0), match.group(1), match.group(2)
         if inner is None:
             return "${"
         if not closed:
-            report(Problem(path, "'${' is not closed by '}'", "write $${ for a literal ${"))
+            self._tell("'${' is not closed by '}'", "write $${ for a literal ${")
             return whole
-        if is_placeholder(inner, path):
+        if is_placeholder(inner, self.path):
             return whole
         if inner.startswith("file:"):
-            found = _file(inner.removeprefix("file:"), path, folder, report)
+            found = self._file(inner.removeprefix("file:"))
         elif inner.startswith("dir:"):
-            found = _of_folder(inner.removeprefix("dir:"), path, folder, report)
+            found = self._of_folder(inner.removeprefix("dir:"))
         else:
             # As Kafka's own provider of variables is written.
-            found = _variable(inner.removeprefix("env:"), path, env, report)
-        return BLANK if hidden else found
+            found = self._variable(inner.removeprefix("env:"))
+        return BLANK if self.hidden else found
 
-    return _REFERENCE.sub(value, text)
+    def _variable(self, inner: str) -> str:
+        match = _NAME.fullmatch(inner)
+        if match is None:
+            forms = "${NAME}, ${NAME:-default}, ${file:PATH} or ${dir:PATH:FILE}"
+            hint = f"write {forms}; $${{ for a literal ${{"
+            self._tell(f"'${{{inner}}}' is no reference", hint)
+            return ""
+        name, default = match.group(1), match.group(3)
+        if self.allowed is not None and name not in self.allowed.env:
+            reason = f"variable {name} is not for a source that is added at run time"
+            self._tell(reason, f"add {name} to {SETTING}.env, {OR_ELSE}")
+            return ""
+        if name in self.env:
+            return self.env[name]
+        if default is None:
+            hint = f"export {name}=..., or write ${{{name}:-default}}"
+            if kept := sorted(placeholders(self.path)):
+                known = " and ".join(f"${{{word}}}" for word in kept)
+                hint = f"{known} are filled in here; else export {name}=..."
+            self._tell(f"environment variable {name} is not set", hint)
+            return ""
+        return default
 
+    def _file(self, name: str) -> str:
+        where, key = self.folder / name, ""
+        try:
+            places = self._places(name)
+            if not places:
+                reason = f"{where} is not for a source that is added at run time"
+                self._tell(reason, f"add its folder to {SETTING}.files, {OR_ELSE}")
+                return ""
+            # With a key as Kafka's own provider of files is written.
+            where, key = places[-1] if not places[0][0].exists() else places[0]
+            content = read_any(where) if self.allowed is None else read_file(where)
+            text = content.decode().replace("\r\n", "\n").replace("\r", "\n")
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+            self._tell(f"cannot read {where}: {why}", "check the path in ${file:PATH}")
+            return ""
+        if not key:
+            return text.removesuffix("\n")
+        value = parse_properties(text).get(key)
+        if value is None:
+            self._tell(f"{where} has no key {key}", "check the key in ${file:PATH:KEY}")
+        return value or ""
 
-def _variable(
-    inner: str, path: str, env: Mapping[str, str], report: Callable[[Problem], None]
-) -> str:
-    match = _NAME.fullmatch(inner)
-    if match is None:
-        forms = "${NAME}, ${NAME:-default}, ${file:PATH} or ${dir:PATH:FILE}"
-        hint = f"write {forms}; $${{ for a literal ${{"
-        report(Problem(path, f"'${{{inner}}}' is no reference", hint))
-        return ""
-    name, default = match.group(1), match.group(3)
-    if name in env:
-        return env[name]
-    if default is None:
-        hint = f"export {name}=..., or write ${{{name}:-default}}"
-        if kept := sorted(placeholders(path)):
-            known = " and ".join(f"${{{word}}}" for word in kept)
-            hint = f"{known} are filled in here; else export {name}=..."
-        report(Problem(path, f"environment variable {name} is not set", hint))
-        return ""
-    return default
+    def _places(self, name: str) -> list[tuple[Path, str]]:
+        """Where a file may be that is named so, and the key in it; none where it may not be."""
+        places = [(self.folder / name, "")]
+        if ":" in name:
+            head, _, key = name.rpartition(":")
+            places.append((self.folder / head, key))
+        if self.allowed is None:
+            return places
+        real = ((self.allowed.place(where), key) for where, key in places)
+        return [(where, key) for where, key in real if where is not None]
 
+    def _of_folder(self, name: str) -> str:
+        """The content of one file of a folder, as Kubernetes mounts secrets, one for each key."""
+        where, _, key = name.rpartition(":")
+        if not where or not key or "/" in key or key in (".", ".."):
+            hint = "write ${dir:PATH:FILE}, with a FILE that lies in the folder itself"
+            self._tell(f"'${{dir:{name}}}' names no file of a folder", hint)
+            return ""
+        return self._file(str(Path(where) / key))
 
-def _file(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
-    where, key = folder / name, ""
-    try:
-        if ":" in name and not where.exists():
-            # As Kafka's own provider of files is written.
-            name, _, key = name.rpartition(":")
-            where = folder / name
-        text = where.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "not UTF-8 text"
-        report(Problem(path, f"cannot read {where}: {why}", "check the path in ${file:PATH}"))
-        return ""
-    if not key:
-        return re.sub(r"\r?\n\Z", "", text)
-    value = parse_properties(text).get(key)
-    if value is None:
-        report(Problem(path, f"{where} has no key {key}", "check the key in ${file:PATH:KEY}"))
-    return value or ""
-
-
-def _of_folder(name: str, path: str, folder: Path, report: Callable[[Problem], None]) -> str:
-    """The content of one file of a folder, as Kubernetes mounts secrets, a file for each key."""
-    where, _, key = name.rpartition(":")
-    if not where or not key or "/" in key or key in (".", ".."):
-        hint = "write ${dir:PATH:FILE}, with a FILE that lies in the folder itself"
-        report(Problem(path, f"'${{dir:{name}}}' names no file of a folder", hint))
-        return ""
-    return _file(str(Path(where) / key), path, folder, report)
+    def _tell(self, reason: str, hint: str) -> None:
+        self.report(Problem(self.path, reason, hint))

@@ -6,18 +6,18 @@ Pure values: no file, no environment, no client. `aggregator.config.load` fills 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, field_validator
 
 from aggregator.config.acls import AclSelection
+from aggregator.config.api import ApiConfig
 from aggregator.config.groups import GroupSelection
 from aggregator.config.node import Alias, Bytes, Node, Seconds, check_start, settings_to_text
 from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig
 from aggregator.config.tee import TeeConfig, unasked
 from aggregator.config.topics import TopicsConfig, TopicSelection
-from aggregator.config.values import parse_listen
 from aggregator.errors import RefusedError
 
 
@@ -226,43 +226,6 @@ class SparkConfig(Node):
     @classmethod
     def _to_text(cls, value: Any) -> Any:
         return settings_to_text(value)
-
-
-class TlsConfig(Node):
-    """Certificates of the API; PEM files."""
-
-    certificate: str = Field(min_length=1, description="the server's certificate, with its chain")
-    key: str = Field(min_length=1, description="the certificate's private key, without a password")
-    client_ca: str | None = Field(
-        default=None, description="only clients with a certificate of this CA are let in"
-    )
-
-
-Token = Annotated[str, Field(min_length=16, max_length=500, pattern=r"^[!-~]+$")]
-
-
-class ApiConfig(Node):
-    """The REST endpoint of a running aggregation."""
-
-    listen: str = Field(
-        default="127.0.0.1:8083",
-        description="host:port, or 'off'. Any other address than this machine's own needs a token "
-        "or tls.client_ca",
-    )
-    read_token: Token | None = Field(
-        default=None,
-        description="whoever asks has to show it, or write_token; 16 characters or more",
-    )
-    write_token: Token | None = Field(
-        default=None, description="whoever shows it may change things, also from another machine"
-    )
-    tls: TlsConfig | None = Field(default=None, description="answer over TLS")
-
-    @field_validator("listen")
-    @classmethod
-    def _check_listen(cls, value: str) -> str:
-        parse_listen(value)
-        return value
 
 
 MetricNames = Literal["native", "mm2"]

@@ -92,6 +92,7 @@ def secretive(
             "listen": f"127.0.0.1:{port}",
             "read_token": planted("read"),
             "write_token": planted("write"),
+            "references": {"files": ["."], "env": ["PLANTED"]},
         },
         checkpoint={
             "path": str(state),

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from starlette.types import ASGIApp
 
 from aggregator.config import load_text
-from aggregator.config.schema import TlsConfig
+from aggregator.config.api import TlsConfig
 from aggregator.serve.app import make_app
 from aggregator.serve.holder import StatusHolder
 from aggregator.serve.server import ApiServer

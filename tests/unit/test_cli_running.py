@@ -22,7 +22,8 @@ from aggregator.cli.run import report_of_result
 from aggregator.cli.running import Absent, api_url, running_lag, running_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
-from aggregator.config.schema import ApiConfig, Config, TlsConfig
+from aggregator.config.api import ApiConfig, TlsConfig
+from aggregator.config.schema import Config
 from aggregator.documents.copied import Copied
 from aggregator.documents.document import (
     CheckpointStatus,

@@ -123,7 +123,8 @@ def test_no_source_is_a_problem_where_none_can_be_added() -> None:
 def test_sources_that_were_added_lie_between_the_yaml_and_the_command_line() -> None:
     us = {"bootstrap_servers": "us:1", "topics": {"include": "a"}, "rename": "${topic}.x"}
     added = {"us": {**us, "kafka": {"ssl.key.password": "${env:KEY}"}}, "eu": None}
-    config = load_text(MINIMAL, ["sources.us.weight=5"], {"KEY": "k"}, added=added)
+    sets = ["sources.us.weight=5", "api.references.env=[KEY]"]
+    config = load_text(MINIMAL, sets, {"KEY": "k"}, added=added)
     assert list(config.sources) == ["us"]
     assert config.sources["us"].weight == 5
     assert config.sources["us"].kafka == {"ssl.key.password": "k"}
@@ -512,6 +513,7 @@ def test_what_an_added_source_refers_to_is_not_told(
     with pytest.raises(ConfigError) as caught:
         load_text(
             MINIMAL,
+            ["api.references.env=[X]", f"api.references.files=[{tmp_path}]"],
             env={"X": "unseen"},
             folder=tmp_path,
             added={"us": {**good, "weight": 0, **source}},
@@ -527,7 +529,8 @@ def test_what_an_added_source_refers_to_is_not_told(
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b", "x" * 300 + ":key"])
 def test_a_file_that_cannot_be_named_is_a_problem(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
-        load_text(MINIMAL, env={}, added={"us": {"bootstrap_servers": f"${{file:{name}}}"}})
+        source = {"bootstrap_servers": f"${{file:{name}}}"}
+        load_text(MINIMAL, ["api.references.files=[/]"], env={}, added={"us": source})
 
 
 def test_a_file_that_is_not_text_is_a_problem(tmp_path: Path) -> None:

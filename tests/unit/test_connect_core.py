@@ -44,7 +44,9 @@ def problems(found: Translated) -> dict[str, str]:
 
 
 def whole(alias: str, source: Any) -> Config:
-    config = load_text("hub: {bootstrap_servers: 'hub:9092'}", added={alias: source})
+    references = {"files": ["/ca.pem"], "urls": ["https://registry:1"]}
+    text = f"hub: {{bootstrap_servers: 'hub:9092'}}\napi: {{references: {references}}}"
+    config = load_text(text, added={alias: source})
     assert list(config.sources) == [alias]
     return config
 
