@@ -51,6 +51,8 @@ MEANINGS: dict[int | str, str] = {
     403: "this caller may not change anything",
     404: "there is no such connector, source, task, plugin or logger",
     409: "it is there already, or the plan refuses it",
+    408: "the body did not come in time",
+    413: "the body is too large",
     415: "a body that changes anything has to be JSON",
     # It also keeps FastAPI's own 422 out, which is never answered.
     "4XX": "any other request that cannot be served",

@@ -51,6 +51,7 @@ from aggregator.steering.control import Control
 from aggregator.timeline.recorder import Recorder
 from aggregator.verify.apart import AuditRunner
 
+STANDING_BY = "Another instance writes: this one waits for it to end."
 READY = "Worker has completed startup and is ready to handle requests."
 
 
@@ -159,13 +160,17 @@ def make_app(
 
 
 def health_of(status: Status | None) -> tuple[int, dict[str, str]]:
-    """HTTP code and body of `/health` for a status, None before the first."""
+    """HTTP code and body of `/health` for a status, None before the first.
+
+    Nobody is asked for a token there. So the reasons stand in the status alone: they may name
+    addresses, paths and processes.
+    """
     if status is not None and status.phase is Phase.STANDBY:
-        return 200, {"status": "standby", "message": status.reason}
+        return 200, {"status": "standby", "message": STANDING_BY}
     if status is None or status.phase is Phase.STARTING:
         return 503, {"status": "starting", "message": STARTING}
     if status.phase is Phase.FAILED:
-        return 500, {"status": "unhealthy", "message": status.reason or "The aggregation failed."}
+        return 500, {"status": "unhealthy", "message": "The aggregation failed."}
     if status.phase is Phase.RUNNING:
         return 200, {"status": "healthy", "message": READY}
     message = f"The aggregation is {str(status.phase).lower()}."

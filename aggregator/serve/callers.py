@@ -1,8 +1,9 @@
 """Who may change something, and the error of whoever may not.
 
 Whoever shows the write token, or a certificate where those are asked for, may. Else a request has
-to come from this machine and name it as its host (a page that points a name of its own at us does
-not). Never may it come from a page of another site.
+to come from this machine, by default from the user that this process runs as, and to name it as its
+host (a page that points a name of its own at us does not). Never may it come from a page of another
+site.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from fastapi import Request
 
+from aggregator.config.api import ApiConfig
+from aggregator.config.values import parse_listen
 from aggregator.errors import EXIT_CONFIG, AggregatorError
 from aggregator.serve.gate import is_loopback, may_change, must_not_change
+from aggregator.serve.peers import is_same_user
 
 SITES = ("same-origin", "none")
 """What a browser says of a request from our own page, and of one that was typed in."""
@@ -29,11 +33,8 @@ class CallerError(AggregatorError):
         super().__init__(text)
 
 
-def check_caller(request: Request, listen: str = "") -> None:
-    """Raise CallerError for a request that may be somebody else's.
-
-    `listen` is the host that the config names: to call us by that is right.
-    """
+def check_caller(request: Request, api: ApiConfig) -> None:
+    """Raise CallerError for a request that may be somebody else's, by the config of the API."""
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     empty = "transfer-encoding" not in request.headers and not int(
         request.headers.get("content-length") or 0
@@ -57,8 +58,22 @@ def check_caller(request: Request, listen: str = "") -> None:
             403, f"only this machine may change anything, not {client}: show api.write_token"
         )
     name = _split(f"//{host}").hostname or ""
-    if not (is_loopback(name) or name in (own, listen)):
+    listen = parse_listen(api.listen)
+    if not (is_loopback(name) or name in (own, "" if listen is None else listen[0])):
         raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
+    if api.local_writers == "same_user" and not _is_same_user(request):
+        raise CallerError(
+            403,
+            "without a token only the user that this instance runs as may change anything, and "
+            "root: ask as that user, set api.write_token, or api.local_writers: everybody",
+        )
+
+
+def _is_same_user(request: Request) -> bool:
+    client, server = request.client, request.scope.get("server")
+    if client is None or server is None:
+        return False
+    return is_same_user((client.host, client.port), (str(server[0]), int(server[1] or 0)))
 
 
 def _split(url: str) -> SplitResult:

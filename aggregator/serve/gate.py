@@ -1,11 +1,11 @@
-"""Who is let in: by a token, or by a certificate of a client, where the config asks for one."""
+"""Who is let in: by a token, or a certificate where one is asked for; and with how much."""
 
 from __future__ import annotations
 
 import base64
 import hmac
 import ipaddress
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,12 +13,14 @@ from urllib.parse import urlsplit
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aggregator.config.schema import ApiConfig
+from aggregator.config.api import ApiConfig
 from aggregator.config.values import parse_listen
+from aggregator.errors import EXIT_CONFIG, EXIT_OTHER
+from aggregator.serve.bodies import BodyError, InHand, header, whole_body
 
 RIGHT = "aggregator.right"
 OPEN_PATH = "/health"
-"""What load balancers and containers ask, who have no token; nothing is told there."""
+"""What load balancers and containers ask, who have no token; it tells what they need alone."""
 PAGES = "/ui"
 """The files of the dashboard: the same everywhere. What they show is asked for with a token."""
 
@@ -32,7 +34,8 @@ class Right(StrEnum):
 
 
 class Gate:
-    """Answers 401 to whoever shows no token, where there is one; notes what the others may.
+    """Answers 401 to whoever shows no token, where there is one; notes what the others may, and
+    lets their requests through as far as there is room for them.
 
     A token comes as `Authorization: Bearer TOKEN`, or, for clients that were made for Connect, as
     the password of any user (Basic). We never ask a browser for a password: it would send that with
@@ -42,31 +45,42 @@ class Gate:
     def __init__(self, app: ASGIApp, api: ApiConfig) -> None:
         self._app = app
         self._api = api
+        self._in_hand = InHand()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or answer it."""
-        if scope["type"] == "http":
-            right = right_of(self._api, _header(scope, b"authorization"))
-            if right is Right.PLACE and self._is_strange(scope) and not _is_open(scope):
-                host = _header(scope, b"host")
-                body = {
-                    "error_code": 403,
-                    "message": f"the request is for the host '{host}', which is not this machine: "
-                    "set api.read_token, and show it",
-                }
-                await JSONResponse(body, 403)(scope, receive, send)
-                return
-            if right is None and not _is_open(scope):
-                body = {
-                    "error_code": 401,
-                    "message": "show a token: Authorization: Bearer and api.read_token or "
-                    "api.write_token",
-                }
-                headers = {"www-authenticate": "Bearer"}
-                await JSONResponse(body, 401, headers)(scope, receive, send)
-                return
-            scope[RIGHT] = right
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        right = right_of(self._api, header(scope, b"authorization"))
+        if right is Right.PLACE and self._is_strange(scope) and not _is_open(scope):
+            host = header(scope, b"host")
+            text = (
+                f"the request is for the host '{host}', which is not this machine: "
+                "set api.read_token, and show it"
+            )
+            await _refusal(scope, 403, text)(scope, receive, send)
+            return
+        if right is None and not _is_open(scope):
+            text = "show a token: Authorization: Bearer and api.read_token or api.write_token"
+            answer = _refusal(scope, 401, text, {"www-authenticate": "Bearer"})
+            await answer(scope, receive, send)
+            return
+        scope[RIGHT] = right
+        trusted = right is Right.WRITE
+        try:
+            counted = self._in_hand.take(scope, trusted=trusted)
+        except BodyError as error:
+            await _refused(scope, error)(scope, receive, send)
+            return
+        try:
+            body = await whole_body(scope, receive)
+            await self._app(scope, body, send)
+        except BodyError as error:
+            await _refused(scope, error)(scope, receive, send)
+        finally:
+            if counted:
+                self._in_hand.release(trusted=trusted)
 
     def _is_strange(self, scope: Scope) -> bool:
         """Whether a page may have pointed a name of its own at us, to read what we tell.
@@ -78,7 +92,7 @@ class Gate:
         listen = parse_listen(self._api.listen)
         own = ((scope.get("server") or ("",))[0], "" if listen is None else listen[0])
         try:
-            name = urlsplit(f"//{_header(scope, b'host')}").hostname or ""
+            name = urlsplit(f"//{header(scope, b'host')}").hostname or ""
         except ValueError:
             return True
         return not (is_loopback(name) or name in own)
@@ -127,15 +141,23 @@ def _is_open(scope: Scope) -> bool:
     path = str(scope["path"])
     if path == "/":
         # A browser is only led to the dashboard.
-        return "text/html" in _header(scope, b"accept")
+        return "text/html" in header(scope, b"accept")
     return path in (OPEN_PATH, PAGES) or path.startswith(f"{PAGES}/")
 
 
-def _header(scope: Scope, wanted: bytes) -> str:
-    for name, value in scope["headers"]:
-        if name == wanted:
-            return str(value.decode("latin-1"))
-    return ""
+def _refused(scope: Scope, error: BodyError) -> JSONResponse:
+    # What is left of the body is not waited for.
+    return _refusal(scope, error.status, str(error), {"connection": "close"})
+
+
+def _refusal(
+    scope: Scope, status: int, text: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """An error in the form that every call has."""
+    own = {"exit_code": EXIT_OTHER if status == 503 else EXIT_CONFIG}
+    body = {"error_code": status, "message": text}
+    is_ours = str(scope["path"]).startswith("/api/")
+    return JSONResponse({**body, **(own if is_ours else {})}, status, headers)
 
 
 def _shown(authorization: str) -> str:

@@ -11,7 +11,6 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
 from aggregator.serve.callers import CallerError, check_caller
 from aggregator.serve.connectors import Connectors
@@ -78,8 +77,7 @@ Here = Annotated[Instance, Depends(_here)]
 
 def check_may_change(request: Request) -> None:
     """Let through whom `check_caller` does, by the config that is in force."""
-    listen = parse_listen(instance_of(request).control.config.api.listen)
-    check_caller(request, listen[0] if listen is not None else "")
+    check_caller(request, instance_of(request).control.config.api)
 
 
 CHANGING = [Depends(check_may_change)]

@@ -14,12 +14,15 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from aggregator.config.schema import TlsConfig
+from aggregator.config.api import TlsConfig
 from aggregator.errors import AggregatorError, ConfigError, Problem
+from aggregator.serve.lines import Line
 
 START_SECONDS = 10.0
 STOP_SECONDS = 5.0
 BACKLOG = 128
+HEADER_BYTES = 65_536
+"""So much of a request line and its headers is taken."""
 TICK_SECONDS = 1.0
 """So often the time changes that answers tell in their headers."""
 
@@ -46,7 +49,14 @@ class ApiServer:
         self.port: int = self._socket.getsockname()[1]
         self._scheme = "http" if tls is None else "https"
         settings = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", **_certificates(tls)
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http=Line,
+            ws="none",
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            **_certificates(tls),
         )
         try:
             settings.load()

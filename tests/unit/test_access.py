@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -16,12 +17,14 @@ import pytest
 
 from aggregator.cli.running import Absent, CommandError, command_running, running_status
 from aggregator.config import load_text, masked
-from aggregator.config.schema import ApiConfig, Config, TlsConfig
+from aggregator.config.api import ApiConfig, TlsConfig
+from aggregator.config.schema import Config
 from aggregator.connect.core_words import CLASSES
 from aggregator.documents.controls import SourceControl
 from aggregator.errors import ConfigError
 from aggregator.serve.gate import Right, right_of
 from aggregator.serve.holder import StatusHolder
+from aggregator.serve.peers import is_same_user
 from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
@@ -142,6 +145,97 @@ def test_with_a_token_to_read_alone_changes_are_for_this_machine(tmp_path: Path)
         assert ask("PUT", url + PAUSE, headers=bearer(READ))[0] == 200
         elsewhere = {**bearer(READ), "host": "aggregator.example:8083"}
         assert ask("PUT", url + PAUSE, headers=elsewhere)[0] == 403
+
+
+NOBODY = 65_534
+
+
+def asked_by(user: int, url: str, *more: str) -> tuple[int, str]:
+    """The code and text of an answer to a process of this user; tests run as root."""
+    command = ["curl", "-s", "-w", "\n%{http_code}", *more, url]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, user=user, extra_groups=[]
+    )
+    text, _, code = done.stdout.rpartition("\n")
+    return int(code), text
+
+
+PUT = ("-X", "PUT")
+
+
+def test_without_a_token_another_user_of_this_machine_changes_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path) as (url, config):
+        assert asked_by(NOBODY, f"{url}/api/status")[0] == 200
+        code, told = asked_by(NOBODY, url + PAUSE, *PUT)
+        assert code == 403
+        assert "api.write_token" in told and "api.local_writers: everybody" in told
+        # What is said of the way is not believed.
+        for header in ("x-forwarded-for: 127.0.0.1", "forwarded: for=127.0.0.1:1"):
+            assert asked_by(NOBODY, url + PAUSE, *PUT, "-H", header)[0] == 403
+        add = ("-H", "content-type: application/json", "-d", '{"name": "x", "config": {}}')
+        assert asked_by(NOBODY, f"{url}/connectors", *add)[0] == 403
+        assert asked_by(os.geteuid(), url + PAUSE, *PUT)[0] == 200
+        # A command of the same user.
+        assert isinstance(command_running(config, "PUT", PAUSE, SourceControl), SourceControl)
+    with serving(tmp_path, "api.local_writers=everybody") as (url, _):
+        assert asked_by(NOBODY, url + PAUSE, *PUT)[0] == 200
+
+
+def test_a_token_to_read_makes_nobody_the_same_user(tmp_path: Path) -> None:
+    show = ("-H", f"authorization: Bearer {READ}")
+    with serving(tmp_path, f"api.read_token={READ}") as (url, _):
+        assert asked_by(NOBODY, url + PAUSE, *PUT, *show)[0] == 403
+        assert asked_by(os.geteuid(), url + PAUSE, *PUT, *show)[0] == 200
+    with serving(tmp_path, *TOKENS) as (url, _):
+        change = ("-H", f"authorization: Bearer {WRITE}")
+        assert asked_by(NOBODY, url + PAUSE, *PUT, *change)[0] == 200
+
+
+def test_who_closes_at_once_is_not_taken_for_root(tmp_path: Path) -> None:
+    """The kernel tells closed sockets as root's: a request is sent, and nobody waits for it."""
+    program = (
+        "import socket, sys\n"
+        "for _ in range(50):\n"
+        "    line = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+        "    line.sendall(b'PUT /api/sources/eu/pause HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n')\n"
+        "    line.close()\n"
+    )
+    with serving(tmp_path) as (url, _):
+        host, port = url.removeprefix("http://").split(":")
+        command = ["python3", "-c", program, host, port]
+        subprocess.run(command, check=True, user=NOBODY, extra_groups=[])
+        assert ask("GET", f"{url}/api/status")[0] == 200
+    assert not (tmp_path / "state").exists()
+
+
+OWN, PEER = ("127.0.0.1", 8083), ("127.0.0.1", 40_000)
+LINE = "   0: {peer} {own} {state} 00000000:00000000 00:00000000 00000000 {user:5} 0 {inode} 1 0"
+AT, AT6 = "0100007F", "0000000000000000FFFF00000100007F"
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({}, True),
+        ({"user": 0}, True),
+        ({"user": NOBODY}, False),
+        # Closed: of nobody any more, which is told as 0.
+        ({"user": 0, "state": "06", "inode": 0}, False),
+        ({"user": 0, "inode": 0}, False),
+        ({"state": "05"}, False),
+        ({"peer": f"{AT}:9C41"}, False),
+        ({"own": f"{AT}:9C40"}, False),
+        ({"peer": f"{AT6}:9C40", "own": f"{AT6}:1F93"}, True),
+    ],
+)
+def test_who_holds_the_other_end(tmp_path: Path, changes: dict[str, Any], same: bool) -> None:
+    line = {"user": os.geteuid(), "peer": f"{AT}:9C40", "own": f"{AT}:1F93", "state": "01"}
+    (tmp_path / "tcp").write_text("head\n" + LINE.format(**{**line, "inode": 7, **changes}) + "\n")
+    assert is_same_user(PEER, OWN, (tmp_path / "tcp", tmp_path / "none")) is same
+
+
+def test_a_machine_that_does_not_tell_its_connections_trusts_nobody(tmp_path: Path) -> None:
+    assert not is_same_user(PEER, OWN, (tmp_path / "none",))
 
 
 @pytest.mark.parametrize(

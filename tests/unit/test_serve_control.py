@@ -10,6 +10,7 @@ from starlette.requests import Request as Received
 
 from aggregator.checkpoint.controls import Controls
 from aggregator.config import load_text
+from aggregator.config.api import ApiConfig
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.errors import (
@@ -218,6 +219,10 @@ def test_our_own_page_may(url: str) -> None:
     assert ask("PUT", f"{url}/api/sources/eu/pause", headers=headers)[0] == 200
 
 
+def api(listen: str) -> ApiConfig:
+    return ApiConfig(listen=listen, local_writers="everybody")
+
+
 def received(client: str, host: str, server: str = "0.0.0.0") -> Received:
     scope = {"type": "http", "method": "PUT", "path": "/", "client": (client, 1)}
     return Received({**scope, "server": (server, 8083), "headers": [(b"host", host.encode())]})
@@ -234,7 +239,7 @@ def received(client: str, host: str, server: str = "0.0.0.0") -> Received:
     ],
 )
 def test_this_machine_may_command(client: str, host: str, server: str, listen: str) -> None:
-    check_caller(received(client, host, server), listen)
+    check_caller(received(client, host, server), api(f"{listen}:8083"))
 
 
 @pytest.mark.parametrize(
@@ -248,5 +253,5 @@ def test_this_machine_may_command(client: str, host: str, server: str, listen: s
 )
 def test_another_machine_may_not(client: str, host: str) -> None:
     with pytest.raises(CallerError) as refused:
-        check_caller(received(client, host, "10.0.0.5"), "0.0.0.0")
+        check_caller(received(client, host, "10.0.0.5"), api("0.0.0.0:8083"))
     assert refused.value.status == 403
