@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from aggregator.checkpoint.notes import append_note, append_rows, read_notes
+from aggregator.checkpoint.notes import append_note, append_notes, read_notes
 from aggregator.errors import RefusedError
 from aggregator.model import Part, Pause
 
@@ -80,10 +80,7 @@ class Controls:
         """Note that parts of sources are paused, or are no longer; returns when that was."""
         at = datetime.now(UTC)
         rows = [{"at": at, **part._asdict(), "paused": paused, "by": by} for part in parts]
-        *others, last = rows
-        if others:
-            append_rows(self.path, self.storage_options, TABLE, others, SCHEMA)
-        append_note(self.path, self.storage_options, TABLE, last, SCHEMA)
+        append_notes(self.path, self.storage_options, TABLE, rows, SCHEMA)
         return at
 
 

@@ -162,12 +162,30 @@ def make_durable(path: str, version: int, table: str = TABLE) -> None:
         commit = folder / "_delta_log" / f"{version:020}.json"
         actions = [json.loads(line) for line in commit.read_text().splitlines()]
         added = [folder / unquote(item["add"]["path"]) for item in actions if "add" in item]
-        for file in [*added, folder, commit, commit.parent]:
-            handle = os.open(file, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
+        _force(*added, folder, commit, commit.parent)
+
+
+def cut_log(delta: DeltaTable, path: str, table: str = TABLE) -> None:
+    """Write a checkpoint of Delta's log, and delete the commits before it that are old enough.
+
+    The checkpoint is forced to the disk first: else a power loss could leave neither.
+    """
+    delta.create_checkpoint()
+    folder = local_path(table_uri(path, table))
+    if folder is not None:
+        log = folder / "_delta_log"
+        _force(*log.glob(f"{delta.version():020}.checkpoint*.parquet"), log / "_last_checkpoint")
+        _force(log)
+    delta.cleanup_metadata()
+
+
+def _force(*files: Path) -> None:
+    for file in files:
+        handle = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from deltalake import DeltaTable, WriterProperties
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
     at_known_version,
+    cut_log,
     dataset,
     make_durable,
     translated,
@@ -99,8 +100,7 @@ def _maintain(
         )
         failpoint("after-vacuum")
         table.adopt(delta)
-        delta.create_checkpoint()
-        delta.cleanup_metadata()
+        cut_log(delta, table.path)
     return Maintained(before, len(delta.file_uris()), deleted, len(gone))
 
 

@@ -15,6 +15,7 @@ from deltalake import WriterProperties, write_deltalake
 
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
+    cut_log,
     dataset,
     make_durable,
     open_delta,
@@ -24,6 +25,8 @@ from aggregator.checkpoint.delta import (
 
 KEEP_HOURS = 1
 """How long files that are no longer part of a table stay for readers that still use them."""
+CONFIGURATION = {"delta.logRetentionDuration": f"interval {KEEP_HOURS} hours"}
+"""Commits need no longer than what they are about. Delta's own default is 30 days."""
 
 
 def read_notes(path: str, storage_options: Mapping[str, str], table: str) -> list[dict[str, Any]]:
@@ -62,6 +65,7 @@ def append_table(path: str, storage_options: Mapping[str, str], table: str, rows
             mode="append",
             schema_mode="merge",
             name=f"aggregator_{table}",
+            configuration=dict(CONFIGURATION),
             storage_options=dict(storage_options),
             post_commithook_properties=NO_HOOKS,
         )
@@ -78,7 +82,18 @@ def append_note(
 
     Returns when the row is in the table, on a local disk forced to the disk.
     """
-    append_rows(path, storage_options, table, [row], schema)
+    append_notes(path, storage_options, table, [row], schema)
+
+
+def append_notes(
+    path: str,
+    storage_options: Mapping[str, str],
+    table: str,
+    rows: Sequence[Mapping[str, Any]],
+    schema: pa.Schema,
+) -> None:
+    """The same with several rows, in one commit."""
+    append_rows(path, storage_options, table, rows, schema)
     delta = open_delta(path, storage_options, table)
     if delta is not None:
         make_durable(path, int(delta.version()), table)
@@ -90,6 +105,8 @@ def trim_rows(path: str, storage_options: Mapping[str, str], table: str, before:
     if delta is None:
         return 0
     with translated(path, "maintained", table):
+        if not CONFIGURATION.items() <= delta.metadata().configuration.items():
+            delta.alter.set_table_properties(dict(CONFIGURATION))
         done = delta.delete(f"at < '{before.isoformat()}'", post_commithook_properties=NO_HOOKS)
         delta.optimize.compact(
             max_concurrent_tasks=1,
@@ -102,6 +119,6 @@ def trim_rows(path: str, storage_options: Mapping[str, str], table: str, before:
             enforce_retention_duration=False,
             post_commithook_properties=NO_HOOKS,
         )
-        delta.create_checkpoint()
-        delta.cleanup_metadata()
+        make_durable(path, int(delta.version()), table)
+        cut_log(delta, path, table)
     return int(done.get("num_deleted_rows") or 0)

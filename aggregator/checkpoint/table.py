@@ -41,6 +41,10 @@ FULL_EVERY = 500
 MAINTAIN_EVERY = 100
 """After so many commits `maintenance_due` asks for a call of `maintain`."""
 
+UNTOLD = 20
+"""So many commits that failed without a word are known again, should one have landed: while a disk
+is full there are more and more of them."""
+
 HOLDER_COMMITS = 20
 """So many commits are looked at for the writer's record: people's own commits carry none."""
 
@@ -77,6 +81,9 @@ class CheckpointTable:
         self.renewed: Moment | None = None
         self.refused: CheckpointConflictError | None = None
         self._state: CheckpointState | None = None
+        self._untold: dict[str, CheckpointState] = {}
+        """Commits of the next version that failed without a word whether they landed, by their ids,
+        and the state behind each."""
         self._epoch = 0
         self._since_maintenance = 0
 
@@ -143,14 +150,15 @@ class CheckpointTable:
         """
         self._epoch = 0
         self.record, self.refused = record, None
+        self._untold.clear()
         state = self.load()
         seq, epoch = state.seq + 1, state.epoch + 1
         now = self._clock_ms()
         carried = state.carried(seq, epoch, without=())
         rows = pa.concat_tables([epoch_row(seq, epoch, owner, now), to_table(carried, now)])
-        self._commit(rows, seq, epoch, lane=owner)
+        after = replace(state.apply(*carried), seq=seq, epoch=epoch, full_seq=seq)
+        self._commit(rows, after, lane=owner)
         self._epoch = epoch
-        self._state = replace(state.apply(*carried), seq=seq, epoch=epoch, full_seq=seq)
         return epoch
 
     def append(self, checkpoint: Checkpoint, *more: Checkpoint) -> Checkpoint:
@@ -165,6 +173,13 @@ class CheckpointTable:
             raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
         if not all(each.positions for each in (checkpoint, *more)):
             raise CheckpointError(f"lane {checkpoint.lane}: a checkpoint without any position")
+        with self.lock:
+            while (done := self._append(checkpoint, *more)) is None:
+                pass
+        return done
+
+    def _append(self, checkpoint: Checkpoint, *more: Checkpoint) -> Checkpoint | None:
+        """None when an earlier commit turned out to have landed: this one goes behind it."""
         state = self.load()
         seq = state.seq + 1
         full = checkpoint.full or seq - state.full_seq >= FULL_EVERY
@@ -172,15 +187,16 @@ class CheckpointTable:
         positions = {sp for each in own for sp in each.positions}
         carried = state.carried(seq, self._epoch, positions) if full else []
         rows = to_table([*carried, *own], self._clock_ms())
-        self._commit(rows, seq, self._epoch, checkpoint.lane)
-        self._state = state.apply(*carried, *own)
-        return own[0]
+        after = state.apply(*carried, *own)
+        return own[0] if self._commit(rows, after, checkpoint.lane) else None
 
     def renew(self, lane: str = "lease") -> None:
         """Commit nothing but that this writer goes on; raises as `append` does."""
         if not self._epoch:
             raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
-        self._commit(to_table([], 0), self.load().seq, self._epoch, lane)
+        with self.lock:
+            while not self._commit(to_table([], 0), self.load(), lane):
+                pass
 
     def release(self) -> None:
         """Commit that this writer has ended and nothing of it is on its way; raises as `append`."""
@@ -201,7 +217,7 @@ class CheckpointTable:
         retries: on our own handle that would make us believe we had seen them.
         """
         fresh = open_delta(self.path, self._storage_options)
-        if fresh is None or fresh.version() != self.version:
+        if fresh is None or (fresh.version() != self.version and not self._landed(fresh)):
             raise self.conflict()
         return fresh
 
@@ -226,14 +242,21 @@ class CheckpointTable:
         self.refused = conflict_error(self.path, expected, fresh)
         return self.refused
 
-    def _commit(self, rows: pa.Table, seq: int, epoch: int, lane: str) -> None:
+    def _commit(self, rows: pa.Table, after: CheckpointState, lane: str) -> bool:
+        """Commit rows, behind which the state is `after`; False when an earlier commit landed."""
         with self.lock:
             # Before the commit: whoever sees it counts from a later moment than this one.
             began = now()
-            self._commit_now(rows, seq, epoch, lane)
+            committed = self._commit_now(rows, after, lane)
             self.renewed = began
+        return committed
 
-    def _commit_now(self, rows: pa.Table, seq: int, epoch: int, lane: str) -> None:
+    def _commit_now(self, rows: pa.Table, after: CheckpointState, lane: str) -> bool:
+        # A number of its own: seq and writer are those of another try as well.
+        commit = uuid.uuid4().hex
+        self._untold[commit] = after
+        if len(self._untold) > UNTOLD:
+            del self._untold[next(iter(self._untold))]
         failpoint("before-write")
         try:
             with translated(self.path, "written"):
@@ -242,32 +265,42 @@ class CheckpointTable:
                     rows,
                     mode="append",
                     commit_properties=at_known_version(
-                        seq=str(seq),
-                        epoch=str(epoch),
+                        seq=str(after.seq),
+                        epoch=str(after.epoch),
                         lane=lane,
                         writer=self.writer,
                         owner=self.record,
+                        commit=commit,
                     ),
                     post_commithook_properties=NO_HOOKS,
                 )
         except CheckpointConflictError as error:
-            if not self._landed(seq):
+            fresh = open_delta(self.path, self._storage_options)
+            landed = fresh and self._landed(fresh)
+            if not landed:
                 raise self.conflict() from error
+        else:
+            landed = self._adopt_commit(self.delta, commit)
         failpoint("after-write")
         make_durable(self.path, self.version)
         failpoint("after-commit")
         self._since_maintenance += 1
+        return landed == commit
 
-    def _landed(self, seq: int) -> bool:
-        """True when the refused commit is ours: an object store may repeat a request by itself."""
-        fresh = open_delta(self.path, self._storage_options)
-        if fresh is None or fresh.version() != self.version + 1:
-            return False
-        info = last_commit(fresh)
-        if (info.get("writer"), info.get("seq")) != (self.writer, str(seq)):
-            return False
-        self.delta = fresh
-        return True
+    def _landed(self, fresh: DeltaTable) -> str:
+        """The id of the commit of ours by which the table is one version further; else empty.
+
+        An object store may take a commit and not say so, or repeat the request by itself.
+        """
+        if fresh.version() != self.version + 1:
+            return ""
+        commit = str(last_commit(fresh).get("commit", ""))
+        return self._adopt_commit(fresh, commit) if commit in self._untold else ""
+
+    def _adopt_commit(self, delta: DeltaTable, commit: str) -> str:
+        self.delta, self._state = delta, self._untold[commit]
+        self._untold.clear()
+        return commit
 
     def _rows_since_full(self) -> pa.Table:
         last = self._last_seq()

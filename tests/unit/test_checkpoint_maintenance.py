@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
+from aggregator.checkpoint import notes
 from aggregator.checkpoint import table as table_module
+from aggregator.checkpoint.controls import SCHEMA, Controls
+from aggregator.checkpoint.controls import TABLE as CONTROLS
 from aggregator.checkpoint.history import history, state_at
 from aggregator.checkpoint.maintenance import maintain
+from aggregator.checkpoint.notes import append_note, read_notes, trim_rows
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.rows import EPOCH, Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.errors import CheckpointConflictError, CheckpointError
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model import Part, Positions, SourcePartition, TopicPartition
 from aggregator.writing.lock import WriterLock, holder_of
 
 WEEK = 7 * 86_400.0
@@ -262,3 +270,72 @@ def test_a_lock_where_nothing_can_be_written_names_the_setting(tmp_path: Path) -
     with pytest.raises(CheckpointError, match=r"checkpoint\.path .*choose another one") as caught:
         WriterLock.acquire(str(tmp_path / "file"))
     assert not isinstance(caught.value, CheckpointConflictError)
+
+
+class Disk:
+    """What is forced to the disk, and when the old commits are deleted, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.done: list[str] = []
+        force, cleanup = os.fsync, DeltaTable.cleanup_metadata
+
+        def fsync(handle: int) -> None:
+            force(handle)
+            self.done.append(Path(f"/proc/self/fd/{handle}").readlink().name)
+
+        def cleanup_metadata(table: DeltaTable) -> None:
+            self.done.append("cleanup")
+            cleanup(table)
+
+        monkeypatch.setattr("os.fsync", fsync)
+        monkeypatch.setattr(DeltaTable, "cleanup_metadata", cleanup_metadata)
+
+
+def test_a_checkpoint_of_the_log_is_on_the_disk_before_the_commits_in_it_are_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = writer(tmp_path)
+    table.append(commit(1))
+    disk = Disk(monkeypatch)
+    maintain(table, WEEK, 0)
+    log = tmp_path / "checkpoints" / "_delta_log"
+    (written,) = [file.name for file in log.glob("*.checkpoint.parquet")]
+    assert disk.done[-4:] == [written, "_last_checkpoint", "_delta_log", "cleanup"]
+    disk.done.clear()
+    row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
+    append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
+    trim_rows(str(tmp_path), {}, CONTROLS, datetime.now(UTC))
+    assert disk.done[-3:] == ["_last_checkpoint", "_delta_log", "cleanup"]
+
+
+def test_all_that_is_paused_at_once_is_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Disk(monkeypatch)
+    parts = [Part("eu", "orders", number) for number in range(3)]
+    Controls(str(tmp_path), {}).put_parts(parts, paused=True)
+    log = tmp_path / CONTROLS / "_delta_log"
+    assert {file.name for file in log.glob("*.json")} <= set(disk.done)
+    assert {file.name for file in (tmp_path / CONTROLS).glob("*.parquet")} <= set(disk.done)
+    assert set(Controls(str(tmp_path), {}).read().parts) == set(parts)
+
+
+@pytest.mark.parametrize("configured", [True, False], ids=["new", "of a version before"])
+def test_the_log_of_a_table_of_notes_is_as_short_as_its_files_are_young(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: bool
+) -> None:
+    if not configured:
+        monkeypatch.setattr(notes, "CONFIGURATION", {})
+    row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
+    for _ in range(8):
+        append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
+    monkeypatch.undo()
+    log = tmp_path / CONTROLS / "_delta_log"
+    long_ago = time.time() - 2 * 3600
+    for _ in range(2):
+        for file in log.iterdir():
+            os.utime(file, (long_ago, long_ago))
+        trim_rows(str(tmp_path), {}, CONTROLS, datetime.now(UTC) - timedelta(1))
+        append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
+    assert len(list(log.glob("*.json"))) < 8
+    assert len(read_notes(str(tmp_path), {}, CONTROLS)) == 10

@@ -8,13 +8,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import LocalFileSystem
 
 from aggregator.checkpoint import table as table_module
 from aggregator.checkpoint.delta import dataset, table_uri, translated
+from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import HUB, Checkpoint, from_table
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
@@ -151,6 +154,102 @@ def test_without_a_claim_nothing_is_appended(tmp_path: Path) -> None:
 def test_a_checkpoint_without_positions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="without any position"):
         writer(tmp_path).append(commit(1, partitions=0))
+
+
+class Store:
+    """Takes the next commits and does not say so, as an object store whose answer is lost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+        self._path = path
+        self._write = write_deltalake
+        self.failing: list[Exception] = []
+        monkeypatch.setattr(table_module, "write_deltalake", self)
+
+    def __call__(self, delta: DeltaTable, *args: Any, **named: Any) -> None:
+        if self.failing:
+            delta = DeltaTable(table_uri(str(self._path)))
+        self._write(delta, *args, **named)
+        if self.failing:
+            raise self.failing.pop()
+
+
+def test_a_commit_that_landed_without_a_word_is_known_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+    store.failing = [OSError("timed out")]
+    with pytest.raises(CheckpointError, match="timed out"):
+        table.append(commit(1))
+    table.renew()
+    assert (table.refused, table.version) == (None, 3)
+    assert set(table.load().positions.values()) == {1}
+    assert table.append(commit(2)).seq == 3
+    assert loaded(tmp_path) == table.load()
+
+
+def test_another_commit_of_the_same_number_is_never_taken_for_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+    store.failing = [OSError("timed out")]
+    with pytest.raises(CheckpointError):
+        table.append(commit(1, lane="us"))
+    assert table.append(commit(2)).seq == 3
+    found = loaded(tmp_path)
+    assert {sp.cluster: at for sp, at in found.positions.items()} == {"us": 1, "eu": 2}
+    assert found == table.load()
+
+
+def test_a_commit_that_the_store_repeats_by_itself_is_not_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+    store.failing = [CommitFailedError("version 2 is there already")]
+    assert table.append(commit(1)).seq == 2
+    assert (table.version, table.refused) == (2, None)
+    assert loaded(tmp_path) == table.load()
+
+
+def test_what_is_committed_and_not_on_the_disk_counts_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = writer(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(table_module, "make_durable", broken_disk)
+        with pytest.raises(CheckpointError, match="input/output"):
+            table.append(commit(1))
+    assert table.append(commit(2)).seq == 3
+    assert loaded(tmp_path) == table.load()
+
+
+def broken_disk(path: str, version: int) -> None:
+    raise CheckpointError(f"input/output error at {path}, version {version}")
+
+
+def test_commits_without_a_word_are_not_kept_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = writer(tmp_path)
+    monkeypatch.setattr(table_module, "write_deltalake", full_disk)
+    for at in range(3 * table_module.UNTOLD):
+        with pytest.raises(CheckpointError):
+            table.append(commit(at))
+    assert len(table._untold) == table_module.UNTOLD
+
+
+def full_disk(*args: Any, **named: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_maintenance_goes_on_from_a_commit_that_landed_without_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, store = writer(tmp_path), Store(monkeypatch, tmp_path)
+    store.failing = [OSError("timed out")]
+    with pytest.raises(CheckpointError):
+        table.append(commit(1))
+    maintain(table, 3600, 0)
+    assert loaded(tmp_path) == table.load()
 
 
 def test_two_writers_at_one_version_never_both_succeed(tmp_path: Path) -> None:
