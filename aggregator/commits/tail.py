@@ -9,6 +9,7 @@ nothing: what any task has had acknowledged is a lower bound of the hub's end.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -28,10 +29,16 @@ class HubSnapshot:
 
 @dataclass(slots=True)
 class HubTail:
-    """The snapshots that a report may still name; the last is the newest."""
+    """Snapshots for the numbers that a report may still name; the last is the newest.
+
+    While a task stands, those from its own on become more by time alone. So of many only some are
+    kept, and a number stands for the last one before it that is: an older bound is a lower one.
+    """
 
     number: int = 0
     """Of the newest; those of a later instance have to be higher, as a task may still name them."""
+    most: int = 64
+    """So many are kept, and those that reports name."""
     _snapshots: dict[int, HubSnapshot] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,16 +75,24 @@ class HubTail:
         `begun` are snapshots by their numbers that the tasks may name when all others are beyond.
         """
         known = {**(begun or {}), **self._snapshots}
-        bounds = [_bound_of(task, known) for task in tasks]
+        numbers = sorted(known)
+        bounds = [_bound_of(task, _at(task.snapshot, known, numbers)) for task in tasks]
         taken = min((bound.taken_ms for bound in bounds), default=0)
         shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
         return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
 
     def forget(self, named: Iterable[int]) -> None:
         """Only snapshots from the oldest of these numbers on are named by anybody any more."""
-        oldest = min([*named, self.number])
-        for number in [it for it in self._snapshots if it < oldest]:
+        named = {*named, self.number}
+        kept = sorted(self._snapshots)
+        first = max(0, bisect_right(kept, min(named)) - 1)
+        for number in kept[:first]:
             del self._snapshots[number]
+        if len(self._snapshots) > self.most:
+            # Every other one: the older, the fewer there are in the end.
+            for number in kept[first + 1 : -1 : 2]:
+                if number not in named:
+                    del self._snapshots[number]
 
     def _add(self, taken_ms: int, ends: Ends) -> HubSnapshot:
         merged = {**self.newest.ends, **ends}
@@ -86,8 +101,14 @@ class HubTail:
         return self.newest
 
 
-def _bound_of(task: TaskReport, known: Mapping[int, HubSnapshot]) -> HubSnapshot:
-    # One that is not known any more says nothing: a recovery would read all.
-    snapshot = known.get(task.snapshot, HubSnapshot(0, {}))
+def _at(number: int, known: Mapping[int, HubSnapshot], numbers: list[int]) -> HubSnapshot:
+    before = bisect_right(numbers, number)
+    # One before all that is known, or that is yet to come, says nothing: a recovery would read all.
+    if before == 0 or number > numbers[-1]:
+        return HubSnapshot(0, {})
+    return known[numbers[before - 1]]
+
+
+def _bound_of(task: TaskReport, snapshot: HubSnapshot) -> HubSnapshot:
     own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
     return HubSnapshot(snapshot.taken_ms, own)

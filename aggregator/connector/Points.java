@@ -2,6 +2,7 @@ package aggregator.connector;
 
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Deque;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
@@ -26,6 +27,8 @@ final class Points {
         private Feed.State[] states;
         private long snapshot;
         private long closedAtMs;
+        /** The ends of later epochs whose point it is as well; null for none. */
+        private long[] covered;
 
         private Epoch(int places) {
             ends = new long[places];
@@ -39,6 +42,27 @@ final class Points {
             // Publishes `ends`; only one thread writes.
             acknowledged.lazySet(acknowledged.get() + 1);
         }
+
+        private boolean isDone() {
+            return acknowledged.get() == sent;
+        }
+
+        private void note(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
+            this.positions = positions.clone();
+            this.states = states.clone();
+            this.snapshot = snapshot;
+            closedAtMs = nowMs;
+        }
+
+        /** What only waits for this one holds when this one does: it is the point of both. */
+        private void cover(Epoch done) {
+            note(done.positions, done.states, done.snapshot, done.closedAtMs);
+            if (covered == null) {
+                covered = new long[ends.length];
+            }
+            raise(covered, done.ends);
+            raise(covered, done.covered);
+        }
     }
 
     /** The newest report point that holds. `ends` are 0 where nothing was written. */
@@ -46,13 +70,22 @@ final class Points {
         long number, long[] positions, Feed.State[] states, long[] ends, long snapshot, long atMs) {
     }
 
+    /** With more epochs than this, those that wait for others alone are joined with these. */
+    static final int MANY = 64;
+
     private final int places;
+    private final int many;
     private final ArrayDeque<Epoch> closed = new ArrayDeque<>();
     private Epoch open;
     private Point newest;
 
     Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs) {
+        this(positions, states, places, snapshot, nowMs, MANY);
+    }
+
+    Points(long[] positions, Feed.State[] states, int places, long snapshot, long nowMs, int many) {
         this.places = places;
+        this.many = many;
         this.open = new Epoch(places);
         this.newest =
             new Point(0, positions.clone(), states.clone(), new long[places], snapshot, nowMs);
@@ -79,15 +112,22 @@ final class Points {
         }
     }
 
-    /** Ends the epoch, by the task's thread, between two records. */
+    /**
+     * Ends the epoch, by the task's thread, between two records. While the hub does not answer for
+     * one partition, epochs become no more by time alone: only those wait of which it has records.
+     */
     void close(long[] positions, Feed.State[] states, long snapshot, long nowMs) {
-        Epoch epoch = open;
-        epoch.positions = positions.clone();
-        epoch.states = states.clone();
-        epoch.snapshot = snapshot;
-        epoch.closedAtMs = nowMs;
+        open.note(positions, states, snapshot, nowMs);
         synchronized (closed) {
-            closed.addLast(epoch);
+            Epoch last = closed.peekLast();
+            if (last != null && open.sent == 0) {
+                last.cover(open);
+            } else {
+                closed.addLast(open);
+            }
+            if (closed.size() > many) {
+                join();
+            }
         }
         open = new Epoch(places);
     }
@@ -96,11 +136,10 @@ final class Points {
     Point settle() {
         synchronized (closed) {
             Epoch head = closed.peekFirst();
-            while (head != null && head.acknowledged.get() == head.sent) {
+            while (head != null && head.isDone()) {
                 long[] ends = newest.ends.clone();
-                for (int i = 0; i < ends.length; i++) {
-                    ends[i] = Math.max(ends[i], head.ends[i]);
-                }
+                raise(ends, head.ends);
+                raise(ends, head.covered);
                 newest = new Point(
                     newest.number + 1,
                     head.positions,
@@ -112,6 +151,31 @@ final class Points {
                 head = closed.peekFirst();
             }
             return newest;
+        }
+    }
+
+    /** How many epochs wait for acknowledgements. */
+    int waiting() {
+        synchronized (closed) {
+            return closed.size();
+        }
+    }
+
+    private void join() {
+        Deque<Epoch> all = new ArrayDeque<>(closed);
+        closed.clear();
+        for (Epoch each : all) {
+            if (each.isDone() && !closed.isEmpty()) {
+                closed.peekLast().cover(each);
+            } else {
+                closed.addLast(each);
+            }
+        }
+    }
+
+    private static void raise(long[] ends, long[] by) {
+        for (int i = 0; by != null && i < ends.length; i++) {
+            ends[i] = Math.max(ends[i], by[i]);
         }
     }
 

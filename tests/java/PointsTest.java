@@ -35,6 +35,42 @@ class PointsTest {
     }
 
     @Test
+    void whileOneRecordIsNotAcknowledgedNothingGrowsByTime() {
+        Points points = points(0);
+        Points.Epoch stuck = points.sending();
+        points.close(longs(1), states(READING), 0, 1);
+        for (int turn = 2; turn < 20_000; turn++) {
+            // What others have told moves the snapshot, and markers the position.
+            assertTrue(points.stale(longs(turn), states(READING), turn));
+            points.close(longs(turn), states(READING), turn, turn);
+        }
+        assertEquals(1, points.waiting());
+        assertPoint(points.settle(), 0, longs(0), longs(0, 0), 0);
+        stuck.acknowledge(0, 11);
+        assertPoint(points.settle(), 1, longs(19_999), longs(11, 0), 19_999);
+        assertTrue(points.settled());
+    }
+
+    @Test
+    void whileOneRecordIsNotAcknowledgedThoseOfOtherPlacesAreNotKeptByTheThousand() {
+        Points points = points(0);
+        Points.Epoch stuck = points.sending();
+        points.close(longs(1), states(READING), 0, 1);
+        for (int turn = 2; turn < 20_000; turn++) {
+            Points.Epoch epoch = points.sending();
+            points.close(longs(turn), states(READING), turn, turn);
+            epoch.acknowledge(1, 7 * turn);
+            assertTrue(points.waiting() <= Points.MANY + 1);
+        }
+        assertPoint(points.settle(), 0, longs(0), longs(0, 0), 0);
+        stuck.acknowledge(0, 11);
+        Points.Point last = points.settle();
+        assertArrayEquals(longs(19_999), last.positions());
+        assertArrayEquals(longs(11, 7 * 19_999), last.ends());
+        assertEquals(19_999, last.snapshot());
+    }
+
+    @Test
     void aPointHoldsOnlyWhenAllRecordsBeforeItAreAcknowledged() {
         Points points = points(0);
         Points.Epoch first = points.sending();
@@ -220,12 +256,12 @@ class PointsTest {
                 return null;
             });
             Future<?> asker = threads.submit(() -> {
-                long number = 0;
-                while (number * 2 < records && !Thread.currentThread().isInterrupted()) {
+                long reached = 0;
+                while (reached < records && !Thread.currentThread().isInterrupted()) {
                     Points.Point point = points.settle();
                     assertTrue(point.positions()[0] <= acknowledged.get());
                     assertEquals(point.positions()[0], point.ends()[0]);
-                    number = point.number();
+                    reached = point.positions()[0];
                 }
             });
             for (int i = 1; i <= records; i++) {
@@ -286,6 +322,8 @@ class PointsTest {
         private final long[] hubEnds = new long[PLACES];
         private final List<long[]> snapshots = new ArrayList<>();
         private long now;
+        private int told;
+        private long number;
 
         private Model(int seed) {
             this.seed = "seed " + seed;
@@ -301,7 +339,7 @@ class PointsTest {
             }
             snapshots.add(hubEnds.clone());
             closed.add(new Closed(positions.clone(), states.clone(), 0, 0, 0));
-            points = new Points(positions, states, PLACES, 0, 0);
+            points = new Points(positions, states, PLACES, 0, 0, 1 + seed % 5);
         }
 
         private void step() {
@@ -402,7 +440,9 @@ class PointsTest {
                 newest--;
             }
             Closed expected = closed.get(newest);
-            assertEquals(newest, point.number(), seed);
+            assertEquals(newest > told, point.number() > number, seed);
+            told = newest;
+            number = point.number();
             assertArrayEquals(expected.positions, point.positions(), seed);
             assertArrayEquals(expected.states, point.states(), seed);
             assertEquals(expected.snapshot, point.snapshot(), seed);

@@ -14,9 +14,9 @@ EU, US = SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)
 HUB, OTHER, NEW = (TopicPartition("orders", number) for number in range(3))
 
 
-def tail_of(*snapshots: HubSnapshot) -> tuple[HubTail, list[int]]:
+def tail_of(*snapshots: HubSnapshot, most: int = 64) -> tuple[HubTail, list[int]]:
     """A tail that has read these snapshots, and their numbers."""
-    tail = HubTail(1_000)
+    tail = HubTail(1_000, most)
     numbers = []
     for snapshot in snapshots:
         tail.read(snapshot)
@@ -125,10 +125,12 @@ STEPS = ["send", "deliver", "acknowledge", "close", "others", "ask", "learn", "l
 
 
 @examples(500)
-@given(st.lists(st.sampled_from(STEPS), max_size=100))
-def test_whatever_a_report_does_not_cover_lies_behind_its_bound(steps: list[str]) -> None:
+@given(st.lists(st.sampled_from(STEPS), max_size=100), st.sampled_from([3, 64]))
+def test_whatever_a_report_does_not_cover_lies_behind_its_bound(
+    steps: list[str], most: int
+) -> None:
     """Whatever the interleaving of writes, their answers, report points, looks and snapshots."""
-    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}), most=most)
     writer = Task(number)
     seen = writer.report
     for step in steps:
@@ -155,6 +157,51 @@ def test_whatever_a_report_does_not_cover_lies_behind_its_bound(steps: list[str]
         # Nothing that it may yet name is forgotten.
         named = [writer.report.snapshot, *(known for _, known in writer.closed), writer.told]
         assert all(tail.bound([task({EU: 0}, snapshot=it)]).ends for it in named)
+
+
+def test_a_task_that_stands_for_a_day_while_another_one_moves_keeps_few_snapshots() -> None:
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
+    stuck, least = task({EU: 0}, snapshot=number), []
+    for second in range(2 * 86_400):
+        moving = task({US: second}, snapshot=tail.number, ends={HUB: second + 1})
+        tail.heard([stuck, moving], second)
+        tail.forget([stuck.snapshot, moving.snapshot])
+        least.append(len(tail._snapshots))
+        assert tail.bound([moving]).ends[HUB] >= second
+    assert max(least) <= tail.most + 2
+    assert tail.bound([stuck]).ends == {HUB: 0}
+
+
+class Naive:
+    """Keeps all snapshots for ever."""
+
+    def __init__(self) -> None:
+        self.ends: dict[int, int] = {}
+
+    def take(self, tail: HubTail) -> None:
+        self.ends[tail.number] = tail.newest.ends[HUB]
+
+
+@examples(300)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60)), max_size=300), st.integers(2, 9))
+def test_of_few_snapshots_no_bound_is_higher_than_of_all(
+    steps: list[tuple[int, int]], most: int
+) -> None:
+    """Each task names a number that it may have known, and never an older one again."""
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}), most=most)
+    naive, named = Naive(), [number] * 3
+    naive.take(tail)
+    for which, step in steps:
+        if which == len(named):
+            tail.read(HubSnapshot(0, {HUB: tail.newest.ends[HUB] + step}))
+            naive.take(tail)
+            continue
+        named[which] = min(named[which] + step, tail.number)
+        tail.forget(named)
+        assert len(tail._snapshots) <= most + len(named) + 1
+        for it in named:
+            bound = tail.bound([task({EU: 0}, snapshot=it)]).ends[HUB]
+            assert naive.ends[number] <= bound <= naive.ends[it]
 
 
 class Sender:
@@ -186,7 +233,7 @@ def test_a_commit_by_a_newer_snapshot_is_behind_all_that_an_older_one_covers(
     steps: list[tuple[str, int]],
 ) -> None:
     """What `Past.tops` rests on: by the clock of the one that observes."""
-    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}))
+    tail, (number,) = tail_of(HubSnapshot(0, {HUB: 0}), most=3)
     senders = [Sender(number), Sender(number)]
     end = 0
     commits: list[tuple[int, int, HubSnapshot]] = []
