@@ -53,10 +53,14 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Where brokers wait for clients, and what clients are told: an address that leads there."""
+    """Where brokers wait for clients, and what clients are told: an address that leads there.
+
+    `inner` is what brokers are told of each other.
+    """
 
     own: str = LOOPBACK
     told: str = LOOPBACK
+    inner: str = LOOPBACK
 
 
 HERE = Hosts()
@@ -111,7 +115,8 @@ def server_settings(
         "inter.broker.listener.name": "INTERNAL",
         "listeners": f"CLIENT://{hosts.own}:{own.client},{internal},"
         f"CONTROLLER://{LOOPBACK}:{own.controller}{more}",
-        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},{internal}{more}",
+        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},"
+        f"INTERNAL://{hosts.inner}:{own.internal}{more}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
         + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT")
         + protocols,

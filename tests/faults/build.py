@@ -13,7 +13,6 @@ from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import create_topic
 from faults.clusters import (
-    create_led_by_first,
     hub_cluster,
     login_at,
     source_cluster,
@@ -48,7 +47,7 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
             stack.callback(_stop, cluster)
         stack.callback(_end, made.lives)
         start_clusters([made.hub, *made.sources.values()])
-        for proxy in made.proxies:
+        for proxy in (*made.proxies, *made.inner_proxies):
             stack.callback(proxy.close)
         _make_topics(made)
         if settings.master == WORKERS:
@@ -97,11 +96,12 @@ def _make_topics(made: World) -> None:
     settings = made.settings
     for cluster in made.sources.values():
         create_topic(cluster.admin_servers, TOPIC, partitions=settings.source_partitions)
-    servers = made.hub.admin_servers
-    if settings.led_by_first:
-        create_led_by_first(servers, TOPIC, settings.hub_partitions, made.hub_topic_config())
-        return
-    create_topic(servers, TOPIC, partitions=settings.hub_partitions, config=made.hub_topic_config())
+    create_topic(
+        made.hub.admin_servers,
+        TOPIC,
+        partitions=settings.hub_partitions,
+        config=made.hub_topic_config(),
+    )
 
 
 def _config(made: World) -> Config:

@@ -19,6 +19,7 @@ from faults.schedule import LOCAL, faults
 from faults.world import TOPIC, Restart, Settings, Struck, Tell, World
 
 DRAIN_SECONDS = 200.0
+STILL_SECONDS = 0.5
 READ_SECONDS = 120.0
 """A reader that gets nothing for so long has failed."""
 
@@ -105,14 +106,17 @@ def drain(made: World) -> float:
         writer.stop()
     expected = made.expected()
     made.tell(f"no more load; {expected} records are to be in the hub")
-    while (held := made.delivered()) < expected:
+    before = -1
+    while (held := made.delivered()) < expected or held != before:
+        # What is there twice does not count for what is not there yet: so it has to stand still.
+        before = held
         made.keep_alive()
         if time.monotonic() > began + DRAIN_SECONDS:
             made.note(
                 f"{held} of {expected} records in the hub {DRAIN_SECONDS:.0f} s after the load"
             )
             break
-        time.sleep(0.5)
+        time.sleep(STILL_SECONDS)
     seconds = time.monotonic() - began
     made.stop_app()
     return round(seconds, 1)

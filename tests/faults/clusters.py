@@ -5,25 +5,46 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from confluent_kafka.cimpl import NewTopic
-
 from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
-from aggregator.embedded.topics import SECONDS, admin, end_offsets
-from aggregator.embedded.waiting import wait_until
+from aggregator.embedded.settings import LOOPBACK, Hosts, NodePorts
 from faults.world import World
 from support.broker_classes import broker_options
 from support.java_options import TRUSTING
 from support.locked import CLIENT, PASSWORD, USER
-from support.proxied import ProxiedCluster
+from support.proxied import PROXIES, ProxiedCluster
+from support.proxy import Proxy
 from support.secured import OAUTH, SECRET, VALIDATOR, sasl
 from support.tokens import TokenServer, token_server
 
-TOKENS = "TOKENS"
+TOKENS, WATCHED = "TOKENS", "WATCHED"
 CLIENT_ID = "copier"
 TOKEN_SECONDS = 10
 """How long a token is good: one that cannot be renewed is to be missed within a fault."""
 FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
 """Ten minutes otherwise, in which a lost acknowledgement is repeated and known again."""
+
+
+class ProxiedHub(ProxiedCluster):
+    """Its brokers reach each other through proxies, too, and whoever watches reaches them directly.
+
+    The controllers do without: with replication cut, every broker is alive for all others.
+    """
+
+    def __init__(self, brokers: int, **options: object) -> None:
+        self.inner: list[Proxy] = []
+        hosts = Hosts(told=PROXIES, inner=PROXIES)
+        listeners = {WATCHED: {"security.protocol": "PLAINTEXT"}}
+        super().__init__("hub", brokers, hosts=hosts, listeners=listeners, **options)
+
+    @property
+    def admin_servers(self) -> str:
+        """Where no proxy is between."""
+        return self.address_of(WATCHED)
+
+    def _ports(self) -> NodePorts:
+        ports = super()._ports()
+        self.inner.append(Proxy((PROXIES, ports.internal), (LOOPBACK, ports.internal)))
+        return ports
 
 
 def source_cluster(made: World, alias: str) -> EmbeddedCluster:
@@ -59,10 +80,9 @@ def hub_cluster(made: World) -> EmbeddedCluster:
         return EmbeddedCluster(
             "hub", settings.hub_brokers, folder=folder, config=config, java_options=options
         )
-    cluster = ProxiedCluster(
-        "hub", settings.hub_brokers, folder=folder, config={**config, **FORGETFUL}
-    )
-    made.proxies = cluster.proxies
+    config |= {**FORGETFUL, "replica.lag.time.max.ms": str(round(settings.lag_seconds * 1000))}
+    cluster = ProxiedHub(settings.hub_brokers, folder=folder, config=config)
+    made.proxies, made.inner_proxies = cluster.proxies, cluster.inner
     return cluster
 
 
@@ -75,23 +95,6 @@ def login_at(made: World, alias: str) -> tuple[str, dict[str, str]]:
         client = {**url, **sasl("SASL_PLAINTEXT", "OAUTHBEARER", login)}
         return cluster.address_of(TOKENS), client
     return cluster.bootstrap_servers, dict(CLIENT) if _users(made, alias) else {}
-
-
-def create_led_by_first(servers: str, topic: str, partitions: int, config: dict[str, str]) -> None:
-    """Make a topic of two replicas that the first broker leads and the second follows."""
-    placed = [[1, 2]] * partitions
-    kafka = admin(servers)
-    new = NewTopic(topic, partitions, replica_assignment=placed, config=config)
-    kafka.create_topics([new])[topic].result(SECONDS)
-    # Until all of it can be used.
-    wait_until(
-        lambda: (
-            len(kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions) == partitions
-        ),
-        seconds=SECONDS,
-        what=f"{topic} is not there",
-    )
-    end_offsets(servers, topic)
 
 
 @contextmanager

@@ -23,16 +23,20 @@ REFUSALS = ({"segment.bytes": "100000"}, {"message.downconversion.enable": "fals
 """What an older Kafka takes: the first is too small for the hub's, the second unknown to it."""
 
 
-def follower_frozen(world: World, fault: Fault) -> None:
-    """What the leaders have and the frozen one has not is no one's yet when we die."""
-    # The last one, which leads nothing where the first leads all.
-    frozen = replace(fault, target=-1) if world.settings.led_by_first else fault
-    with HOLDS["hub-pause"](world, frozen):
+def follower_cut(world: World, fault: Fault) -> None:
+    """What leaders have appended, and no follower has, is nobody's yet when we die.
+
+    So it is behind what a reader is shown until replication works again, when lanes run.
+    """
+    with HOLDS[fault.kind](world, fault):
         time.sleep(BEFORE_KILL_SECONDS)
         world.kill_app()
         restart = world.start_app(str(fault))
         deadline = time.monotonic() + fault.seconds
+        # It may run, or say that it waits for just that.
         while not world.app.has_logged("running") and time.monotonic() < deadline:
+            if world.app.has_logged("hub_not_replicated"):
+                break
             restart = _started_again(world) or restart
             time.sleep(0.2)
         time.sleep(RUNNING_SECONDS)

@@ -94,6 +94,19 @@ def tokens_hang(world: World, _fault: Fault) -> Iterator[None]:
 
 
 @contextmanager
+def follower_cut(world: World, _fault: Fault) -> Iterator[None]:
+    """No hub broker reaches another one, though each is alive for its controller and clients."""
+    assert world.inner_proxies, "this needs a hub behind proxies"
+    for proxy in world.inner_proxies:
+        proxy.cut()
+    try:
+        yield
+    finally:
+        for proxy in world.inner_proxies:
+            proxy.heal()
+
+
+@contextmanager
 def acks_lost(world: World, _fault: Fault) -> Iterator[None]:
     """The hub writes what is days old, its answers are lost, and it forgets who wrote.
 
@@ -145,5 +158,6 @@ HOLDS: dict[str, Hold] = {
     "source-pause": source_pause,
     "tokens-hang": tokens_hang,
     "acks-lost": acks_lost,
+    "follower-cut": follower_cut,
 }
 """Kind -> how it begins and ends."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from faults.edges import (
     checkpoint_lost,
     checkpoint_restored,
-    follower_frozen,
+    follower_cut,
     overlap,
     tokens_hang,
     topic_refused,
@@ -207,9 +207,9 @@ NEMESES: dict[str, Nemesis] = {
     "source-kill": Nemesis("kill -9 of a source, back later", lasting),
     "source-pause": Nemesis("SIGSTOP to a source, SIGCONT later", lasting),
     "acks-lost": Nemesis("the hub's answers about old records are lost", lasting),
-    "follower-frozen": Nemesis(
-        "a hub broker is frozen, then kill -9 of the application; healed when lanes run again",
-        follower_frozen,
+    "follower-cut": Nemesis(
+        "the hub does not replicate at the kill -9, and again when lanes run again",
+        follower_cut,
     ),
     "checkpoint-restored": Nemesis(
         "an old checkpoint is restored, and a source is away at that start", checkpoint_restored

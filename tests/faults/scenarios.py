@@ -175,19 +175,19 @@ EDGES = (
     ("acks-lost", 0, 1.0),
     ("topic-refused", 0, 0.0),
     ("tokens-hang", 0, 12.0),
-    ("follower-frozen", 0, 60.0),
+    ("follower-cut", 0, 60.0),
     ("checkpoint-restored", 0, 1.0),
     ("checkpoint-lost", 1, 1.0),
 )
 SMALL = {
     **needs(kind for kind, *_ in EDGES),
+    "sources": 2,
     "rate": 300.0,
     "linger_ms": 20.0,
     "hub_brokers": 2,
     "replication": 2,
     "min_isr": 1,
-    "led_by_first": True,
-    "batch_seconds": 5.0,
+    "batch_seconds": 3.0,
 }
 """A world in which all of them can be done, as small as that allows."""
 EDGE_SCENARIOS = {

@@ -74,7 +74,7 @@ WEIGHTS: dict[str, int] = {
     "source-kill": 3,
     "source-pause": 2,
     "acks-lost": 3,
-    "follower-frozen": 3,
+    "follower-cut": 3,
     "checkpoint-restored": 2,
     "checkpoint-lost": 1,
     "topic-refused": 2,
@@ -99,7 +99,7 @@ LASTS = {
     "source-kill": (3, 15),
     "source-pause": (3, 20),
     "acks-lost": (1, 3),
-    "follower-frozen": (30, 60),
+    "follower-cut": (30, 60),
     "checkpoint-restored": (2, 10),
     "checkpoint-lost": (2, 10),
     "tokens-hang": (10, 40),
@@ -119,11 +119,13 @@ meets these, and a data centre does."""
 
 NEEDS: Mapping[str, Mapping[str, Any]] = {
     "acks-lost": {"proxied": True},
-    "follower-frozen": {"session_seconds": 9.0},
+    "follower-cut": {"proxied": True, "lag_seconds": 60.0},
     "topic-refused": {"older": "3.9"},
     "tokens-hang": {"tokens": True, "batch_seconds": 20.0},
+    # Kafka's own.
+    "overlap": {"session_seconds": 9.0},
 }
-"""Kind -> settings of a world in which it can be done. 9 s are Kafka's own."""
+"""Kind -> settings of a world in which it can be done."""
 
 
 def needs(kinds: Iterable[str]) -> dict[str, Any]:

@@ -52,14 +52,14 @@ class HopelessError(Exception):
 class Settings:
     """What a round runs with; all of it stands in the report.
 
-    `commanded`: the application listens for commands. `locked`: the last source wants a login;
-    `tokens`: it wants one by OAUTHBEARER. `older`: the second source is a Kafka of another version,
-    which takes topics that the hub refuses, and the hub's topics take their configs from sources.
-    `proxied`: the application reaches the hub through proxies, and the hub looks every second for
-    producers to forget. `batch_seconds`: how long a batch of a lane is; 0: as the application has
-    it. `session_seconds`: after so long without a sign of life a hub broker is given up.
-    `led_by_first`: the first broker leads all of the hub topic. `silence_seconds`: the others may
-    be silent for so long when something is done to one source.
+    `session_seconds`, `lag_seconds`: so long a hub broker without a sign of life, and a follower
+    that does not follow, are waited for. `batch_seconds`: how long a batch of a lane is; 0: as the
+    application has it. `commanded`: the application listens for commands. `locked`: the last source
+    wants a login; `tokens`: it wants one by OAUTHBEARER. `older`: the version of the second source,
+    which takes topics that the hub refuses; hub topics then take their configs from sources.
+    `proxied`: the application and hub brokers reach hub brokers through proxies, and these look
+    every second for producers to forget. `silence_seconds`: the others may be silent for so long
+    when something is done to one source.
     """
 
     seed: int = 1
@@ -71,8 +71,8 @@ class Settings:
     hub_brokers: int = 3
     replication: int = 3
     min_isr: int = 2
-    led_by_first: bool = False
     session_seconds: float = 4.0
+    lag_seconds: float = 30.0
     checkpoint_seconds: float = 2.0
     delivery_timeout_seconds: float | None = None
     lanes: str = "auto"
@@ -140,6 +140,8 @@ class World:
     arrivals: Arrivals = field(init=False)
     token_server: TokenServer | None = None
     proxies: list[Proxy] = field(default_factory=list)
+    inner_proxies: list[Proxy] = field(default_factory=list)
+    """Before each hub broker, for whom the application talks to, and for other brokers."""
     made_topics: dict[str, str] = field(default_factory=dict)
     """Topics that were made while it ran, of either kind -> the source that has them."""
     backups: list[Path] = field(default_factory=list)
