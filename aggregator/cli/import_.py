@@ -147,6 +147,7 @@ def import_(
         options=options,
         cluster_id=cluster_id,
         aliases=alias or (),
+        known=_known_aliases(ctx, config_file, sets) if positions and out is None else (),
         hub=hub,
         store=store,
         group=group,
@@ -164,6 +165,13 @@ def import_(
         config = load_config(ctx, config_file or _single(found, out), sets)
         form = Output.JSON if output is ConfigOutput.JSON else Output.TABLE
         _positions(ctx, config, _single_target(found), yes, overwrite, form)
+
+
+def _known_aliases(
+    ctx: typer.Context, config_file: Path | None, sets: Sequence[str] | None
+) -> list[str]:
+    """What a config that is there already calls its sources."""
+    return [] if config_file is None else list(load_config(ctx, config_file, sets).sources)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:

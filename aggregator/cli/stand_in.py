@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+import yaml
 
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.failures import Invocation
@@ -82,6 +83,8 @@ def run_stand_in(
     except ValueError as error:
         raise typer.BadParameter(f"--name {error}") from error
     folder = Path(call.state) if call.state is not None else state_folder(name)
+    call = replace(call, request=replace(call.request, known=_known_aliases(folder)))
+    found = _made(call, Secrets.CLEAR)
     laid_over = {"name": name, "checkpoint": {"path": str(folder / "checkpoint")}}
 
     def load(added: Added) -> Config:
@@ -107,6 +110,19 @@ def _made(call: StandIn, secrets: Secrets) -> Finished:
         hint = f"leave it out, or write the config: aggregator import, with {made.tool}'s options"
         raise ConfigError([Problem(str(it.where), it.reason, hint) for it in refused])
     return made
+
+
+def _known_aliases(folder: Path) -> list[str]:
+    """What the sources were called at an earlier start: their positions are by these names."""
+    file = folder / CONFIG
+    try:
+        tree = yaml.safe_load(file.read_text("utf-8"))
+        return [str(alias) for alias in tree["sources"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, TypeError, KeyError) as error:
+        hint = "mend it: it says what the sources are called in the checkpoint beside it"
+        raise ConfigError([Problem("", f"cannot be read: {error}", hint)], str(file)) from error
 
 
 def _laid(made: Finished, laid_over: Mapping[str, object]) -> dict[str, Any]:

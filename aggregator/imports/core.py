@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -124,6 +124,38 @@ def alias_of_file(file: str, word: str) -> str:
     """What is left of a file's name without the `word` that says what kind of file it is."""
     stem = PurePath(file).name.split(".")[0]
     return re.sub(rf"[-_]?({word}|config|mirrormaker|mirror-maker)[-_]?", "", stem, flags=re.I)
+
+
+def aliases_of(
+    given: Sequence[str], consumers: Sequence[tuple[Settings, str]], known: Sequence[str] = ()
+) -> list[str]:
+    """The alias of each source, by its settings and its address.
+
+    It is the one that is `given`, or what its file is called after. Else one of those that are
+    `known` from an earlier start, or the address: two calls of such a tool, one for each source,
+    are not to give the same alias to two clusters.
+    """
+    said = [
+        given[number]
+        if number < len(given) and given[number]
+        else alias_of_file(settings.file, "consumers?")
+        for number, (settings, _) in enumerate(consumers)
+    ]
+    named = {alias_of(it) for it in said if it}
+    left = [alias for alias in known if alias not in named]
+    aliases: list[str] = []
+    for name, (_, address) in zip(said, consumers, strict=True):
+        if not name and left:
+            aliases.append(left.pop(0))
+        else:
+            aliases.append(alias_of(name or _named_after(address), aliases))
+    return aliases
+
+
+def _named_after(address: str) -> str:
+    first = address.split(",")[0]
+    # A variable for a secret of it is to have a name that a shell takes.
+    return f"source-{first}" if first[:1].isdigit() else first
 
 
 def is_true(value: str) -> bool:

@@ -16,7 +16,7 @@ from aggregator.imports.core import (
     Stored,
     Where,
     alias_of,
-    alias_of_file,
+    aliases_of,
     is_true,
     seconds_of,
 )
@@ -30,13 +30,15 @@ NO_PARTS = "MirrorMaker 1 took no configs over: topics keep what they have"
 class MirrorMaker1:
     """A call of it: the files of `--consumer.config`, that of `--producer.config`, the others.
 
-    `options` are by their names without dashes; `aliases` name the sources, in order.
+    `options` are by their names without dashes; `aliases` name the sources, in order. `known` are
+    the aliases of an earlier start.
     """
 
     consumers: Sequence[Settings]
     producer: Settings | None
     options: Mapping[str, str] = field(default_factory=dict)
     aliases: Sequence[str] = ()
+    known: Sequence[str] = ()
 
 
 def import_mm1(call: MirrorMaker1) -> Imported:
@@ -49,11 +51,9 @@ def import_mm1(call: MirrorMaker1) -> Imported:
     if not call.consumers:
         reason, hint = "no consumer is given", "give --consumer.config FILE, once for each source"
         draft.problems.append(Problem("consumer.config", reason, hint))
-    aliases: list[str] = []
-    for number, consumer in enumerate(call.consumers):
-        given = call.aliases[number] if number < len(call.aliases) else ""
-        alias = alias_of(given or alias_of_file(consumer.file, "consumers?"), aliases)
-        aliases.append(alias)
+    placed = [(consumer, address_of(consumer)[0]) for consumer in call.consumers]
+    aliases = aliases_of(call.aliases, placed, call.known)
+    for consumer, alias in zip(call.consumers, aliases, strict=True):
         _take_source(draft, call, consumer, alias)
     _take_options(draft, call, aliases)
     draft.put(("topics", "sync_configs"), False, Where(TOOL, NO_PARTS))

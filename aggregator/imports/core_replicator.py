@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aggregator.connect import core_words as words
@@ -16,7 +16,7 @@ from aggregator.imports.core import (
     Stored,
     Where,
     alias_of,
-    alias_of_file,
+    aliases_of,
 )
 from aggregator.imports.core_clients import address_of, take_client
 from aggregator.imports.core_connect import GROUPS_COMMITTED, take_connector, tidy_names
@@ -69,7 +69,10 @@ class PostedConnectors:
 
 @dataclass(frozen=True, slots=True)
 class Executable:
-    """A call of the executable: its files, and its options by their names without dashes."""
+    """A call of the executable: its files, and its options by their names without dashes.
+
+    `known` are the aliases of an earlier start.
+    """
 
     cluster_id: str
     consumer: Settings | None
@@ -78,6 +81,7 @@ class Executable:
     options: Mapping[str, str] = field(default_factory=dict)
     alias: str = ""
     group: str = ""
+    known: Sequence[str] = ()
 
 
 def import_connectors(call: PostedConnectors) -> Imported:
@@ -134,7 +138,8 @@ def import_executable(call: Executable) -> Imported:
             draft.note(where, ALONE[name])
         else:
             add(OPTIONS.get(name, name), value, where)
-    alias = alias_of(call.alias or alias_of_file(_file(call.consumer), "consumers?"), (), "origin")
+    placed = [(it, address_of(it)[0]) for it in [call.consumer] if it is not None]
+    alias = next(iter(aliases_of([call.alias], placed, call.known)), "origin")
     if call.consumer is not None:
         _take_address(draft, call.consumer, ("sources", alias))
         take_client(draft, call.consumer, ("sources", alias), "consumer")
@@ -230,7 +235,3 @@ def _check_hub(draft: Sketch) -> None:
 
 def _where_of(places: Mapping[str, Where]) -> Callable[[str], Where]:
     return lambda key: places.get(key, Where(COMMAND_LINE, key))
-
-
-def _file(settings: Settings | None) -> str:
-    return settings.file if settings is not None else ""

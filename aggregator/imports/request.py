@@ -30,6 +30,7 @@ class ImportRequest:
 
     `options` are those of the old tool, by their names without dashes. `cluster_id` says that it
     is the replicator executable, `mirror_maker` that it is MirrorMaker 1, whatever is missing.
+    `known` are aliases of sources that keep them.
     """
 
     files: Sequence[Path] = ()
@@ -40,6 +41,7 @@ class ImportRequest:
     cluster_id: str | None = None
     mirror_maker: bool = False
     aliases: Sequence[str] = ()
+    known: Sequence[str] = ()
     hub: str = ""
     store: str = ""
     group: str = ""
@@ -78,9 +80,11 @@ def imported(request: ImportRequest) -> tuple[Imported, ...]:
             request.options,
             next(iter(request.aliases), ""),
             request.group,
+            request.known,
         )
         return (import_executable(executable),)
-    return (import_mm1(MirrorMaker1(consumers, producer, request.options, request.aliases)),)
+    call_of_mm1 = MirrorMaker1(consumers, producer, request.options, request.aliases, request.known)
+    return (import_mm1(call_of_mm1),)
 
 
 def finished(request: ImportRequest, secrets: Secrets) -> tuple[Finished, ...]:

@@ -15,6 +15,7 @@ from aggregator.config.load import load_text
 from aggregator.config.properties import parse_properties
 from aggregator.config.schema import Config
 from aggregator.errors import ConfigError
+from aggregator.imports.core import Settings, aliases_of
 from aggregator.imports.core_files import Kind, sorted_file
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.request import ImportRequest, finished
@@ -211,7 +212,7 @@ def test_every_option_of_mirror_maker_1_is_taken_over_or_named(files: Files) -> 
         "send.buffer.bytes": "1048576",
         "compression.type": "lz4",
     }
-    source = config.sources["source"]
+    source = config.sources["a-9092"]
     assert source.consumer == {
         "max.partition.fetch.bytes": "2000000",
         "fetch.max.bytes": "50000000",
@@ -219,7 +220,7 @@ def test_every_option_of_mirror_maker_1_is_taken_over_or_named(files: Files) -> 
         "request.timeout.ms": "60000",
     }
     assert (source.start, source.tasks) == ("earliest", 4)
-    assert taken(config, "source", "orders", "payments.eu", "payments.old", "x") == [
+    assert taken(config, "a-9092", "orders", "payments.eu", "payments.old", "x") == [
         "orders",
         "payments.eu",
     ]
@@ -243,7 +244,7 @@ def test_every_option_of_mirror_maker_1_is_taken_over_or_named(files: Files) -> 
     for key, reason in named.items():
         assert f"{key}: {reason}" in found.text
     assert not decisions(found)
-    assert [(it.alias, it.group) for it in found.stored] == [("source", "mirror")]
+    assert [(it.alias, it.group) for it in found.stored] == [("a-9092", "mirror")]
 
 
 def test_a_handler_of_mirror_maker_1_is_to_be_decided(files: Files) -> None:
@@ -260,10 +261,10 @@ def test_old_words_of_mirror_maker_1_are_understood(files: Files) -> None:
         "shallow.iterator.enable=false\n"
     )
     found = files.mm1({"blacklist": "a,b"}, old)
-    source = loaded(found).sources["source"]
+    source = loaded(found).sources["a-9092"]
     assert source.start == "earliest"
     assert source.consumer == {"max.partition.fetch.bytes": "9", "receive.buffer.bytes": "10"}
-    assert taken(loaded(found), "source", "a", "b", "c") == ["c"]
+    assert taken(loaded(found), "a-9092", "a", "b", "c") == ["c"]
     assert {"zookeeper.connect", "consumer.timeout.ms", "shallow.iterator.enable"} <= reasons(
         found
     ).keys()
@@ -288,9 +289,35 @@ def test_two_sources_of_mirror_maker_1_are_two_sources(files: Files) -> None:
     }
 
 
+NAMELESS = Settings("consumer.properties", {})
+EU = Settings("eu-consumer.properties", {})
+
+
+@pytest.mark.parametrize(
+    ("given", "consumers", "known", "wanted"),
+    [
+        # Two calls of the tool, one for each cluster, each with a file of the same name.
+        ([], [(NAMELESS, "a:9092,b:9092")], [], ["a-9092"]),
+        ([], [(NAMELESS, "b.example:9092")], [], ["b-example-9092"]),
+        ([], [(NAMELESS, "10.0.0.7:9092")], [], ["source-10-0-0-7-9092"]),
+        ([], [(NAMELESS, "a:9092"), (NAMELESS, "a:9092")], [], ["a-9092", "a-9092-2"]),
+        # What an earlier start called it stays, whatever the address is by now.
+        ([], [(NAMELESS, "b:9092")], ["source"], ["source"]),
+        ([], [(EU, "a:1"), (NAMELESS, "b:1")], ["eu", "source"], ["eu", "source"]),
+        ([], [(NAMELESS, "b:1"), (NAMELESS, "c:1")], ["source"], ["source", "c-1"]),
+        (["us"], [(NAMELESS, "b:1")], ["source"], ["us"]),
+        ([], [(NAMELESS, "")], [], ["source"]),
+    ],
+)
+def test_what_a_source_is_called(
+    given: list[str], consumers: list[tuple[Settings, str]], known: list[str], wanted: list[str]
+) -> None:
+    assert aliases_of(given, consumers, known) == wanted
+
+
 def test_without_a_reset_mirror_maker_1_begins_at_the_end(files: Files) -> None:
     found = files.mm1({"include": "x"}, "bootstrap.servers=a:9092\n")
-    assert loaded(found).sources["source"].start == "latest"
+    assert loaded(found).sources["a-9092"].start == "latest"
     assert "auto.offset.reset" in reasons(found)
     assert "no group.id" in found.stored[0].refused
 
@@ -491,8 +518,11 @@ def test_options_of_the_executable_win_over_its_files(files: Files) -> None:
     )
     config = loaded(found)
     assert config.name == "replicator"
-    assert config.sources["origin"].bootstrap_servers == "localhost:9082"
-    assert taken(config, "origin", "test-topic", "from-file", "more1") == ["test-topic", "more1"]
+    assert config.sources["localhost-9082"].bootstrap_servers == "localhost:9082"
+    assert taken(config, "localhost-9082", "test-topic", "from-file", "more1") == [
+        "test-topic",
+        "more1",
+    ]
     assert config.topics.rename == "${topic}.replica"
     assert config.topics.replication_factor == 1
     assert config.topics.partition_by == "key"
@@ -545,8 +575,8 @@ def test_what_our_config_refuses_is_left_out_and_named(files: Files) -> None:
         + "interceptor.classes=x.Y\nfetch.max.byte=1",
     )
     config = loaded(found)
-    assert config.sources["source"].kafka["ssl.truststore.location"] == "/x/trust.jks"
-    assert "ssl.keystore.type" not in config.sources["source"].kafka
+    assert config.sources["a-9092"].kafka["ssl.truststore.location"] == "/x/trust.jks"
+    assert "ssl.keystore.type" not in config.sources["a-9092"].kafka
     assert "PEM" in reasons(found)["ssl.keystore.type"]
     assert "ssl.keystore.type" in decisions(found)
     assert "behind our back" in reasons(found)["interceptor.classes"]
@@ -556,8 +586,8 @@ def test_what_our_config_refuses_is_left_out_and_named(files: Files) -> None:
 def test_a_login_that_the_jvm_was_given_becomes_a_variable(files: Files) -> None:
     more = "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
     found = files.mm1({"whitelist": ".*"}, CONSUMER + more)
-    assert [it.name for it in found.secrets] == ["SOURCE_SASL_JAAS_CONFIG"]
-    assert "sasl.jaas.config: ${env:SOURCE_SASL_JAAS_CONFIG}" in found.text
+    assert [it.name for it in found.secrets] == ["A_9092_SASL_JAAS_CONFIG"]
+    assert "sasl.jaas.config: ${env:A_9092_SASL_JAAS_CONFIG}" in found.text
 
 
 def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files) -> None:
