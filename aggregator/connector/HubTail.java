@@ -31,6 +31,7 @@ public final class HubTail {
         final Offsets found = new Offsets();
         /** Of compacted hub partitions: each key, and the highest offset of it that was found. */
         final Map<TopicPartition, Map<String, Long>> later = new HashMap<>();
+        final Samples samples = new Samples();
     }
 
     private static volatile boolean cancelled;
@@ -60,8 +61,9 @@ public final class HubTail {
     /**
      * Reads {"ranges": [[topic, partition, from, to], ...]} with as many consumers as "threads"
      * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
-     * ...], [[hub topic, hub partition, [[key, offset], ...]], ...]], ...]}. Throws what a consumer
-     * throws, and CancellationException.
+     * ...], [[hub topic, hub partition, [[key, offset], ...]], ...], samples], ...]}, the samples
+     * as
+     * {@link Samples#tell} has them. Throws what a consumer throws, and CancellationException.
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
@@ -113,6 +115,7 @@ public final class HubTail {
         }
         synchronized (part) {
             part.found.add(origin.offset());
+            part.samples.add(origin.offset(), record, reader);
             if (record.key() != null && compacted.contains(tp.topic())) {
                 part.later.computeIfAbsent(tp, name -> new HashMap<>())
                     .merge(SkipSet.key(record.key()), origin.offset(), Math::max);
@@ -140,6 +143,7 @@ public final class HubTail {
                 ArrayNode keys = later.addArray().add(tp.topic()).add(tp.partition()).addArray();
                 offsets.forEach((key, offset) -> keys.addArray().add(base64(key)).add(offset));
             });
+            part.samples.tell(row.addArray());
         }
         return json.put("read", read).put("found", found).toString();
     }

@@ -35,6 +35,20 @@ final class OriginReader {
         return all.length < names.size() ? null : five(all);
     }
 
+    /** When the source had the record of such an origin; null where its headers do not say it. */
+    Long timestamp(Headers headers) {
+        Header[] all = headers.toArray();
+        Header last = all.length == 0 ? null : all[all.length - 1];
+        if (last == null || last.value() == null || !last.key().equals(names.get(4))) {
+            return null;
+        }
+        try {
+            return Long.parseLong(new String(last.value(), StandardCharsets.UTF_8));
+        } catch (NumberFormatException foreign) {
+            return null;
+        }
+    }
+
     private Origin five(Header[] all) {
         int first = all.length - names.size();
         String[] values = new String[names.size()];

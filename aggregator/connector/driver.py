@@ -17,6 +17,7 @@ from aggregator.connector.reports import LaneReport, TaskReport, join, parse_rep
 from aggregator.connector.spec import origin_names
 from aggregator.errors import ClusterError
 from aggregator.model import SchemaIds, Skip, SourcePartition, TopicPartition
+from aggregator.plan.origins import HubSample, Print, SampleTold, SourceRecord
 from aggregator.plan.recovery import TailPlan
 from aggregator.writing.core import EXECUTOR_SECONDS
 
@@ -30,6 +31,16 @@ TAIL_SETTINGS = {
     # A tail ends at its log's end: a fetch that waits there holds up those of the other partitions.
     "fetch.max.wait.ms": "20",
 }
+SAMPLE_SETTINGS = {
+    **TAIL_SETTINGS,
+    # What the hub holds was a record of the source, whatever has become of its transaction.
+    "isolation.level": "read_uncommitted",
+    # One record of each is looked at.
+    "max.partition.fetch.bytes": "32768",
+    "fetch.max.bytes": "8388608",
+}
+LIMIT_FACTOR = 6
+"""A source that tells something now and then is waited for so many times as long as a silence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +59,15 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class TailFound:
-    """What a hub tail holds at or beyond the positions: per source partition, and in numbers."""
+    """What a hub tail holds at or beyond the positions: per source partition, and in numbers.
+
+    `samples` are a few of these records of each partition.
+    """
 
     read: int
     found: int
     parts: Mapping[SourcePartition, Skip]
+    samples: Mapping[SourcePartition, tuple[HubSample, ...]] = field(default_factory=dict)
 
 
 class Connector:
@@ -64,6 +79,7 @@ class Connector:
         # Each once: to find a class by its name is several calls of its own.
         self._lanes = jvm.aggregator.connector.Lanes
         self._tail = jvm.aggregator.connector.HubTail
+        self._samples = jvm.aggregator.connector.SourceSamples
         self._lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
@@ -145,12 +161,51 @@ class Connector:
         except Py4JJavaError as error:
             raise ClusterError(f"hub: its tail cannot be read: {_words(error)}") from error
         return TailFound(
-            answer["read"], answer["found"], dict(_part(row) for row in answer["partitions"])
+            answer["read"],
+            answer["found"],
+            dict(_part(row) for row in answer["partitions"]),
+            {SourcePartition(*row[:3]): _samples_of(row[5]) for row in answer["partitions"]},
         )
 
+    def read_samples(
+        self,
+        wanted: Mapping[SourcePartition, Sequence[int]],
+        enough: int,
+        consumers: Mapping[str, Mapping[str, str]],
+        silence: float,
+    ) -> SampleTold:
+        """What the sources hold at these offsets, until there is `enough` of each partition.
+
+        `consumers` are the settings for a Java consumer of each source. One that has told nothing
+        for `silence` seconds is silent. ClusterError when it was cancelled.
+        """
+        aliases = sorted({sp.cluster for sp in wanted})
+        spec: dict[str, Any] = {
+            "enough": enough,
+            "silence_ms": round(silence * 1000),
+            "limit_ms": round(silence * 1000) * LIMIT_FACTOR,
+            "sources": [
+                {
+                    "consumer": {**consumers[alias], **SAMPLE_SETTINGS},
+                    "wanted": [
+                        [*sp.topic_partition, list(offsets)]
+                        for sp, offsets in wanted.items()
+                        if sp.cluster == alias
+                    ],
+                }
+                for alias in aliases
+            ],
+        }
+        try:
+            answers = json.loads(str(self._samples.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"samples of the sources cannot be read: {_words(error)}") from error
+        return _told(aliases, answers)
+
     def cancel_tail(self) -> None:
-        """End a `read_tail` that goes on in another thread."""
+        """End a `read_tail` or `read_samples` that goes on in another thread."""
         self._tail.cancel()
+        self._samples.cancel()
 
 
 def _words(error: Py4JJavaError) -> str:
@@ -158,9 +213,28 @@ def _words(error: Py4JJavaError) -> str:
 
 
 def _part(row: Sequence[Any]) -> tuple[SourcePartition, Skip]:
-    cluster, topic, partition, ranges, later = row
+    cluster, topic, partition, ranges, later, _ = row
     newest = {
         TopicPartition(*hub): {base64.b64decode(key): offset for key, offset in keys}
         for *hub, keys in later
     }
     return SourcePartition(cluster, topic, partition), Skip([(a, b) for a, b in ranges], newest)
+
+
+def _samples_of(rows: Sequence[Any]) -> tuple[HubSample, ...]:
+    return tuple(HubSample(offset, tuple(Print(*it) for it in prints)) for offset, prints in rows)
+
+
+def _told(aliases: Sequence[str], answers: Sequence[Any]) -> SampleTold:
+    records: dict[SourcePartition, dict[int, SourceRecord]] = {}
+    ends: dict[SourcePartition, int] = {}
+    silent: dict[SourcePartition, str] = {}
+    for alias, answer in zip(aliases, answers, strict=True):
+        for topic, partition, offset, *record in answer["records"]:
+            sp = SourcePartition(alias, topic, partition)
+            records.setdefault(sp, {})[offset] = SourceRecord(*record)
+        for topic, partition, end in answer["ends"]:
+            ends[SourcePartition(alias, topic, partition)] = end
+        for topic, partition, why in answer["silent"]:
+            silent[SourcePartition(alias, topic, partition)] = why
+    return SampleTold(records, ends, silent)

@@ -16,7 +16,8 @@ from aggregator.clusters.hub import StoodAt, read_logs, settled_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.connector.driver import Connector
+from aggregator.connector.driver import Connector, TailFound
+from aggregator.connector.origins import compare_origins
 from aggregator.discover import ClusterAdmin
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
@@ -24,8 +25,9 @@ from aggregator.flow.commands import Bound, Ends, Hole, Outcome, Recover, Recove
 from aggregator.gaps.core import GapRecord, gap_id
 from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.plan.origins import plan_foreign
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Gap, is_same_log
+from aggregator.plan.positions import Gap, GapKind, is_same_log
 from aggregator.plan.recovery import (
     TailPlan,
     counts_below,
@@ -124,18 +126,25 @@ class Recovery:
         }
         began = time.monotonic()
         tail = self._tail(bound, look.plan, config, alone=command.alone)
-        found, count = self._read(tail, look.plan, config)
+        told = self._read(tail, look.plan, config)
         failpoint("after-scan")
+        routes = look.plan.routes
+        judged = compare_origins(
+            self._connector, config, told, bound.positions, routes, logs.keys()
+        )
+        found = {sp: skip for sp, skip in told.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
-        records = self._record(losses)
+        now = {sp: look.observed.log(sp) for sp in judged.foreign}
+        foreign = plan_foreign(judged, told.parts, bound.positions, routes, now)
+        records = self._record((*losses, *foreign))
         # Ends that were looked up while a lane still read say nothing about what it has read.
         sure = {
             sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
-        holes = self._commit(positions, skips, tail, bound)
+        holes = self._commit(positions, skips, judged.partitions, tail, bound)
         failpoint("after-recovered")
         return Recovered(
             holes,
@@ -143,8 +152,9 @@ class Recovery:
             records,
             len(positions),
             tail.offsets,
-            count,
+            told.found,
             time.monotonic() - began,
+            judged.silent,
         )
 
     def _tail(self, bound: Bound, plan: Plan, config: Config, *, alone: bool) -> TailPlan:
@@ -160,26 +170,24 @@ class Recovery:
         own_ends = self._observer.state.own_hub_ends(bound.positions)
         return plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
 
-    def _read(
-        self, tail: TailPlan, plan: Plan, config: Config
-    ) -> tuple[Mapping[SourcePartition, Skip], int]:
+    def _read(self, tail: TailPlan, plan: Plan, config: Config) -> TailFound:
         if not tail.ranges:
-            return {}, 0
+            return TailFound(0, 0, {})
         self._emit(Event("recovering", f"reading {tail.offsets} offsets of the hub tail"))
         compacted = [
             name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
         ]
         hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
-        told = self._connector.read_tail(tail, hub, compacted)
-        return told.parts, told.found
+        return self._connector.read_tail(tail, hub, compacted)
 
-    def _record(self, losses: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
-        if not losses:
+    def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
+        """Record what was found; returns what is new, or was settled once and is there again."""
+        if not gaps:
             return ()
         now, epoch = datetime.now(UTC), self._observer.state.epoch
         known = self._gaps.load()
-        found = [GapRecord(gap_id(gap), gap, now, epoch) for gap in losses]
-        new = tuple(record for record in found if record.id not in known)
+        found = [GapRecord(gap_id(gap), gap, now, epoch) for gap in gaps]
+        new = tuple(record for record in found if _is_new(record, known.get(record.id)))
         self._gaps.append(new)
         return new
 
@@ -187,24 +195,33 @@ class Recovery:
         self,
         positions: Positions,
         skips: Mapping[SourcePartition, Skip],
+        doubtful: frozenset[SourcePartition],
         tail: TailPlan,
         bound: Bound,
     ) -> dict[SourcePartition, Hole]:
-        """Commit what is whole as clean; what is not keeps the bound behind which it is."""
-        whole = positions.only(set(positions) - set(skips))
+        """Commit what is whole as clean; what is not keeps the bound behind which it is.
+
+        So does what is `doubtful`: it is where it was.
+        """
+        kept = doubtful | set(skips)
+        whole = positions.only(set(positions) - kept)
         if whole:
             self._observer.recovered(whole)
-        if not skips:
+        if not kept:
             return {}
         # A hub partition that the bound does not know would be read from its beginning each time.
         ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound.hub_ends)
         # Of each by itself: before its own bound there may be records of a topic that is gone.
-        older: dict[SourcePartition, Ends] = {
-            sp: {**ends, **tail.above.get(sp, {})} for sp in skips
-        }
-        self._observer.skipping(positions.only(set(skips)), older)
+        older: dict[SourcePartition, Ends] = {sp: {**ends, **tail.above.get(sp, {})} for sp in kept}
+        self._observer.skipping(positions.only(kept), older)
         entries = self._observer.state.entries
         return {
             sp: Hole(positions[sp], entries[sp].snapshot.snapshot_at_ms, skip, older[sp])
             for sp, skip in skips.items()
         }
+
+
+def _is_new(record: GapRecord, known: GapRecord | None) -> bool:
+    if known is None:
+        return True
+    return known.resolved and record.gap.kind is GapKind.FOREIGN_ORIGIN

@@ -100,7 +100,8 @@ class Recovered:
     """What a recovery found and has committed, and how far it has `read` the hub.
 
     `tail` is how many offsets it read for so many partitions, `found` how many records there were
-    beyond the checkpoint, `seconds` how long it took.
+    beyond the checkpoint, `seconds` how long it took. `silent` are partitions to be recovered again
+    later, and why: their source did not tell whether what was found is of it.
     """
 
     holes: Mapping[SourcePartition, Hole] = field(default_factory=dict)
@@ -110,6 +111,7 @@ class Recovered:
     tail: int = 0
     found: int = 0
     seconds: float = 0.0
+    silent: Mapping[SourcePartition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

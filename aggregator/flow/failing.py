@@ -5,7 +5,7 @@ The others go on, and what failed is tried again with longer and longer pauses.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from aggregator.errors import AggregatorError
@@ -52,6 +52,26 @@ def fail_recovery(d: Draft, partitions: Iterable[SourcePartition], reason: str) 
         d.go(Way.NOT_RECOVERED, sp, Stage.RESTING, until=d.now + delay, why=reason)
     d.tell("recovery_failed", reason)
     d.dirty = True
+
+
+def put_back(d: Draft, silent: Mapping[SourcePartition, str]) -> None:
+    """Recover these again later: their sources did not tell what has to be known of them.
+
+    A run that is to end tries so three times.
+    """
+    for alias in sorted({sp.cluster for sp in silent}):
+        own = {sp: why for sp, why in silent.items() if sp.cluster == alias}
+        delay, count = _count(d, f"{RECOVERY} {alias}")
+        given_up = d.state.until_done and count >= TRIES_ALLOWED
+        stage = Stage.DONE if given_up else Stage.RESTING
+        why = (
+            "the hub holds records of it, and the source does not tell whether they are its own: "
+            f"{next(iter(own.values()))}"
+        )
+        for sp in own:
+            d.go(Way.NOT_RECOVERED, sp, stage, until=d.now + delay, why=why)
+        d.tell("recovery_failed", f"{alias}: {len(own)} partitions: {why}")
+        d.dirty = True
 
 
 def stop_partition(d: Draft, sp: SourcePartition, reason: str) -> None:

@@ -12,7 +12,7 @@ from aggregator.flow.state import Partition
 from aggregator.gaps.core import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
 from aggregator.model import Part, Positions, SourcePartition
 from aggregator.plan.look import Look, is_selected
-from aggregator.plan.positions import StartPlan, is_same_log, plan_positions
+from aggregator.plan.positions import GapKind, StartPlan, is_same_log, plan_positions
 
 LOOKS_ALLOWED = 3
 """Looks in a row, one right after the other, for offsets that could not be read."""
@@ -63,9 +63,10 @@ def judge(d: Draft, look: Look) -> Judgement:
         look.observed,
         {alias: source.on_gap for alias, source in config.sources.items()},
         selected,
-        in_lanes | busy | later | (unclean & selected),
+        in_lanes | busy | later,
         d.news.at,
         known.epoch,
+        unclean & selected,
     )
     gaps = _settle(d, start, sight)
     out = {sp: why for sp in selected if (why := _out_of(d, sp)) is not None}
@@ -114,8 +115,13 @@ def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
         d.note(told=d.state.told | {news})
         gap, alias = record.gap, record.gap.partition.cluster
         if not record.resolved:
+            goes_on = (
+                f"goes on at {gap.position}, and what the hub holds of it comes again"
+                if gap.kind is GapKind.FOREIGN_ORIGIN
+                else "goes on without what is lost"
+            )
             words = (
-                f"quarantined; `aggregator gaps accept {record.id}` goes on without what is lost, "
+                f"quarantined; `aggregator gaps accept {record.id}` {goes_on}, "
                 f"sources.{alias}.on_gap decides for all to come"
             )
         elif record.decision == "stop":
@@ -176,6 +182,8 @@ class _Stages:
             return Stage.QUARANTINED, gaps.quarantined[sp]
         if sp in self._out:
             return Stage.OUT, self._out[sp]
+        if sp in gaps.moves:
+            return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
         # Of one with another log it is not known yet what the hub holds of the old one.
         if sp in self._unclean and (sp in gaps.positions or sp in self._doubtful):
             return Stage.UNCLEAN, ""
@@ -186,8 +194,6 @@ class _Stages:
         if partition.suspect:
             self.too_old = True
             return Stage.HELD, f"{partition.suspect}: it is looked at again"
-        if sp in gaps.moves:
-            return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
         return Stage.READY, ""
 
 

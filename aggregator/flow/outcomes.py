@@ -23,7 +23,7 @@ from aggregator.flow.commands import (
     Started,
 )
 from aggregator.flow.draft import Draft
-from aggregator.flow.failing import fail_lane, fail_recovery
+from aggregator.flow.failing import fail_lane, fail_recovery, put_back
 from aggregator.flow.health import meet_sources
 from aggregator.flow.judge import tell_gaps
 from aggregator.flow.news import FoundGaps, HubLogs
@@ -32,6 +32,7 @@ from aggregator.flow.state import LaneOver
 from aggregator.flow.watching import give_back
 from aggregator.model import Lane
 from aggregator.plan.look import Look
+from aggregator.plan.positions import GapKind
 
 
 def take(d: Draft, outcome: Outcome) -> None:
@@ -135,10 +136,16 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
     found = outcome.result
     assert isinstance(found, Recovered)
     for sp in partitions:
-        d.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
+        if sp not in found.silent:
+            d.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
+    put_back(d, found.silent)
+    # What a look has read meanwhile says how a new finding is decided; what was settled once, and
+    # is found again, is open.
+    new = {it.id: it for it in found.records}
+    open_ = {name: it for name, it in d.state.gaps.items() if not it.resolved}
     d.note(
         hub_read={**d.state.hub_read, **found.read},
-        gaps={**{it.id: it for it in found.records}, **d.state.gaps},
+        gaps={**d.state.gaps, **new, **open_},
         recovered=(d.news.at, found),
     )
     holed = len(found.holes)
@@ -147,9 +154,19 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
         if holed
         else "nothing is missing"
     )
+    foreign = sum(it.gap.kind is GapKind.FOREIGN_ORIGIN for it in found.records)
+    doubtful = "".join(
+        f", of {count} {what}"
+        for count, what in (
+            (foreign, "what was found is of another log"),
+            (len(found.silent), "the source does not tell whether it is theirs"),
+        )
+        if count
+    )
     words = (
         f"{found.partitions} partitions: {found.tail} offsets of the hub tail read, "
-        f"{found.found} records found beyond the checkpoint, {missing}, {found.seconds:.1f} s"
+        f"{found.found} records found beyond the checkpoint, {missing}{doubtful}, "
+        f"{found.seconds:.1f} s"
     )
     d.tell("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
     d.dirty = True

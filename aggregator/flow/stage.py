@@ -85,8 +85,10 @@ TRANSITIONS: dict[Way, Transition] = {
     Way.RECOVERED: _of(
         {Stage.RECOVERING}, Stage.HELD, "what the hub holds of it is known and committed"
     ),
-    Way.NOT_RECOVERED: _of(
-        {Stage.RECOVERING}, Stage.RESTING, "the hub or the checkpoint failed meanwhile"
+    Way.NOT_RECOVERED: Transition(
+        frozenset({Stage.RECOVERING}),
+        frozenset({Stage.RESTING, Stage.DONE}),
+        "the hub or the checkpoint failed meanwhile, or its source does not tell what is its own",
     ),
     Way.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
     Way.NOT_STARTED: _of(

@@ -21,6 +21,8 @@ Policy = Literal["stop", "skip", "restart"]
 
 OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
 """What is behind the name is not what the position belongs to."""
+OF_ANOTHER_LOG = (*OF_IDENTITY, GapKind.FOREIGN_ORIGIN)
+"""Whoever makes topics anew on purpose has such findings."""
 
 
 class Decision(StrEnum):
@@ -97,7 +99,7 @@ def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
         return Decision.ACCEPT
     if policy == "skip":
         return Decision.SKIP
-    if policy == "restart" and kind in OF_IDENTITY:
+    if policy == "restart" and kind in OF_ANOTHER_LOG:
         return Decision.RESTART
     return Decision.STOP
 
@@ -106,10 +108,13 @@ def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
     """Where a partition goes on that is not to stop; None where there is nothing to read.
 
     After a loss: behind it. In a log that was truncated: where it ended when that was found, since
-    all that came later is new. In a log that is another one: at its earliest.
+    all that came later is new. In a log that is another one: at its earliest. Where the hub holds
+    records of another log: where it is, whatever the log has lost meanwhile is a gap of its own.
     """
     if log is None or gap.kind is GapKind.TOPIC_GONE:
         return None
+    if gap.kind is GapKind.FOREIGN_ORIGIN:
+        return gap.position
     wanted = {
         GapKind.BELOW_EARLIEST: max(gap.position, log.earliest),
         GapKind.BEYOND_END: gap.start,
@@ -122,8 +127,8 @@ class GapSight:
     """What is known when gaps are decided about.
 
     `policies` is each source's `on_gap`; `selected` every partition that the routes name. About a
-    partition in `busy` nothing is decided yet: it runs, or it is not certain what the hub holds of
-    it.
+    partition in `busy` nothing is decided yet: it runs, or is being recovered. Nor about one in
+    `unclean`, as it is not certain what the hub holds of it, but that some of it is foreign.
     """
 
     known: Remembered
@@ -133,6 +138,12 @@ class GapSight:
     busy: Collection[SourcePartition]
     now: datetime
     epoch: int
+    unclean: Collection[SourcePartition] = frozenset()
+
+    def is_busy(self, gap: Gap) -> bool:
+        """Whether nothing can be decided about a gap now."""
+        sp = gap.partition
+        return sp in self.busy or (sp in self.unclean and gap.kind is not GapKind.FOREIGN_ORIGIN)
 
 
 def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: GapSight) -> GapPlan:
@@ -169,6 +180,7 @@ class _Planning:
         self.moves: dict[SourcePartition, int] = {}
         self.records: list[GapRecord] = []
         self.undecided: list[Gap] = []
+        self.found = {gap.partition for gap in start.gaps}
 
     def settle(self, gap: Gap, record: GapRecord | None) -> None:
         """Decide about a gap that is there now."""
@@ -176,7 +188,7 @@ class _Planning:
         log = sight.observed.offsets.get(sp)
         if record is not None:
             gap = _with_what_was_known(gap, record.gap)
-        if sp in sight.busy or (log is None and sp in sight.selected):
+        if sight.is_busy(gap) or (log is None and sp in sight.selected):
             # Not yet: it runs, or is to be recovered, or its log is not known.
             self._hold(gap)
             return
@@ -206,18 +218,21 @@ class _Planning:
         if at is not None:
             self.positions[sp] = at
             # Where it is already, in the same log, that is committed, with what belongs to it.
-            if gap.kind in OF_IDENTITY or sight.known.positions.get(sp) != at:
+            if gap.kind in OF_ANOTHER_LOG or sight.known.positions.get(sp) != at:
                 self.moves[sp] = at
 
     def follow(self, record: GapRecord) -> None:
         """Look after a gap that the logs alone would not show any more, while it is not settled."""
         sp, sight = record.gap.partition, self.sight
+        if record.gap.kind is GapKind.FOREIGN_ORIGIN and sp in self.found:
+            # In another log its position says nothing: that is settled first.
+            return
         if record.resolved:
             if self._is_pending(record):
                 self.settle(record.gap, record)
             return
         reachable = sp.cluster in sight.policies and sp.cluster in sight.observed.cluster_ids
-        if sp in sight.busy or not reachable:
+        if sight.is_busy(record.gap) or not reachable:
             return
         position = sight.known.positions.get(sp)
         if position != record.gap.position:
@@ -256,9 +271,13 @@ class _Planning:
     def _is_pending(self, record: GapRecord) -> bool:
         """Whether a decision was recorded, and the position was not moved: there was a crash."""
         sp, known = record.gap.partition, self.sight.known
+        moves = (
+            record.resumes_at != record.gap.position or record.gap.kind is GapKind.FOREIGN_ORIGIN
+        )
         return (
             record.resumes_at is not None
-            and record.resumes_at != record.gap.position == known.positions.get(sp)
+            and moves
+            and record.gap.position == known.positions.get(sp)
             # Another commit since may stand there, too: the log was read up to it again.
             and None is not record.decided_on == known.snapshots.get(sp)
         )

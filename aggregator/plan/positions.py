@@ -33,6 +33,8 @@ class GapKind(StrEnum):
     TOPIC_RECREATED = "TOPIC_RECREATED"
     TOPIC_GONE = "TOPIC_GONE"
     CLUSTER_CHANGED = "CLUSTER_CHANGED"
+    FOREIGN_ORIGIN = "FOREIGN_ORIGIN"
+    """No misfit of a position: the hub holds records by its name that are of another log."""
     SKIPPED_BY_OPERATOR = "SKIPPED_BY_OPERATOR"
     """No finding: positions were set forward by hand, over records that were not copied."""
 

@@ -525,6 +525,8 @@ class World:
             life = ids.get(sp, self.logs[sp].topic_id)
             if offsets := self.beyond(sp, life, at):
                 found[sp] = Skip(ranges_of(offsets))
+        silent = {sp: why for sp in found if (why := self._fails(sp.cluster, 0.05))}
+        found = {sp: skip for sp, skip in found.items() if sp not in silent}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(begin, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
@@ -535,12 +537,14 @@ class World:
         }
         skips = plan_skips(positions, found, sure)
         for sp, at in positions.items():
-            self._commit(sp, at, ids.get(sp, self.logs[sp].topic_id), clean=sp not in skips)
+            clean = sp not in skips and sp not in silent
+            self._commit(sp, at, ids.get(sp, self.logs[sp].topic_id), clean=clean)
         holes = {
             sp: c.Hole(positions[sp], self.entries[sp].number, skip, {})
             for sp, skip in skips.items()
         }
-        return c.Outcome(command, c.Recovered(holes, {HUB: len(self.hub)}, records))
+        recovered = c.Recovered(holes, {HUB: len(self.hub)}, records, silent=silent)
+        return c.Outcome(command, recovered)
 
     def _commit(self, sp: SourcePartition, at: int, life: str, *, clean: bool) -> None:
         self.first.setdefault((sp, life), at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,8 +39,9 @@ from aggregator.model import (
 )
 from aggregator.plan.hub_topics import HubTopic
 from aggregator.plan.look import Look
+from aggregator.plan.origins import HubSample, Print, SampleTold, SourceRecord
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Observed
+from aggregator.plan.positions import GapKind, Observed
 from aggregator.plan.recovery import TailPlan
 from aggregator.plan.slots import SlotPlan
 from support.flow_world import config_of
@@ -69,6 +70,9 @@ class World:
         self.sources = {sp: OffsetRange(0, 100) for sp in (EU0, EU1, EU2)}
         self.topic_id = "T"
         self.found: dict[SourcePartition, Skip] = {}
+        self.samples: dict[SourcePartition, tuple[HubSample, ...]] = {}
+        self.told = SampleTold()
+        self.wanted: list[Mapping[SourcePartition, Sequence[int]]] = []
         self.failure: Exception | None = None
         self.asked: list[tuple[TailPlan, Mapping[str, str], list[str]]] = []
         self.cancelled = threading.Event()
@@ -77,7 +81,11 @@ class World:
         self.gaps = GapTable(str(folder), {})
         self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
-        self.connector = SimpleNamespace(read_tail=self.read_tail, cancel_tail=self.cancelled.set)
+        self.connector = SimpleNamespace(
+            read_tail=self.read_tail,
+            read_samples=self.read_samples,
+            cancel_tail=self.cancelled.set,
+        )
         connector: Any = self.connector
         hub: Any = self
         emit = self.events.append
@@ -109,7 +117,18 @@ class World:
         if self.failure is not None:
             raise self.failure
         count = sum(end - start for it in self.found.values() for start, end in it.ranges)
-        return TailFound(tail.offsets, count, self.found)
+        return TailFound(tail.offsets, count, self.found, self.samples)
+
+    def read_samples(
+        self,
+        wanted: Mapping[SourcePartition, Sequence[int]],
+        _enough: int,
+        consumers: Mapping[str, Mapping[str, str]],
+        _silence: float,
+    ) -> SampleTold:
+        self.wanted.append(wanted)
+        assert consumers["eu"]["bootstrap.servers"] == "127.0.0.1:10"
+        return self.told
 
     # What the test does.
 
@@ -274,6 +293,75 @@ def test_of_a_topic_that_was_created_again_what_the_hub_lacks_stays_known(world:
     # 6 is lost with its topic: a gap from here on names it.
     assert world.observer.state.positions == Positions({EU0: 6})
     assert world.skips == {EU0: Skip([(7, 9)])}
+
+
+def with_samples(world: World, *partitions: SourcePartition) -> None:
+    """The hub holds 5 to 8 of these, all of timestamp 100."""
+    for sp in partitions:
+        world.found[sp] = Skip([(5, 9)])
+        world.samples[sp] = tuple(HubSample(at, (Print(100, 1, "orders"),)) for at in range(5, 9))
+
+
+def at_source(timestamp: int) -> dict[int, SourceRecord]:
+    return {at: SourceRecord(timestamp, 1) for at in range(5, 9)}
+
+
+def test_what_is_of_another_log_is_recorded_and_only_that_is_not_believed(world: World) -> None:
+    world.crashed({EU0: 5, EU1: 5})
+    with_samples(world, EU0, EU1)
+    world.told = SampleTold({EU0: at_source(99), EU1: at_source(100)})
+    world.recover(EU0, EU1)
+    state = world.observer.state
+    assert state.positions == Positions({EU0: 5, EU1: 9})
+    assert state.unclean == {EU0}
+    assert world.bound(EU0) == {HUB0: 20}
+    assert world.holes == {}
+    (record,) = world.recovered.records
+    gap = record.gap
+    assert (gap.partition, gap.kind, gap.position) == (EU0, GapKind.FOREIGN_ORIGIN, 5)
+    assert (gap.start, gap.end, gap.now.topic) == (5, 9, "T")
+    assert world.gaps.load() == {record.id: record}
+    del world.found[EU1]
+    # While nobody decides it is the same finding; once it was settled it is a new one.
+    world.recover(EU0)
+    assert not world.recovered.records
+    world.gaps.append([record.closed("by hand", record.found_at)])
+    world.recover(EU0)
+    (again,) = world.recovered.records
+    assert again.id == record.id
+    assert not world.gaps.load()[record.id].resolved
+
+
+def test_of_a_source_that_does_not_tell_what_is_its_own_nothing_moves_and_the_others_go_on(
+    world: World,
+) -> None:
+    """Also where the checkpoint had it for clean, or did not have it at all."""
+    world.observer.recovered(Positions({EU0: 5}))
+    world.grows_to(50)
+    with_samples(world, EU0, EU1, EU2)
+    world.told = SampleTold({EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"})
+    bound = Bound(Positions({EU0: 5, EU1: 5, EU2: 5}), {HUB0: 7})
+    world.recover(EU0, EU1, EU2, bound=bound)
+    assert world.recovered.silent == {EU0: "no answer", EU2: "no answer"}
+    assert world.recovered.records == ()
+    state = world.observer.state
+    assert state.positions == Positions({EU0: 5, EU1: 9, EU2: 5})
+    assert state.unclean == {EU0, EU2}
+    assert world.bound(EU2) == {HUB0: 7}
+
+
+def test_the_source_is_only_asked_about_a_log_that_is_still_the_same(world: World) -> None:
+    world.crashed({EU0: 5, EU1: 5})
+    world.recover(EU0, EU1)
+    assert world.wanted == []
+    world.crashed({EU0: 5, EU1: 5}, end=60)
+    with_samples(world, EU0, EU1)
+    del world.sources[EU1]
+    world.recover(EU0, EU1)
+    assert world.wanted == [{EU0: [5, 8, 6, 7]}]
+    world.topic_id = "U"
+    world.recover(EU0)
+    assert len(world.wanted) == 1
 
 
 @pytest.mark.parametrize("failure", [ClusterError("the hub is away"), CheckpointError("full")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from aggregator.flow import commands as c
 from aggregator.flow.draft import Draft
 from aggregator.flow.stage import TRANSITIONS, Stage, Way
+from aggregator.gaps.core import GapRecord, gap_id
 from aggregator.model import Part
-from support.flow_world import EU, EU0, EU1, PARTITIONS, US, World, running
+from aggregator.plan.positions import Gap, GapKind
+from support.flow_world import DAY, EU, EU0, EU1, PARTITIONS, US, World, running
 
 Ways = list[Way]
 
@@ -114,6 +117,70 @@ def test_lane_failed_tasks_gone_due_recovery_begins_recovered(ways: Ways) -> Non
     ]
     # Alone, only the culprit fails again.
     assert set(world.lanes) == {"eu", "us"}
+
+
+def test_recovery_failed_of_a_source_that_does_not_tell_and_the_others_go_on(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = running()
+    ways.clear()
+    world.lanes["union"].active = False
+    recovered: Callable[[c.Recover], c.Outcome] = world._recovered
+    silent = [dict.fromkeys(EU, "no answer")]
+
+    def without(command: c.Recover) -> c.Outcome:
+        own = silent.pop() if silent and command.partitions >= set(EU) else {}
+        done = recovered(replace(command, partitions=command.partitions - own.keys()))
+        assert isinstance(done.result, c.Recovered)
+        return c.Outcome(command, replace(done.result, silent=own))
+
+    monkeypatch.setattr(world, "_recovered", without)
+    world.until_all(Stage.READING, *US)
+    assert not silent
+    assert world.state.of(Stage.READING) == set(US)
+    (words,) = world.told("recovery_failed")
+    assert words.startswith("eu: 2 partitions: ")
+    world.until_all(Stage.READING)
+    assert ways.count(Way.NOT_RECOVERED) == 1
+    assert ways[-3:] == [Way.RECOVERED, Way.JUDGED, Way.STARTED]
+
+
+def test_recovered_but_what_the_hub_holds_is_of_another_log(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = running(**{"sources.eu.on_gap": "stop"})
+    ways.clear()
+    world.lanes["union"].active = False
+    recovered: Callable[[c.Recover], c.Outcome] = world._recovered
+    records: list[GapRecord] = []
+
+    def foreign(command: c.Recover) -> c.Outcome:
+        if records or EU0 not in command.partitions:
+            return recovered(command)
+        done = recovered(replace(command, partitions=command.partitions - {EU0}))
+        assert isinstance(done.result, c.Recovered)
+        at = world.entries[EU0].position
+        # What stands there is of somebody else.
+        world.hub = [it for it in world.hub if it[0] != EU0 or it[2] < at]
+        gap = Gap(EU0, GapKind.FOREIGN_ORIGIN, at, at + 3, "not its own", at)
+        records.append(GapRecord(gap_id(gap), gap, DAY, 1))
+        world.table[records[0].id] = records[0]
+        return c.Outcome(command, replace(done.result, records=tuple(records)))
+
+    monkeypatch.setattr(world, "_recovered", foreign)
+    world.until_all(Stage.QUARANTINED, EU0)
+    world.until_all(Stage.READING, EU1, *US)
+    assert world.state.at(EU0).why == "not its own"
+    (words,) = world.told("gap")
+    at = records[0].gap.position
+    assert f"goes on at {at}, and what the hub holds of it comes again" in words
+    for _ in range(20):
+        world.turn()
+    assert world.state.at(EU0).stage is Stage.QUARANTINED
+    world.table[records[0].id] = records[0].accepted(DAY)
+    world.until_all(Stage.READING)
+    assert world.table[records[0].id].resolved
+    assert ways.count(Way.RECOVERED_FROM) == 1
 
 
 def test_recovery_failed(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,6 +36,7 @@ NEW = SP._replace(partition=1)
 KEY = ("eu", "orders")
 LOG = OffsetRange(10, 20)
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+FOREIGN = GapKind.FOREIGN_ORIGIN
 BELOW, BEYOND, RECREATED, GONE, CHANGED = (
     GapKind.BELOW_EARLIEST,
     GapKind.BEYOND_END,
@@ -238,7 +239,72 @@ def test_a_start_lies_inside_the_log(kind: GapKind) -> None:
     for position in range(0, 40, 3):
         gap = Gap(SP, kind, position, None, "", position)
         at = resume_at(gap, LOG)
-        assert at is None if kind is GONE else at is not None and 10 <= at <= 20
+        if kind is FOREIGN:
+            # What the log has lost meanwhile is a gap of its own.
+            assert at == position
+        else:
+            assert at is None if kind is GONE else at is not None and 10 <= at <= 20
+
+
+def foreign_gap(at: int = 15) -> Gap:
+    log = LogId("C", "T")
+    return Gap(SP, FOREIGN, 0, 100, "others are there", at, None, log, log)
+
+
+def settle_foreign(
+    before: Remembered, *records: GapRecord, policy: Policy = "stop", busy: bool = False
+) -> GapPlan:
+    """Decide while it is not certain what the hub holds of the partition."""
+    start = StartPlan(Positions({SP: before.positions[SP]}))
+    sight = GapSight(
+        before, observed(), {"eu": policy}, {SP}, {SP} if busy else set(), NOW, 7, {SP}
+    )
+    return plan_gaps(start, records, sight)
+
+
+def test_what_is_foreign_at_the_hub_waits_for_a_person_and_then_goes_on_where_it_is() -> None:
+    record = GapRecord("an id", foreign_gap(), NOW, 7)
+    waits = settle_foreign(known(15), record)
+    assert waits.quarantined.keys() == {SP}
+    assert (waits.moves, waits.records) == (Positions(), ())
+    goes = settle_foreign(known(15), record.accepted(NOW))
+    # Committed, though the number is the same: with the hub's ends of now.
+    assert goes.moves == goes.positions == Positions({SP: 15})
+    assert [(it.resolved, it.resumes_at, it.decided_on) for it in goes.records] == [(True, 15, 1)]
+    assert settle_foreign(known(15), record.accepted(NOW), busy=True).moves == Positions()
+
+
+@pytest.mark.parametrize("policy", ["skip", "restart"])
+def test_what_is_foreign_is_decided_by_policy_as_a_new_topic_is(policy: Policy) -> None:
+    record = GapRecord("an id", foreign_gap(), NOW, 7)
+    assert settle_foreign(known(15), record, policy=policy).moves == Positions({SP: 15})
+
+
+def test_a_decision_about_what_is_foreign_is_carried_out_after_a_crash_and_only_then() -> None:
+    (decided,) = settle_foreign(
+        known(15), GapRecord("an id", foreign_gap(), NOW, 7).accepted(NOW)
+    ).records
+    assert settle_foreign(known(15), decided).moves == Positions({SP: 15})
+    for other in (known(15, snapshot=2), known(16)):
+        assert settle_foreign(other, decided).moves == Positions()
+
+
+def test_in_a_topic_that_was_created_again_nothing_goes_on_at_the_position_in_the_old_one() -> None:
+    record = GapRecord("an id", foreign_gap(), NOW, 7).accepted(NOW)
+    recreated = Gap(SP, RECREATED, 15, None, "created again", 15)
+    start = StartPlan(Positions(), (recreated,), {SP: recreated.reason})
+    sight = GapSight(known(15), observed(topic="U"), {"eu": "stop"}, {SP}, set(), NOW, 7, {SP})
+    plan = plan_gaps(start, [record], sight)
+    # What the hub holds of the old one is looked for first.
+    assert (plan.positions, plan.moves, plan.quarantined) == (Positions(), Positions(), {})
+    assert plan.held.keys() == {SP}
+
+
+def test_what_was_foreign_is_settled_when_the_position_is_another_one() -> None:
+    record = GapRecord("an id", foreign_gap(), NOW, 7)
+    done = settle_foreign(known(3), record)
+    assert [it.resolved for it in done.records] == [True]
+    assert (done.quarantined, done.moves) == ({}, Positions())
 
 
 offsets = st.integers(0, 30)

@@ -1,0 +1,132 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Reads single records of all sources at once, so that what the hub holds can be compared with
+ * them. Called from Python, on the driver.
+ */
+public final class SourceSamples {
+    private static volatile boolean cancelled;
+
+    private SourceSamples() {}
+
+    /**
+     * Takes {"enough": n, "silence_ms": n, "limit_ms": n, "sources": [{"consumer": {...}, "wanted":
+     * [[topic, partition, [offset, ...]], ...]}, ...]}. Answers for each source {"records":
+     * [[topic, partition, offset, timestamp, content], ...], "ends": [[topic, partition, end],
+     * ...], "silent": [[topic, partition, why], ...]}. A source that has not answered within the
+     * limit is silent. Throws CancellationException.
+     */
+    public static String read(String spec) throws InterruptedException {
+        JsonNode json = Json.parse(spec);
+        cancelled = false;
+        // A login may hang for ever: such a thread is left behind.
+        ExecutorService pool = Executors.newCachedThreadPool(job -> {
+            Thread thread = new Thread(job, "source-samples");
+            thread.setDaemon(true);
+            return thread;
+        });
+        long until = System.nanoTime() + json.get("limit_ms").asLong() * 1_000_000;
+        try {
+            List<Future<ObjectNode>> jobs = new ArrayList<>();
+            for (JsonNode source : json.get("sources")) {
+                jobs.add(pool.submit(() -> readOne(json, source)));
+            }
+            ArrayNode answers = JsonNodeFactory.instance.arrayNode();
+            for (int i = 0; i < jobs.size(); i++) {
+                answers.add(answer(jobs.get(i), json.get("sources").get(i), until));
+            }
+            return answers.toString();
+        } finally {
+            pool.shutdownNow();
+        }
+    }
+
+    /** Ends a `read` that is under way. */
+    public static void cancel() {
+        cancelled = true;
+    }
+
+    private static ObjectNode readOne(JsonNode json, JsonNode source) {
+        Map<String, String> settings = new HashMap<>();
+        source.get("consumer")
+            .properties()
+            .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+        Map<TopicPartition, List<Long>> wanted = new HashMap<>();
+        for (JsonNode each : source.get("wanted")) {
+            List<Long> offsets = new ArrayList<>();
+            each.get(2).forEach(offset -> offsets.add(offset.asLong()));
+            wanted.put(new TopicPartition(each.get(0).asText(), each.get(1).asInt()), offsets);
+        }
+        SampleReader reader = new SampleReader(
+            wanted, json.get("enough").asInt(), json.get("silence_ms").asLong(), () -> cancelled);
+        reader.read(() -> HubReader.consumer(settings));
+        ObjectNode told = empty();
+        reader.found.forEach(
+            record
+            -> row(told, "records", record.topic(), record.partition())
+                   .add(record.offset())
+                   .add(record.timestamp())
+                   .add(Samples.content(record.key(), record.value())));
+        reader.ends.forEach((tp, end) -> row(told, "ends", tp.topic(), tp.partition()).add(end));
+        reader.silent.forEach(
+            (tp, why) -> row(told, "silent", tp.topic(), tp.partition()).add(why));
+        return told;
+    }
+
+    private static ObjectNode answer(Future<ObjectNode> job, JsonNode source, long until)
+        throws InterruptedException {
+        String why;
+        try {
+            while (true) {
+                try {
+                    return job.get(100, TimeUnit.MILLISECONDS);
+                } catch (TimeoutException notYet) {
+                    if (cancelled) {
+                        throw new CancellationException("stopped while sources were read");
+                    }
+                    if (System.nanoTime() > until) {
+                        why = "it gives no answer";
+                        break;
+                    }
+                }
+            }
+        } catch (ExecutionException failed) {
+            if (failed.getCause() instanceof CancellationException stopped) {
+                throw stopped;
+            }
+            why = failed.getCause().toString();
+        }
+        ObjectNode told = empty();
+        for (JsonNode each : source.get("wanted")) {
+            row(told, "silent", each.get(0).asText(), each.get(1).asInt()).add(why);
+        }
+        return told;
+    }
+
+    private static ObjectNode empty() {
+        ObjectNode told = JsonNodeFactory.instance.objectNode();
+        List.of("records", "ends", "silent").forEach(told::putArray);
+        return told;
+    }
+
+    private static ArrayNode row(ObjectNode into, String name, String topic, int partition) {
+        return into.withArray(name).addArray().add(topic).add(partition);
+    }
+}

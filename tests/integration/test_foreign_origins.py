@@ -1,0 +1,121 @@
+"""An origin names an alias, not a log: what is of another log is never taken for copied."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.engine.run import RunResult, run
+from aggregator.errors import EXIT_DATA, EXIT_DONE
+from aggregator.events import Event
+from support.reading import read_topic
+from support.running import make_config, source
+from support.verdict import judge
+
+RECORDS = 100
+
+
+def write(cluster: EmbeddedCluster, topic: str, tag: str, count: int = RECORDS) -> None:
+    create_topic(cluster.bootstrap_servers, topic, partitions=2)
+    records = [NewRecord(b"%s-%d" % (tag.encode(), at), b"key-%d" % at) for at in range(count)]
+    produce(cluster.bootstrap_servers, topic, records)
+
+
+def catch_up(config: Config, events: list[Event] | None = None) -> RunResult:
+    return run(config, until_caught_up=True, on_event=None if events is None else events.append)
+
+
+def values(cluster: EmbeddedCluster, topic: str) -> list[bytes]:
+    """The values of a topic, sorted."""
+    return sorted(record.value or b"" for record in read_topic(cluster.bootstrap_servers, topic))
+
+
+def accept(config: Config, folder: Path) -> list[dict[str, str]]:
+    """Accept every open gap; returns them."""
+    file = folder / "gaps.yaml"
+    file.write_text(to_yaml(config), "utf-8")
+    words = ["gaps", "accept", "-c", str(file), "--source", "eu", "-o", "json"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    found: list[dict[str, str]] = json.loads(done.stdout)["accepted"]
+    return found
+
+
+def test_a_second_aggregation_with_the_same_alias_takes_nothing_for_its_own(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    own = f"{unique}-own"
+    first = make_config(hub, tmp_path / "one", {"eu": source(source_a, unique)})
+    second = make_config(hub, tmp_path / "two", {"eu": source(source_b, f"{unique},{own}")})
+    write(source_a, unique, "a")
+    write(source_b, unique, "b")
+    write(source_b, own, "b")
+    assert catch_up(first).exit_code == EXIT_DONE
+    events: list[Event] = []
+    done = catch_up(second, events)
+    assert done.exit_code == EXIT_DATA
+    assert values(hub, unique) == values(source_a, unique)
+    # The other topic is not held up.
+    assert values(hub, own) == values(source_b, own)
+    told = [event.message for event in events if event.kind == "gap"]
+    assert len(told) == 2
+    for words in (f"hub topic {unique}", "the alias eu", "at the source", "gaps accept"):
+        assert all(words in it for it in told)
+    accepted = accept(second, tmp_path)
+    assert {it["cause"] for it in accepted} == {"FOREIGN_ORIGIN"}
+    assert len(accepted) == 2
+    both = sorted([*values(source_a, unique), *values(source_b, unique)])
+    for config in (second, first):
+        assert catch_up(config).exit_code == EXIT_DONE
+        assert values(hub, unique) == both
+
+
+def test_what_the_hub_holds_of_an_earlier_life_of_a_topic_does_not_swallow_the_new_one(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    """The checkpoint is lost together with the topic, as where a test environment is reset."""
+    lengths = {"same": RECORDS, "longer": RECORDS + 50, "shorter": 30, "empty": 0}
+    sources = {"eu": source(source_a, f"{unique}-.*")}
+    config = make_config(hub, tmp_path / "state", sources)
+    for name in lengths:
+        write(source_a, f"{unique}-{name}", "old")
+    assert catch_up(config).exit_code == EXIT_DONE
+    shutil.rmtree(tmp_path / "state")
+    old = {name: values(hub, f"{unique}-{name}") for name in lengths}
+    for name in lengths.keys() - {"same"}:
+        delete_topic(source_a.bootstrap_servers, f"{unique}-{name}")
+        write(source_a, f"{unique}-{name}", "new", lengths[name])
+    events: list[Event] = []
+    assert catch_up(config, events).exit_code == EXIT_DATA
+    held = {event.fields["partition"] for event in events if event.kind == "gap"}
+    changed = ("longer", "shorter", "empty")
+    assert held == {f"eu/{unique}-{name}-{part}" for name in changed for part in range(2)}
+    assert {name: values(hub, f"{unique}-{name}") for name in lengths} == old
+
+    sources["eu"]["on_gap"] = "restart"
+    anew = make_config(hub, tmp_path / "state", sources)
+    produce(source_a.bootstrap_servers, f"{unique}-empty", [NewRecord(b"new", b"k")])
+    assert catch_up(anew).exit_code == EXIT_DONE
+    for name in lengths:
+        topic = f"{unique}-{name}"
+        new = [] if name == "same" else values(source_a, topic)
+        assert values(hub, topic) == sorted([*old[name], *new]), name
+    records = read_topic(source_a.bootstrap_servers, f"{unique}-longer")
+    copied = [
+        record
+        for record in read_topic(hub.bootstrap_servers, f"{unique}-longer")
+        if (record.value or b"").startswith(b"new")
+    ]
+    assert not judge({"eu": records}, copied).problems
