@@ -20,11 +20,13 @@ class Scanned:
     """A backfill whose range was looked for in the hub, and what its lane is to leave out.
 
     `behind` are hub ends behind all that was found: they bound it once the lane is through.
+    `foreign` says why what was found is not of this log, in words: then it cannot go on.
     """
 
     backfill: Backfill
     skips: Mapping[SourcePartition, Skip]
     behind: Ends
+    foreign: str = ""
 
 
 def after_scan(

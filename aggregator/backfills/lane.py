@@ -18,12 +18,15 @@ from aggregator.backfills.core_progress import Scanned, after_report, after_scan
 from aggregator.clusters.hub import read_logs
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
-from aggregator.connector.driver import Connector
+from aggregator.connector.driver import Connector, TailFound
+from aggregator.connector.origins import compare_origins
 from aggregator.connector.reports import LaneReport
 from aggregator.discover import ClusterAdmin
+from aggregator.errors import ClusterError
 from aggregator.model import Lane, LogId, Positions, Route, SourcePartition
 from aggregator.moves.past import ProvenBound, fitting
 from aggregator.plan.look import Look
+from aggregator.plan.origins import plan_foreign
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.plan import Plan
 from aggregator.plan.poison import after_refusal
@@ -195,9 +198,22 @@ class BackfillTry:
         if tail.ranges:
             hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
             told = self._tools.connector.read_tail(tail, hub, ())
+            if foreign := self._why_foreign(told, sight):
+                return Scanned(backfill, {}, {}, foreign)
             found = {sp: skip.ranges for sp, skip in told.parts.items()}
         logs = sight.look.observed.offsets
         return after_scan(replace(backfill, bound=bound), found, logs, hub_logs)
+
+    def _why_foreign(self, told: TailFound, sight: BackfillSight) -> str:
+        """What was found that is of another log, in words; ClusterError when that is not told."""
+        starts, logs = self.backfill.positions, sight.look.observed.offsets.keys()
+        judged = compare_origins(
+            self._tools.connector, sight.config, told, starts, self.routes, logs
+        )
+        for sp, why in judged.silent.items():
+            raise ClusterError(f"whether the hub holds records of {sp} is not known: {why}")
+        gaps = plan_foreign(judged, told.parts, starts, self.routes, {})
+        return "; ".join(gap.reason for gap in gaps[:1])
 
 
 def limit_of(config: Config, backfill: Backfill) -> Limit:

@@ -222,6 +222,10 @@ class Backfills:
                 # What speaks against it by now is said when it is begun again.
                 self._try = None
                 return
+            if scanned.foreign:
+                self._try = None
+                self._fail(work.backfill, scanned.foreign)
+                return
             failpoint("backfill-scanned")
             if not work.backfill.left:
                 self._done(work.backfill)
