@@ -13,12 +13,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from aggregator.connect.core_words import CLASSES
+from aggregator.config.allowed import LOGIN, URLS
+from aggregator.config.files import LOCATIONS
+from aggregator.connect.core_words import CLASSES, CLIENTS
 from aggregator.serve.bodies import MOST_AT_ONCE
 from aggregator.serve.lines import MOST_LINES
+from support.examples import examples
 from support.limited import LimitedApi, limited_api
-from support.played import CONNECTOR, READ, WRITE, bearer
+from support.played import ALIAS, CONNECTOR, READ, WRITE, bearer
 from support.reading import wait_for
 from support.rest import ask
 
@@ -157,3 +162,120 @@ def test_bodies_that_never_come_leave_room_for_those_who_look_and_who_may_write(
     assert ask("PUT", api.url + VALIDATE, CONNECTOR, bearer(READ))[0] == 200
     # Those that FastAPI keeps for the next requests.
     assert api.figure("Threads") <= threads + 40
+
+
+CANARY = "canary-5d81c0"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What must not be read, beside a folder that may be, and ways from the one to the other."""
+    place = tmp_path_factory.mktemp("place")
+    (place / "open").mkdir()
+    (place / "open" / "fine").write_text("fine")
+    (place / "secret").write_text(f"{CANARY}\npassword={CANARY}\n")
+    (place / "open" / "link").symlink_to(place / "secret")
+    (place / "open" / "up").symlink_to(place)
+    os.mkfifo(place / "pipe")
+    (place / "open" / "pipe").symlink_to(place / "pipe")
+    return place
+
+
+@pytest.fixture(scope="module")
+def open_api(tmp_path_factory: pytest.TempPathFactory, place: Path) -> Iterator[LimitedApi]:
+    state = tmp_path_factory.mktemp("open") / "state"
+    with limited_api(state, f"api.references.files=[{place / 'open'}]") as api:
+        yield api
+
+
+LEAFS = st.sampled_from(
+    [
+        *("@/secret", "@/pipe", "@/open/../secret", "@/open/link", "@/open/up/secret"),
+        *("@/open/pipe", "/dev/zero", "/proc/self/environ", "@/open/fine", " @/secret", "@", ""),
+        *("@/open//link", "@/./secret", "@/secret:password", "@/open/up/secret:password"),
+    ]
+)
+FORMS = st.sampled_from(
+    [
+        *("{}", "${{file:{}}}", "${{dir:{}}}", "a${{file:{}}}b", "$${{file:{}}}", "file://{}"),
+        *("$${{${{file:{}}}}}", "${{file:${{file:{}}}}}", "${{FILE:{}}}", "${{ file:{}}}"),
+        *(f'{KRB5} keyTab="{{}}" principal="x";', f"{KRB5} keyTab={{}};", f'{KRB5} KeyTab="{{}}";'),
+        *(f"{KRB5} keyTab='{{}}';", f'{KRB5} ticketCache="{{}}" useTicketCache=true;'),
+        *('["{}"]', '[{{match: "a", to: "{}"}}]', "{},{}", "http://{}", "https://h:1{}"),
+    ]
+)
+NAMES = st.sampled_from(
+    [
+        *STORES,
+        *(f"{it}{name}" for it in CLIENTS for name in (*URLS, LOGIN, "config.providers")),
+        *(f"src.consumer.{name}" for name in (*LOCATIONS, LOGIN)),
+        *("aggregator.title", "aggregator.rename", "topics", "topic.rename.format"),
+        *("aggregator.schemas.ca", "aggregator.schemas.registry", "aggregator.schemas.password"),
+        *("src.kafka.client.id", "src.kafka.SSL.TRUSTSTORE.LOCATION", "aggregator.start", "name"),
+    ]
+)
+VALUES = st.builds(lambda form, leaf: form.format(leaf, leaf), FORMS, LEAFS)
+BODIES = st.one_of(
+    st.binary(max_size=200),
+    st.sampled_from([b"[" * 1_000_000, b'{"a":' * 300_000, b"[" + b"[]," * 600_000 + b"[]]"]),
+    st.sampled_from([b'{"config": ' + b'"x"' * 600_000, b"\xff" * 1_999_999, b"9" * 1_900_000]),
+)
+
+
+def is_read(pipe: Path) -> bool:
+    """Whether anybody has the pipe open to read."""
+    try:
+        os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def test_whatever_a_config_refers_to_nothing_is_read_that_is_not_allowed(
+    open_api: LimitedApi, place: Path
+) -> None:
+    url, told, taken = open_api.url, "", 0
+    before = open_api.figure("VmRSS")
+
+    @settings(examples(60), derandomize=True, database=None)
+    @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=2))
+    def check(named: dict[str, str]) -> None:
+        nonlocal told, taken
+        more = {name: value.replace("@", str(place)) for name, value in named.items()}
+        config = {**CONNECTOR, **more}
+        for method, path, body, token in (
+            ("PUT", VALIDATE, config, READ),
+            ("PUT", VALIDATE, config, WRITE),
+            ("PUT", "/connectors/us/config", config, WRITE),
+            ("PATCH", f"/connectors/{ALIAS}/config", more, WRITE),
+            ("PUT", "/api/sources/africa", {"config": config}, WRITE),
+        ):
+            code, answer = ask(method, url + path, body, bearer(token))
+            assert code in (200, 201, 400, 403), (method, path, answer)
+            taken += code == 201
+            told += str(answer)
+        told += str(ask("GET", f"{url}/api/config", None, bearer(READ)))
+        assert CANARY not in told and "PATH=" not in told
+        told = ""
+        assert not is_read(place / "pipe")
+
+    check()
+    assert taken
+    assert open_api.figure("VmHWM") - before < 150_000
+
+
+def test_whatever_a_body_is_it_is_answered_and_forgotten(open_api: LimitedApi) -> None:
+    before, threads = open_api.figure("VmRSS"), open_api.figure("Threads")
+
+    @settings(examples(30), derandomize=True, database=None)
+    @given(BODIES, st.sampled_from([("PUT", VALIDATE), ("POST", "/connectors")]))
+    def check(body: bytes, call: tuple[str, str]) -> None:
+        method, path = call
+        length = f"content-length: {len(body)}"
+        answer = raw(open_api, head(method, path, "connection: close", length), body)
+        assert answer.split(b" ")[1] in (b"400", b"403"), answer[:300]
+
+    check()
+    assert open_api.figure("VmHWM") - before < 300_000
+    assert open_api.figure("Threads") <= threads + 40
+    assert ask("PUT", open_api.url + VALIDATE, CONNECTOR, bearer(READ))[0] == 200
