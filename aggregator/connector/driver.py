@@ -43,6 +43,13 @@ LIMIT_FACTOR = 6
 """A source that tells something now and then is waited for so many times as long as a silence."""
 
 
+TOKEN_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""A property of Java. Where it is not set, clients of Kafka 3.9 take a token from any URL, also
+from a file."""
+OWN_URLS = "aggregator.allowed.urls"
+"""What we set it to last. Not by a command line: a URL may hold a password."""
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What the tasks of a lane are to do; each order takes the place of the one before.
@@ -80,9 +87,11 @@ class Connector:
         self._lanes = jvm.aggregator.connector.Lanes
         self._tail = jvm.aggregator.connector.HubTail
         self._samples = jvm.aggregator.connector.SourceSamples
+        self._system = jvm.java.lang.System
         self._lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
+        self._token_urls: set[str] = set()
         self._since = 0
         self._told = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
@@ -90,6 +99,20 @@ class Connector:
     def key(self, lane: str, generation: int) -> str:
         """The key of a life of a lane: of no other one, also of a run before in the same JVM."""
         return f"{lane}#{generation}@{self._run}"
+
+    def allow_tokens_of(self, urls: Collection[str]) -> None:
+        """Have Java's clients in this process take tokens from these URLs and those before, alone.
+
+        Those before: what reads a source that is away just now still logs in. What the user has set
+        stays, and what cannot be said is not: a comma is between two of them.
+        """
+        with self._lock:
+            self._token_urls |= {url.strip() for url in urls}
+            text = ",".join(sorted(self._token_urls))
+            given, own = self._system.getProperty(TOKEN_URLS), self._system.getProperty(OWN_URLS)
+            if given == own and text.count(",") < max(1, len(self._token_urls)):
+                self._system.setProperty(OWN_URLS, text)
+                self._system.setProperty(TOKEN_URLS, text)
 
     def put(self, spec: str, lane: str, generation: int) -> None:
         """Make a life of a lane known before its query starts."""

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from aggregator.config.allowed import URLS
 from aggregator.connector.driver import SINK, Connector, Orders
 from aggregator.connector.reports import LaneReport
 from aggregator.connector.spec import Clients, Reading, render_spec
@@ -115,6 +116,8 @@ class LaneQuery:
             for number, hands in enumerate(tasks)
             for task, partitions in enumerate(hands)
         }
+        clients = (settings.clients.producer, *settings.clients.consumers.values())
+        connector.allow_tokens_of({it[name] for it in clients for name in URLS if it.get(name)})
         connector.put(spec, lane.name, generation)
         # Before a task is there: none reads a record without its limit.
         rates = rates_of(dealt, settings.pace, settings.partitions)
