@@ -23,6 +23,8 @@ HUB = "hub"
 POSITION = "position"
 HUB_END = "hub_end"
 EPOCH = "epoch"
+DOUBT = "doubt"
+"""The hub may hold more of a source than the table knows; clean: all of it was looked for."""
 
 SCHEMA = pa.schema(
     [
@@ -46,7 +48,7 @@ SCHEMA = pa.schema(
     ]
 )
 """The columns of the table. `log_end` is null where it is not known; an `epoch` row has only
-seq, epoch, lane (the owner) and committed_at."""
+seq, epoch, lane (the owner) and committed_at, a `doubt` row names only a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Checkpoint:
     `cluster_ids` and `topic_ids` name the sources by alias, the hub by `HUB`.
     `clean`: the hub holds nothing beyond `positions`, so a start from here needs no recovery.
     `full`: the commit also repeats all other partitions. `seq` and `epoch` are set by the table.
+    `doubted` are sources (alias) of which the hub may hold, behind `hub_ends`, records of
+    partitions that have no position; with `clean` nothing is left to be looked for.
     """
 
     lane: str
@@ -73,6 +77,7 @@ class Checkpoint:
     full: bool = False
     seq: int = 0
     epoch: int = 0
+    doubted: frozenset[str] = frozenset()
 
 
 def to_table(checkpoints: Iterable[Checkpoint], committed_at_ms: int) -> pa.Table:
@@ -116,6 +121,9 @@ def to_table(checkpoints: Iterable[Checkpoint], committed_at_ms: int) -> pa.Tabl
                 "offset": offset,
             }
             for tp, offset in sorted(checkpoint.hub_ends.items())
+        ]
+        rows += [
+            {**common, "kind": DOUBT, "cluster": alias} for alias in sorted(checkpoint.doubted)
         ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
@@ -178,6 +186,7 @@ def _checkpoint(rows: list[dict[str, Any]]) -> Checkpoint:
         full=first["full"],
         seq=first["seq"],
         epoch=first["epoch"],
+        doubted=frozenset(row["cluster"] for row in rows if row["kind"] == DOUBT),
     )
 
 

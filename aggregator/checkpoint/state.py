@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aggregator.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
+from aggregator.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
 from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
 from aggregator.plan.positions import Remembered
 
@@ -26,6 +26,11 @@ class Snapshot:
     hub_ends: Mapping[TopicPartition, int]
     cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person set the positions that it belongs to: no lane's name has a blank."""
+        return " " in self.lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +52,28 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """The latest entry of every source partition ever checkpointed, and the last numbers used."""
+    """The latest entry of every source partition ever checkpointed, and the last numbers used.
+
+    `doubts` are sources (alias) of which partitions without an entry have to be looked for in the
+    hub before they start, with the hub's ends behind which that is.
+    """
 
     entries: Mapping[SourcePartition, Entry] = field(default_factory=dict)
     seq: int = 0
     epoch: int = 0
     full_seq: int = 0
+    doubts: Mapping[str, Snapshot] = field(default_factory=dict)
 
     def apply(self, *checkpoints: Checkpoint) -> CheckpointState:
         """The state after `checkpoints`, in any order: of a partition the highest seq counts."""
-        entries = dict(self.entries)
+        entries, doubts = dict(self.entries), dict(self.doubts)
         for checkpoint in sorted(checkpoints, key=lambda item: item.seq):
             snapshot = _snapshot_of(checkpoint)
+            for alias in checkpoint.doubted:
+                if checkpoint.clean:
+                    doubts.pop(alias, None)
+                else:
+                    doubts[alias] = snapshot
             for sp, position in checkpoint.positions.items():
                 known = entries.get(sp)
                 if known is None or known.seq <= checkpoint.seq:
@@ -75,6 +90,7 @@ class CheckpointState:
             seq=max([self.seq, *(item.seq for item in checkpoints)]),
             epoch=max([self.epoch, *(item.epoch for item in checkpoints)]),
             full_seq=max([self.full_seq, *(item.seq for item in checkpoints if item.full)]),
+            doubts=doubts,
         )
 
     @property
@@ -125,13 +141,26 @@ class CheckpointState:
         )
 
     def furthest_hub_ends(self) -> dict[TopicPartition, int]:
-        """How far the hub was, per partition, when the last of ours had ended cleanly there."""
+        """How far the hub is known to have been, per partition, by any commit of a run.
+
+        Of a partition that is clean, or has no entry, all that the hub may hold beyond what the
+        table says lies behind these: when the last of them was committed nothing of it was on its
+        way. What people set by hand is left out: they look at the hub without asking what it holds.
+        """
         snapshots = {id(s): s for s in (entry.snapshot for entry in self.entries.values())}
         ends: dict[TopicPartition, int] = {}
         for snapshot in snapshots.values():
-            for tp, end in snapshot.hub_ends.items() if snapshot.clean else ():
+            for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
                 ends[tp] = max(end, ends.get(tp, 0))
         return ends
+
+    def ends_by_hand(self) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
+        """The hub's ends that belong to clean positions which people set."""
+        return {
+            sp: entry.snapshot.hub_ends
+            for sp, entry in self.entries.items()
+            if entry.snapshot.clean and entry.snapshot.by_hand
+        }
 
     def hub_ends_for(
         self, partitions: Iterable[SourcePartition] | None = None
@@ -152,8 +181,17 @@ class CheckpointState:
         known = self.entries
         return {sp: known[sp].snapshot.hub_ends for sp in partitions if sp in known}
 
-    def carried(self, seq: int, epoch: int, without: Iterable[SourcePartition]) -> list[Checkpoint]:
-        """What a full commit `seq` repeats: all entries but `without`, by their snapshots."""
+    def carried(
+        self,
+        seq: int,
+        epoch: int,
+        without: Iterable[SourcePartition],
+        settled: Collection[str] = (),
+    ) -> list[Checkpoint]:
+        """What a full commit `seq` repeats: all entries but `without`, by their snapshots.
+
+        And the doubts, but those about the sources `settled`.
+        """
         left_out = frozenset(without)
         groups: dict[tuple[Any, ...], list[tuple[SourcePartition, Entry]]] = {}
         for sp, entry in self._by_age():
@@ -161,7 +199,8 @@ class CheckpointState:
                 s = entry.snapshot
                 key = (s.lane, s.generation, s.batch, s.snapshot_at_ms, s.clean)
                 groups.setdefault(key, []).append((sp, entry))
-        return [_carry(seq, epoch, groups[key]) for key in sorted(groups)]
+        open_ = [_doubt(seq, epoch, a, s) for a, s in self.doubts.items() if a not in settled]
+        return [*(_carry(seq, epoch, groups[key]) for key in sorted(groups)), *open_]
 
     def _by_age(self) -> list[tuple[SourcePartition, Entry]]:
         return sorted(self.entries.items(), key=lambda item: (item[1].seq, item[0]))
@@ -184,16 +223,18 @@ def state_from(table: pa.Table) -> CheckpointState:
 
 
 def latest_rows(table: pa.Table) -> pa.Table:
-    """The rows of `table` that still count: each partition's latest, and their hub ends."""
+    """The rows of `table` that still count: of each partition and doubt the latest, and their
+    hub ends.
+    """
     keys = ["cluster", "topic", "partition"]
     positions = table.filter(pc.field("kind") == POSITION)
     newest = positions.group_by(keys).aggregate([("seq", "max")])
     newest = newest.rename_columns({"seq_max": "seq"})
     latest = positions.join(newest, [*keys, "seq"], join_type="inner").select(table.column_names)
-    hub_ends = table.filter(
-        (pc.field("kind") == HUB_END) & pc.field("seq").isin(latest["seq"].unique())
-    )
-    return pa.concat_tables([latest, hub_ends])
+    doubts = table.filter(pc.field("kind") == DOUBT)
+    seqs = pa.concat_arrays([latest["seq"].combine_chunks(), doubts["seq"].combine_chunks()])
+    hub_ends = table.filter((pc.field("kind") == HUB_END) & pc.field("seq").isin(seqs.unique()))
+    return pa.concat_tables([latest, doubts, hub_ends])
 
 
 def _snapshot_of(checkpoint: Checkpoint) -> Snapshot:
@@ -233,6 +274,22 @@ def _carry(seq: int, epoch: int, group: list[tuple[SourcePartition, Entry]]) -> 
         full=True,
         seq=seq,
         epoch=epoch,
+    )
+
+
+def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
+    return Checkpoint(
+        lane=snapshot.lane,
+        generation=snapshot.generation,
+        batch=snapshot.batch,
+        positions=Positions(),
+        hub_ends=snapshot.hub_ends,
+        snapshot_at_ms=snapshot.snapshot_at_ms,
+        cluster_ids={HUB: snapshot.cluster_id} if snapshot.cluster_id else {},
+        full=True,
+        seq=seq,
+        epoch=epoch,
+        doubted=frozenset({alias}),
     )
 
 

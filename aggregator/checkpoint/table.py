@@ -171,7 +171,7 @@ class CheckpointTable:
         """
         if not self._epoch:
             raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
-        if not all(each.positions for each in (checkpoint, *more)):
+        if not all(each.positions or each.doubted for each in (checkpoint, *more)):
             raise CheckpointError(f"lane {checkpoint.lane}: a checkpoint without any position")
         with self.lock:
             while (done := self._append(checkpoint, *more)) is None:
@@ -185,7 +185,8 @@ class CheckpointTable:
         full = checkpoint.full or seq - state.full_seq >= FULL_EVERY
         own = [replace(each, seq=seq, epoch=self._epoch, full=full) for each in (checkpoint, *more)]
         positions = {sp for each in own for sp in each.positions}
-        carried = state.carried(seq, self._epoch, positions) if full else []
+        doubted = {alias for each in own for alias in each.doubted}
+        carried = state.carried(seq, self._epoch, positions, doubted) if full else []
         rows = to_table([*carried, *own], self._clock_ms())
         after = state.apply(*carried, *own)
         return own[0] if self._commit(rows, after, checkpoint.lane) else None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from aggregator.checkpoint.maintenance import maintain
 from aggregator.checkpoint.rows import Checkpoint
@@ -78,28 +79,52 @@ class Commits:
             self._told = (state, told)
             self._log_ends = {**self._log_ends, **own_ends(state, seen)}
 
-    def recovered(self, positions: Positions) -> None:
-        """Commit positions that the hub was found to hold exactly.
+    def recovered(
+        self, positions: Positions, older: Mapping[SourcePartition, Ends] | None = None
+    ) -> None:
+        """Commit, all at once, what a look into the hub came to.
 
-        Raises CheckpointError when it cannot be written, and ClusterError when the hub does not
-        tell its end offsets; then they have to be recovered again.
+        It holds these positions exactly; but for those in `older`, beyond which it holds something,
+        and nothing of that before these ends. Raises CheckpointError when it cannot be written, and
+        ClusterError when the hub does not tell its end offsets; then they have to be recovered
+        again.
+        """
+        older = older or {}
+        with self._lock:
+            whole = Positions({sp: at for sp, at in positions.items() if sp not in older})
+            found: list[Checkpoint] = []
+            now = self._snapshot() if whole else HubSnapshot(0, {})
+            for number, (own, ids) in enumerate(self._groups(whole)):
+                parts = [Bounded(-1, own, now, clean=True)]
+                found += self._checkpoints("recovery", number, ids, parts)
+            found += self._unclean("recovery", positions.only(set(older)), older)
+            self._commit(*found)
+            self.positions = self.positions.merged(positions)
+
+    def distrust(
+        self,
+        positions: Positions,
+        ends: Mapping[SourcePartition, Ends],
+        opened: Mapping[str, Ends],
+        closed: Collection[str],
+    ) -> None:
+        """Commit, all at once, that the hub may hold more than the checkpoint knows.
+
+        Of these positions anything beyond lies behind their `ends`; of other partitions of the
+        sources `opened` behind those. Of the sources `closed` nothing more is to be looked for.
+        Raises CheckpointError when it cannot be written.
         """
         with self._lock:
-            groups = by_identity(positions, self.state.entries, self._identity)
-            self._commit_clean("recovery", groups)
-
-    def skipping(self, positions: Positions, older: Mapping[SourcePartition, Ends]) -> None:
-        """Commit positions beyond which the hub holds something, but nothing before these ends.
-
-        Raises as `recovered` does.
-        """
-        with self._lock:
-            now = HubSnapshot(time.time_ns() // 1_000_000, {})
-            groups = by_identity(positions, self.state.entries, self._identity)
-            for number, (found, ids) in enumerate(groups):
-                parts = bounded(-1, found, now, older)
-                self._commit(*self._checkpoints("recovery", number, ids, parts))
-                self.positions = self.positions.merged(found)
+            found = self._unclean("doubt", positions, ends)
+            marks = [(frozenset({alias}), own) for alias, own in sorted(opened.items())]
+            marks += [(frozenset(closed), {})] if closed else []
+            for number, (aliases, own) in enumerate(marks):
+                bound = HubSnapshot(time.time_ns() // 1_000_000, own)
+                part = Bounded(-1, Positions(), bound, clean=aliases == closed)
+                (mark,) = self._checkpoints("doubt", number, self._identity, [part])
+                found.append(replace(mark, doubted=aliases))
+            self._commit(*found)
+            self.positions = self.positions.merged(positions)
 
     def moved(self, positions: Positions, why: str = "gaps") -> None:
         """Commit positions that were decided on, under the ids of the last look; lane is `why`.
@@ -110,7 +135,9 @@ class Commits:
         with self._lock:
             # Until they are told anew nobody knows the ends of the logs that these are of.
             self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
-            self._commit_clean(why, [(positions, self._identity)])
+            parts = [Bounded(-1, positions, self._snapshot(), clean=True)]
+            self._commit(*self._checkpoints(why, 0, self._identity, parts))
+            self.positions = self.positions.merged(positions)
 
     def put(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Commit positions that were set by hand, all at once; raises as `recovered` does."""
@@ -119,11 +146,17 @@ class Commits:
             for each in checkpoints:
                 self.positions = self.positions.merged(each.positions)
 
-    def _commit_clean(self, name: str, groups: Iterable[tuple[Positions, Identity]]) -> None:
-        for number, (positions, ids) in enumerate(groups):
-            parts = [Bounded(-1, positions, self._snapshot(), clean=True)]
-            self._commit(*self._checkpoints(name, number, ids, parts))
-            self.positions = self.positions.merged(positions)
+    def _groups(self, positions: Positions) -> list[tuple[Positions, Identity]]:
+        return by_identity(positions, self.state.entries, self._identity)
+
+    def _unclean(
+        self, name: str, positions: Positions, ends: Mapping[SourcePartition, Ends]
+    ) -> list[Checkpoint]:
+        """Positions beyond which the hub may hold something, but nothing before their ends."""
+        now, found = HubSnapshot(time.time_ns() // 1_000_000, {}), list[Checkpoint]()
+        for number, (own, ids) in enumerate(self._groups(positions)):
+            found += self._checkpoints(name, number, ids, bounded(-1, own, now, ends))
+        return found
 
     def _commit(self, *checkpoints: Checkpoint) -> None:
         if self.conflict is not None:

@@ -17,6 +17,8 @@ def known_of(state: CheckpointState) -> Known:
         state.furthest_hub_ends(),
         state.epoch,
         not state.entries,
+        state.ends_by_hand(),
+        {alias: snapshot.hub_ends for alias, snapshot in state.doubts.items()},
     )
 
 

@@ -29,6 +29,7 @@ from aggregator.flow.commands import (
     Abort,
     AskHub,
     Command,
+    Distrust,
     End,
     Finish,
     Hold,
@@ -141,6 +142,8 @@ class Hands:
             case AskHub(topics):
                 timeout = config.supervision.connect_timeout
                 return HubLogs(read_logs(self._hub, topics, timeout))
+            case Distrust(positions, ends, opened, closed):
+                self._observer.distrust(positions, ends, opened, closed)
             case Recover():
                 self._recovery.begin(command, config)
             case Start():

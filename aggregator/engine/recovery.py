@@ -21,7 +21,7 @@ from aggregator.connector.origins import compare_origins
 from aggregator.discover import ClusterAdmin
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
-from aggregator.flow.commands import Bound, Ends, Hole, Outcome, Recover, Recovered
+from aggregator.flow.commands import Ends, Hole, Outcome, Recover, Recovered
 from aggregator.gaps.core import GapRecord, gap_id
 from aggregator.gaps.table import GapTable
 from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
@@ -114,30 +114,28 @@ class Recovery:
         and CheckpointError; then nothing is committed, and it has to be done again.
         """
         state, look = self._observer.state, command.look
-        bound = command.bound or Bound(
-            self._observer.positions.only(command.partitions),
-            state.hub_ends_for(command.partitions),
-        )
-        known = replace(state.remembered(), positions=bound.positions)
+        begin = self._observer.positions.only(command.partitions)
+        bound = state.hub_ends_for(command.partitions)
+        known = replace(state.remembered(), positions=begin)
         logs = {
             sp: log
             for sp, log in look.observed.offsets.items()
             if sp in command.partitions and is_same_log(sp, known, look.observed)
         }
         began = time.monotonic()
-        tail = self._tail(bound, look.plan, config, alone=command.alone)
+        tail = self._tail(begin, bound, look.plan, config, alone=command.alone)
         told = self._read(tail, look.plan, config)
         failpoint("after-scan")
         routes = look.plan.routes
         judged = compare_origins(
-            self._connector, config, told, bound.positions, routes, logs.keys()
+            self._connector, config, told, begin, routes, logs.keys()
         )
         found = {sp: skip for sp, skip in told.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
         now = {sp: look.observed.log(sp) for sp in judged.foreign}
-        foreign = plan_foreign(judged, told.parts, bound.positions, routes, now)
+        foreign = plan_foreign(judged, told.parts, begin, routes, now)
         records = self._record((*losses, *foreign))
         # Ends that were looked up while a lane still read say nothing about what it has read.
         sure = {
@@ -157,8 +155,10 @@ class Recovery:
             judged.silent,
         )
 
-    def _tail(self, bound: Bound, plan: Plan, config: Config, *, alone: bool) -> TailPlan:
-        topics = hub_topics_of(plan.routes, bound.positions)
+    def _tail(
+        self, begin: Positions, bound: Ends, plan: Plan, config: Config, *, alone: bool
+    ) -> TailPlan:
+        topics = hub_topics_of(plan.routes, begin)
         failpoint("before-settle")
         timeout = config.supervision.connect_timeout
         hub_logs: Mapping[TopicPartition, OffsetRange] = (
@@ -167,8 +167,7 @@ class Recovery:
             else read_logs(self._hub, topics, timeout)
         )
         failpoint("after-settle")
-        own_ends = self._observer.state.own_hub_ends(bound.positions)
-        return plan_tail(bound.positions, bound.hub_ends, hub_logs, own_ends)
+        return plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))
 
     def _read(self, tail: TailPlan, plan: Plan, config: Config) -> TailFound:
         if not tail.ranges:
@@ -197,23 +196,19 @@ class Recovery:
         skips: Mapping[SourcePartition, Skip],
         doubtful: frozenset[SourcePartition],
         tail: TailPlan,
-        bound: Bound,
+        bound: Ends,
     ) -> dict[SourcePartition, Hole]:
         """Commit what is whole as clean; what is not keeps the bound behind which it is.
 
-        So does what is `doubtful`: it is where it was.
+        So does what is `doubtful`: it is where it was. All in one commit: what is clean in it says
+        where the hub is now, and of what would come later nobody would know that it was in doubt.
         """
-        kept = doubtful | set(skips)
-        whole = positions.only(set(positions) - kept)
-        if whole:
-            self._observer.recovered(whole)
-        if not kept:
-            return {}
         # A hub partition that the bound does not know would be read from its beginning each time.
-        ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound.hub_ends)
+        ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound)
         # Of each by itself: before its own bound there may be records of a topic that is gone.
+        kept = doubtful | set(skips)
         older: dict[SourcePartition, Ends] = {sp: {**ends, **tail.above.get(sp, {})} for sp in kept}
-        self._observer.skipping(positions.only(kept), older)
+        self._observer.recovered(positions, older)
         entries = self._observer.state.entries
         return {
             sp: Hole(positions[sp], entries[sp].snapshot.snapshot_at_ms, skip, older[sp])

@@ -59,25 +59,31 @@ class AskHub:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """Where a recovery begins: positions, and the hub's ends before anything beyond them came."""
+class Distrust:
+    """Commit, all at once, what is not believed before the hub was looked into.
 
-    positions: Positions
-    hub_ends: Ends
+    `positions` as no clean ones, with their `ends`: anything beyond lies behind these ends of the
+    hub. Of the sources `opened` (alias) so do partitions without a position; of those in `closed`
+    nothing is left to be looked for.
+    """
+
+    positions: Positions = field(default_factory=Positions)
+    ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    opened: Mapping[str, Ends] = field(default_factory=dict)
+    closed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Recover:
     """Begin to look what the hub holds of these partitions; the result is a `Recovered`, later.
 
-    `alone`: no lane of ours runs, so the hub can be expected to come to rest. `bound` where it is
-    not as the checkpoint says. `left_at` are moments up to which partitions were read.
+    `alone`: no lane of ours runs, so the hub can be expected to come to rest. `left_at` are moments
+    up to which partitions were read.
     """
 
     partitions: frozenset[SourcePartition]
     look: Look
     alone: bool
-    bound: Bound | None = None
     left_at: Mapping[SourcePartition, float] = field(default_factory=dict)
 
 
@@ -198,6 +204,7 @@ Command = (
     | Move
     | Remember
     | AskHub
+    | Distrust
     | Recover
     | Start
     | End

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aggregator.flow.commands import AskHub, Bound, Hold, Move, Recover, Remember, Start
+from aggregator.flow.commands import AskHub, Distrust, Hold, Move, Recover, Remember, Start
 from aggregator.flow.draft import Draft
 from aggregator.flow.judge import Judgement, judge, paused_part
 from aggregator.flow.pace import pace_starting
@@ -12,7 +12,7 @@ from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneLife
 from aggregator.flow.watching import end_lane
 from aggregator.model import Lane, Positions, Route, SourcePartition
-from aggregator.plan.doubt import plan_doubt
+from aggregator.plan.doubt import Believed, plan_doubt
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.look import Look
 from aggregator.plan.poison import after_refusal
@@ -22,9 +22,13 @@ from aggregator.plan.steps import plan_steps
 
 def decide(d: Draft, look: Look) -> None:
     """Judge every partition that stands, then bring recoveries and lanes in step with that."""
+    if not (d.state.doubted or _doubt(d, look)):
+        return
     judgement = judge(d, look)
+    _settle_doubts(d, look, judgement)
     _recover(d, look)
-    if d.state.begun or not _waits_to_begin(d, look, judgement):
+    # The first lanes start together.
+    if d.state.begun or not (judgement.waits or d.state.recovering):
         _arrange(d, look, judgement)
     if d.state.begun:
         _remember(d)
@@ -37,54 +41,78 @@ def _remember(d: Draft) -> None:
         d.do(Remember(new))
 
 
+def _doubt(d: Draft, look: Look) -> bool:
+    """Decide, before the first commit of a run, what is believed of the checkpoint it begins with.
+
+    Later the hub is further by what this run has written, and nobody could tell. So what is not
+    believed is committed as that, all at once: it waits for its source, or for another start, and
+    is recovered as after a crash. Returns whether nothing is to be done about it.
+    """
+    known, plan = d.news.known, look.plan
+    if d.state.fresh:
+        d.note(doubted=True)
+        if known.doubts:
+            d.do(Distrust(closed=frozenset(known.doubts)))
+        return not known.doubts
+    clean = known.positions.keys() - known.unclean
+    routed = {sp for route in plan.routes for sp in route.source_partitions()}
+    absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
+    away = d.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
+    # A topic that this start has created is empty, and may have no leader yet.
+    topics = hub_topics_of(plan.routes, routed) | {tp.topic for tp in known.hub_ends}
+    topics &= plan.hub.topics.keys()
+    if topics and (clean or absent) and d.state.hub_logs is None:
+        d.do(AskHub(frozenset(topics)))
+        return False
+    believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
+    doubt = plan_doubt(plan.routes, believed, d.state.hub_logs or {})
+    if not (doubt.ends or doubt.sources):
+        d.note(doubted=True)
+        return True
+    if doubt.reason and not known.unclean:
+        d.tell("doubt", doubt.reason)
+    opened = dict.fromkeys(doubt.sources, doubt.hub_ends)
+    d.do(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
+    return False
+
+
+def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
+    """Commit where partitions begin that are to be looked for; and end doubts that are settled.
+
+    A source is in doubt until each of its partitions was seen: some may be of a topic that is
+    paused, or have no leader.
+    """
+    doubts, known = d.news.known.doubts, d.news.known.positions
+    if not doubts:
+        return
+    of_source: dict[str, set[SourcePartition]] = {}
+    for route in look.plan.routes:
+        of_source.setdefault(route.cluster, set()).update(route.source_partitions())
+    refused = {alias for topic in look.plan.refused for alias, _ in topic.sources}
+    closed = frozenset(
+        alias
+        for alias, partitions in of_source.items()
+        if alias in doubts and alias not in refused and partitions <= known.keys()
+    )
+    if judgement.doubtful or closed:
+        ends = {sp: doubts[sp.cluster] for sp in judgement.doubtful}
+        d.do(Distrust(judgement.doubtful, ends, closed=closed))
+
+
 def _recover(d: Draft, look: Look) -> None:
     """Recover what is unclean, one after the other; beside running lanes, or before there are any.
 
     While lanes run the others must not wait for it, and the hub does not come to rest.
     """
-    unclean = d.state.of(Stage.UNCLEAN)
-    if unclean and not d.state.recovering:
-        _begin_recovery(d, frozenset(unclean), look, None)
-
-
-def _begin_recovery(
-    d: Draft, partitions: frozenset[SourcePartition], look: Look, bound: Bound | None
-) -> None:
+    unclean = frozenset(d.state.of(Stage.UNCLEAN))
+    if not unclean or d.state.recovering:
+        return
     alone = not d.state.lanes
-    left_at = {sp: d.at(sp).left_at for sp in partitions if d.at(sp).left_at}
-    d.do(Recover(partitions, look, alone, bound, left_at))
-    for sp in partitions:
+    left_at = {sp: d.at(sp).left_at for sp in unclean if d.at(sp).left_at}
+    d.do(Recover(unclean, look, alone, left_at))
+    for sp in unclean:
         d.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
-    d.note(recovering=partitions, recovers_alone=alone)
-
-
-def _waits_to_begin(d: Draft, look: Look, judgement: Judgement) -> bool:
-    """Whether the first lanes start later, so that they start together.
-
-    What needs no recovery is believed only when the hub is not further than the checkpoint knows.
-    """
-    state = d.state
-    if judgement.waits or state.recovering:
-        return True
-    if state.fresh or state.doubted:
-        return False
-    ready = {sp for sp in state.of(Stage.READY) if d.at(sp).hole is None}
-    # A topic that this start has created is empty, and may have no leader yet.
-    topics = hub_topics_of(look.plan.routes, ready) & look.plan.hub.topics.keys()
-    if topics and state.hub_logs is None:
-        d.do(AskHub(frozenset(topics)))
-        return True
-    known, read = d.news.known.hub_ends, state.hub_read
-    ends = {tp: max(known.get(tp, 0), read.get(tp, 0)) for tp in known.keys() | read.keys()}
-    fresh = d.news.known.is_empty
-    doubt = plan_doubt(look.plan.routes, ready, ends, state.hub_logs or {}, fresh=fresh)
-    d.note(doubted=True)
-    if not doubt.partitions:
-        return False
-    d.tell("doubt", doubt.reason)
-    bound = Bound(judgement.positions.only(doubt.partitions), doubt.hub_ends)
-    _begin_recovery(d, doubt.partitions, look, bound)
-    return True
+    d.note(recovering=unclean, recovers_alone=alone)
 
 
 def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:

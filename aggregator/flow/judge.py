@@ -23,12 +23,14 @@ class Judgement:
     """What a decision goes by.
 
     `positions` is where each partition starts that may. `may_read` are those in a lane that may go
-    on. `waits`: positions are to be moved before all of them can start.
+    on. `waits`: positions are to be moved before all of them can start. `doubtful` would start
+    where the hub may hold what the checkpoint does not know: they are looked for first.
     """
 
     positions: Positions
     may_read: frozenset[SourcePartition]
     waits: bool
+    doubtful: Positions
 
 
 def judge(d: Draft, look: Look) -> Judgement:
@@ -70,16 +72,32 @@ def judge(d: Draft, look: Look) -> Judgement:
     )
     gaps = _settle(d, start, sight)
     out = {sp: why for sp in selected if (why := _out_of(d, sp)) is not None}
-    stages = _Stages(d, look, gaps, holes, unclean, other & selected, out)
+    doubtful = _doubtful(d, look, gaps.positions)
+    stages = _Stages(d, look, gaps, holes, unclean, other & selected, out, doubtful)
     for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
         if d.at(sp).stage in STANDING:
             stages.take(sp)
     unread = start.unread - out.keys() - busy - in_lanes
     _look_again(d, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
     return Judgement(
-        gaps.positions.merged(known.positions),
+        gaps.positions.only(set(gaps.positions) - set(doubtful)).merged(known.positions),
         frozenset(sp for sp in in_lanes & selected if sp not in other and _goes_on(d, sp, out)),
-        bool(gaps.moves),
+        bool(gaps.moves or doubtful),
+        doubtful,
+    )
+
+
+def _doubtful(d: Draft, look: Look, positions: Positions) -> Positions:
+    """Those without a commit, of a source that is in doubt; not where nothing is left to copy."""
+    known, logs = d.news.known, look.observed.offsets
+    return Positions(
+        {
+            sp: at
+            for sp, at in positions.items()
+            if sp.cluster in known.doubts
+            and sp not in known.positions
+            and ((log := logs.get(sp)) is None or at < log.latest)
+        }
     )
 
 
@@ -148,16 +166,18 @@ class _Stages:
         gaps: GapPlan,
         holes: Mapping[SourcePartition, Hole],
         unclean: Collection[SourcePartition],
-        doubtful: set[SourcePartition],
+        other: set[SourcePartition],
         out: Mapping[SourcePartition, str],
+        doubtful: Collection[SourcePartition],
     ) -> None:
         self._d = d
         self._look = look
         self._gaps = gaps
         self._holes = holes
         self._unclean = unclean
-        self._doubtful = doubtful
+        self._other = other
         self._out = out
+        self._doubtful = doubtful
         self.too_old = False
         """Whether the look began before something of which it would have to tell."""
 
@@ -180,12 +200,15 @@ class _Stages:
         gaps = self._gaps
         if sp in gaps.quarantined:
             return Stage.QUARANTINED, gaps.quarantined[sp]
-        if sp in self._out:
+        # Of one with another log it is not known yet what the hub holds of the old one.
+        unclean = sp in self._unclean and (sp in gaps.positions or sp in self._other)
+        # Before anything runs the hub is read anyhow: what is paused is looked for as well.
+        looked_for = unclean and not self._d.state.begun and sp not in gaps.moves
+        if sp in self._out and not looked_for:
             return Stage.OUT, self._out[sp]
         if sp in gaps.moves:
             return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
-        # Of one with another log it is not known yet what the hub holds of the old one.
-        if sp in self._unclean and (sp in gaps.positions or sp in self._doubtful):
+        if unclean:
             return Stage.UNCLEAN, ""
         if sp in gaps.held:
             return Stage.HELD, gaps.held[sp]
@@ -194,6 +217,8 @@ class _Stages:
         if partition.suspect:
             self.too_old = True
             return Stage.HELD, f"{partition.suspect}: it is looked at again"
+        if sp in self._doubtful:
+            return Stage.HELD, "it is looked for in the hub first"
         return Stage.READY, ""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from aggregator.config.schema import Config
-from aggregator.flow.commands import Outcome
+from aggregator.flow.commands import Ends, Outcome
 from aggregator.gaps.core import GapRecord
 from aggregator.model import OffsetRange, Part, Positions, SourcePartition, TopicPartition
 from aggregator.plan.behind import Delay
@@ -21,7 +21,9 @@ class Known:
     """What the checkpoint knows, and the newest positions of what runs, which are ahead of it.
 
     Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` is how far the
-    hub was when something of ours last ended cleanly; `is_empty` when there is no commit at all.
+    hub is known to have been, `by_hand` what people went by who set positions; `is_empty` when
+    there is no commit at all. `doubts` are sources (alias) of which partitions that it does not
+    know are to be looked for in the hub, behind these ends.
     """
 
     remembered: Remembered = field(default_factory=Remembered)
@@ -29,6 +31,8 @@ class Known:
     hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     epoch: int = 0
     is_empty: bool = True
+    by_hand: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    doubts: Mapping[str, Ends] = field(default_factory=dict)
 
     @property
     def positions(self) -> Positions:

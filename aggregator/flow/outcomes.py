@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from aggregator.flow.commands import (
     AskHub,
+    Distrust,
     Finish,
     Move,
     Outcome,
@@ -60,6 +61,13 @@ def take(d: Draft, outcome: Outcome) -> None:
             assert isinstance(outcome.result, HubLogs)
             d.note(hub_logs=outcome.result.logs)
             d.dirty = True
+        case Distrust():
+            if outcome.error is not None:
+                # They wait; the next look tries it again.
+                d.tell("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
+            else:
+                d.note(doubted=True)
+                d.dirty = True
         case Recover():
             _take_recovery(d, outcome)
         case Start():
@@ -144,7 +152,6 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
     new = {it.id: it for it in found.records}
     open_ = {name: it for name, it in d.state.gaps.items() if not it.resolved}
     d.note(
-        hub_read={**d.state.hub_read, **found.read},
         gaps={**d.state.gaps, **new, **open_},
         recovered=(d.news.at, found),
     )

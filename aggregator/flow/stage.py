@@ -77,11 +77,7 @@ TRANSITIONS: dict[Way, Transition] = {
         STANDING,
         "a decision compares the newest look, the checkpoint and the gaps",
     ),
-    Way.RECOVERED_FROM: _of(
-        {Stage.UNCLEAN, Stage.READY},
-        Stage.RECOVERING,
-        "its last commit was no clean one, or at the first start the hub is further than known",
-    ),
+    Way.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was no clean one"),
     Way.RECOVERED: _of(
         {Stage.RECOVERING}, Stage.HELD, "what the hub holds of it is known and committed"
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from aggregator.config.schema import Config
-from aggregator.flow.commands import Ends, Hole, Recovered
+from aggregator.flow.commands import Hole, Recovered
 from aggregator.flow.stage import IN_A_LANE, Stage
 from aggregator.gaps.core import GapRecord
 from aggregator.model import (
@@ -106,8 +106,8 @@ class State:
     also while there is no `look` of the config in force. `asked_at` is when a look was asked
     for that is awaited. `gap_error` is why no gap is decided about until the next look, and
     `gap_error_told` what people were last told of that. `hub_logs` is what the hub held at the
-    start, None before it has told; `hub_read` how far a recovery has read it since. `topics` are
-    those of the sources, `kept` those that a restart will know of.
+    start, None before it has told; `doubted`: by that it was decided what is believed of the
+    checkpoint. `topics` are those of the sources, `kept` those that a restart will know of.
     """
 
     config: Config
@@ -140,7 +140,6 @@ class State:
     recovers_alone: bool = False
     recovered: tuple[datetime, Recovered] | None = None
     hub_logs: Mapping[TopicPartition, OffsetRange] | None = None
-    hub_read: Ends = field(default_factory=dict)
     stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
     gone: frozenset[tuple[str, str]] = frozenset()
     probed: Mapping[str, float] = field(default_factory=dict)

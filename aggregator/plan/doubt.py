@@ -1,9 +1,9 @@
-"""Whether a start may believe a checkpoint that needs no recovery. Pure.
+"""What a start does not believe of a checkpoint before it has been looked for in the hub. Pure.
 
-After a clean stop nothing of ours is in the hub behind the ends that the checkpoint holds. If there
-is something, somebody else wrote it, or the checkpoint is older than it looks: commits were lost,
-the folder was restored from a backup, or it is gone. To look costs little, and what it would cost
-not to look is every record of that time once more.
+Nothing of ours is in the hub behind the ends that the checkpoint holds, but for what is unclean. If
+there is something, somebody else wrote it, or the checkpoint is older than it looks: commits were
+lost, the folder was restored from a backup, or it is gone. To look costs little, and what it would
+cost not to look is every record of that time once more.
 """
 
 from __future__ import annotations
@@ -13,52 +13,98 @@ from dataclasses import dataclass, field
 
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 
+Ends = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """What a start would believe: partitions that are `clean`, and where the hub was.
+
+    `hub_ends` are the furthest that any commit of a run knows. `by_hand` are ends that belong to
+    positions which people set: they say nothing of other partitions. `absent` are partitions
+    without a position, `away` sources of which nobody knows what they have. `is_empty`: there is no
+    commit at all.
+    """
+
+    clean: Collection[SourcePartition]
+    hub_ends: Ends
+    by_hand: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    absent: Collection[SourcePartition] = ()
+    away: Collection[str] = ()
+    is_empty: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Partitions to recover although the checkpoint calls them clean, and where their tail begins.
+    """What is to be looked for in the hub, and behind which of its ends.
 
-    `reason` says why, in words; "" when there is nothing to doubt.
+    `ends` are those of partitions that the checkpoint calls clean; `sources` those of which any
+    partition that it does not know has to be looked for, behind `hub_ends`. `reason` says why, in
+    words; "" where nothing speaks against the checkpoint.
     """
 
-    partitions: frozenset[SourcePartition] = frozenset()
-    hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ends: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    sources: frozenset[str] = frozenset()
+    hub_ends: Ends = field(default_factory=dict)
     reason: str = ""
 
 
 def plan_doubt(
-    routes: Iterable[Route],
-    clean: Collection[SourcePartition],
-    known_ends: Mapping[TopicPartition, int],
-    hub_logs: Mapping[TopicPartition, OffsetRange],
-    *,
-    fresh: bool,
+    routes: Iterable[Route], believed: Believed, hub_logs: Mapping[TopicPartition, OffsetRange]
 ) -> Doubt:
-    """Decide about a start.
+    """Decide about a start, by what the hub's logs hold before anything is committed.
 
-    `clean` are the partitions that are to start without a recovery, `known_ends` the furthest ends
-    of the hub that any clean end recorded, `fresh` that there is no checkpoint at all. A partition
-    is doubted when a hub topic that it goes to holds anything behind the known ends.
+    A partition is doubted when a hub topic that it goes to holds anything behind the known ends;
+    one whose route nobody knows when any hub topic does. A source that is away is doubted anyhow:
+    what it has may be in hub topics of which nobody knows yet.
     """
-    beyond = {
+    known = believed.hub_ends
+    topics_of: dict[tuple[str, str], set[str]] = {}
+    for route in routes:
+        topics_of.setdefault((route.cluster, route.topic), set()).update(route.hub_topics)
+    beyond = _beyond(hub_logs, known)
+    topics = {tp.topic for tp in beyond}
+    ends = {}
+    for sp in believed.clean:
+        own = believed.by_hand.get(sp)
+        bound = known if own is None else _furthest(known, own)
+        further = topics if own is None else {tp.topic for tp in _beyond(hub_logs, bound)}
+        into = topics_of.get((sp.cluster, sp.topic))
+        if further if into is None else further & into:
+            ends[sp] = bound
+    new = {sp.cluster for sp in believed.absent if topics & topics_of[sp.cluster, sp.topic]}
+    reason = ""
+    if ends or new:
+        count = sum(
+            hub_logs[tp].latest - max(known.get(tp, 0), hub_logs[tp].earliest) for tp in beyond
+        )
+        reason = _reason(count, topics, is_empty=believed.is_empty)
+    return Doubt(ends, frozenset(new | set(believed.away)), dict(known), reason)
+
+
+def _beyond(
+    hub_logs: Mapping[TopicPartition, OffsetRange], known: Ends
+) -> frozenset[TopicPartition]:
+    """The hub partitions that hold anything behind these ends."""
+    return frozenset(
         tp
         for tp, log in hub_logs.items()
-        if log.latest > max(log.earliest, known_ends.get(tp, log.earliest))
-    }
-    topics = {tp.topic for tp in beyond}
-    into = {(route.cluster, route.topic) for route in routes if topics & route.hub_topics}
-    doubted = frozenset(sp for sp in clean if (sp.cluster, sp.topic) in into)
-    if not doubted:
-        return Doubt()
-    count = sum(
-        hub_logs[tp].latest - max(known_ends.get(tp, 0), hub_logs[tp].earliest) for tp in beyond
+        if log.latest > max(log.earliest, known.get(tp, log.earliest))
     )
+
+
+def _furthest(one: Ends, other: Ends) -> dict[TopicPartition, int]:
+    return {tp: max(one.get(tp, 0), other.get(tp, 0)) for tp in one.keys() | other.keys()}
+
+
+def _reason(count: int, topics: Collection[str], *, is_empty: bool) -> str:
     named = ", ".join(sorted(topics))
-    reason = (
-        f"there is no checkpoint, and the hub holds {count} records in {named}: looking which of "
-        "them are ours (run --fresh skips this where none can be)"
-        if fresh
-        else f"the hub holds {count} records in {named} that the checkpoint does not know of: "
+    if is_empty:
+        return (
+            f"there is no checkpoint, and the hub holds {count} records in {named}: looking which "
+            "of them are ours (run --fresh skips this where none can be)"
+        )
+    return (
+        f"the hub holds {count} records in {named} that the checkpoint does not know of: "
         "looking whether they are ours"
     )
-    return Doubt(doubted, dict(known_ends), reason)

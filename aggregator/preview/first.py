@@ -10,6 +10,7 @@ from aggregator.config.schema import Config
 from aggregator.flow.commands import (
     AskHub,
     Command,
+    Distrust,
     Move,
     Outcome,
     Prepare,
@@ -94,8 +95,17 @@ def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
 
 def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
     """The checkpoint as it would be when the positions of these commands are committed."""
-    moved = [it.positions for it in commands if isinstance(it, Move)]
-    for positions in moved:
+    for command in commands:
+        if isinstance(command, Distrust):
+            doubts = {**known.doubts, **command.opened}
+            doubts = {alias: it for alias, it in doubts.items() if alias not in command.closed}
+            known = replace(known, doubts=doubts)
+        if not isinstance(command, (Move, Distrust)):
+            continue
+        positions = command.positions
+        unclean = known.unclean - positions.keys()
+        if isinstance(command, Distrust):
+            unclean |= positions.keys()
         before, now = known.remembered, look.observed
         after = replace(
             before,
@@ -103,5 +113,5 @@ def _moved(known: Known, look: Look, commands: tuple[Command, ...]) -> Known:
             logs={**before.logs, **{sp: now.log(sp) for sp in positions}},
             snapshots={**before.snapshots, **dict.fromkeys(positions, -1)},
         )
-        known = replace(known, remembered=after, unclean=known.unclean - positions.keys())
+        known = replace(known, remembered=after, unclean=unclean)
     return known

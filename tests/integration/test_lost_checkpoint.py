@@ -9,12 +9,15 @@ import pytest
 
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.engine.run import run
 from aggregator.errors import CheckpointError
 from aggregator.events import Event
+from support.changing import delete_records
+from support.reading import read_topic
 from support.running import catch_up, make_config, source
-from support.verdict import assert_copied
+from support.verdict import assert_copied, judge
 
 
 def events_of(config: Config, *, fresh: bool = False) -> list[Event]:
@@ -77,6 +80,78 @@ def test_a_checkpoint_restored_from_a_backup_costs_nothing_twice(
     assert (recovered.fields["found"], recovered.fields["holed"]) == (500, 0)
     assert "doubt" not in kinds(events_of(copied))
     assert_complete(source_a, hub, unique)
+
+
+@pytest.mark.parametrize("lost", ["gone", "old"])
+def test_a_source_that_is_away_then_is_looked_for_when_it_comes(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    lost: str,
+) -> None:
+    """Nobody knows its partitions where the checkpoint is gone; it comes two starts later."""
+    state, clusters = tmp_path / "state", {"eu": source_a, "us": source_b}
+    for cluster in clusters.values():
+        create_topic(cluster.bootstrap_servers, unique, partitions=2)
+        write(cluster, unique, 1_000)
+    sources = {alias: source(it, unique) for alias, it in clusters.items()}
+    config = make_config(hub, state, sources, topics={"partitions": 4})
+    events_of(config)
+    shutil.copytree(state, tmp_path / "backup")
+    for cluster in clusters.values():
+        write(cluster, unique, 500)
+    events_of(config)
+    shutil.rmtree(state)
+    if lost == "old":
+        shutil.copytree(tmp_path / "backup", state)
+    away = {**sources, "us": source(f"127.0.0.1:{free_ports(1)[0]}", unique)}
+    partly = make_config(
+        hub,
+        state,
+        away,
+        topics={"partitions": 4},
+        supervision={"connect_timeout": "2s"},
+    )
+    for told in ("doubt", ""):
+        events: list[Event] = []
+        result = run(partly, until_caught_up=True, on_event=events.append)
+        # It has copied the other one, and says that this one is missing.
+        assert result.exit_code == 3
+        assert ("doubt" in kinds(events)) == bool(told)
+        write(source_a, unique, 100)
+    events = events_of(config)
+    (recovered,) = [event for event in events if event.kind == "recovered"]
+    assert recovered.fields["found"] == {"gone": 1_500, "old": 500}[lost]
+    assert "recovered" not in kinds(events_of(config))
+    assert_copied(
+        {alias: (it.bootstrap_servers, unique) for alias, it in clusters.items()},
+        (hub.bootstrap_servers, unique),
+        at_least=3_000,
+    )
+
+
+def test_a_gap_that_is_decided_in_that_start_does_not_vouch_for_the_others(
+    copied: Config, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    assert "doubt" not in kinds(events_of(copied))
+    write(source_a, unique, 100)
+    events_of(copied)
+    shutil.rmtree(tmp_path / "state")
+    shutil.copytree(tmp_path / "backup", tmp_path / "state")
+    # All that is deleted was copied, and more than the backup knows of.
+    expected = read_topic(source_a.bootstrap_servers, unique)
+    count = sum(record.partition == 0 for record in expected)
+    delete_records(source_a.bootstrap_servers, unique, {0: count})
+    sources = {"eu": source(source_a, unique, on_gap="skip")}
+    config = make_config(hub, tmp_path / "state", sources, topics={"partitions": 4})
+    events = events_of(config)
+    assert "gap" not in kinds(events)
+    (recovered,) = [event for event in events if event.kind == "recovered"]
+    assert (recovered.fields["found"], recovered.fields["holed"]) == (600, 0)
+    verdict = judge({"eu": expected}, read_topic(hub.bootstrap_servers, unique))
+    assert not verdict.problems, verdict.problems
 
 
 def test_fresh_trusts_the_checkpoint(

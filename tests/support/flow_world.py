@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
+from aggregator.checkpoint.rows import Checkpoint
+from aggregator.checkpoint.state import CheckpointState, Entry
+from aggregator.commits.known import known_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointError, ClusterError
@@ -32,7 +35,7 @@ from aggregator.model import (
 )
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Observed, Remembered
+from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
 from aggregator.plan.recovery import (
     counts_below,
     highest,
@@ -51,6 +54,8 @@ EU0, EU1, US0, US1 = PARTITIONS
 EU, US = (EU0, EU1), (US0, US1)
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 NO_SKIP = Skip([])
+OTHER = SourcePartition("somebody", "else", 0)
+FULL_EVERY = 20
 
 Record = tuple[SourcePartition, str, int]
 """Where a hub record came from: partition, topic id, offset."""
@@ -80,13 +85,16 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """The newest commit of a source partition."""
+class Backup:
+    """The folder of the checkpoint as it was at one moment."""
 
-    position: int
-    clean: bool
-    topic_id: str
-    number: int
+    checkpoint: CheckpointState = field(default_factory=CheckpointState)
+    table: Mapping[str, GapRecord] = field(default_factory=dict)
+    kept: TopicsSeen = field(default_factory=TopicsSeen)
+
+
+class CrashError(Exception):
+    """The instance dies between two things that it does."""
 
 
 @dataclass
@@ -127,7 +135,13 @@ class World:
         self.lives: dict[tuple[SourcePartition, str], int] = {}
         self.first: dict[tuple[SourcePartition, str], int] = {}
         self.hub: list[Record] = []
-        self.entries: dict[SourcePartition, Entry] = {}
+        self.checkpoint = CheckpointState()
+        self.backups = [Backup()]
+        self.losable = False
+        """Whether the folder of the checkpoint may be lost, or restored from a backup."""
+        self.leaderless: set[SourcePartition] = set()
+        self.met: set[str] = set()
+        """Sources that have answered a look of this run."""
         self.table: dict[str, GapRecord] = {}
         self.away: set[str] = set()
         self.paused: set[str] = set()
@@ -135,7 +149,7 @@ class World:
         self.kept = TopicsSeen()
         self.leaving: frozenset[str] = frozenset()
         self.only = set(ROUTES)
-        self.commits = self.generation = self.clean_hub = 0
+        self.commits = self.generation = 0
         self.poisoned: set[SourcePartition] = set()
         self.busy: set[SourcePartition] = set()
         self.refused = ""
@@ -156,7 +170,9 @@ class World:
         """The instance is killed, and begins again when nothing of the old one is left."""
         for tasks in [*self.lanes.values(), *self.ghosts]:
             self._send(tasks, wild=True)
-        self.lanes, self.ghosts = {}, []
+        self.lanes, self.ghosts, self.met = {}, [], set()
+        if self.losable:
+            self._treat_the_folder()
         self.state = State(
             self.config, until_done=self.until_done, topics=self.kept, kept=self.kept
         )
@@ -164,13 +180,76 @@ class World:
         self.looks: list[tuple[float, Look]] = []
         self.asked = True
 
+    @property
+    def entries(self) -> Mapping[SourcePartition, Entry]:
+        """What the checkpoint says of each partition."""
+        return self.checkpoint.entries
+
     # What happens around it
+
+    def stop_some(self) -> None:
+        """Lanes end cleanly; not all of them have to, before what is left is killed."""
+        for name in sorted(self.lanes):
+            tasks = self.lanes[name]
+            if tasks.active and self.rng.random() < 0.7:
+                tasks.ending = True
+                while any(tasks.sent.values()):
+                    self._send(tasks)
+                for sp in tasks.positions:
+                    self._left(tasks, sp)
+                del self.lanes[name]
+
+    def _treat_the_folder(self) -> None:
+        """While nothing runs it may be lost or restored, and people may set positions in it."""
+        rng = self.rng
+        # What was copied of a topic that was created again since comes twice: by its origin nobody
+        # can tell it from the topic before.
+        fitting = [
+            it
+            for it in self.backups
+            if all(self.logs[sp].topic_id == e.topic_id for sp, e in it.checkpoint.entries.items())
+        ]
+        if rng.random() < 0.4:
+            self._restore(rng.choice(fitting))
+        if rng.random() < 0.2:
+            self._set_by_hand(rng.choice(PARTITIONS))
+
+    def _restore(self, backup: Backup) -> None:
+        """What was promised beyond it, in no order that it knows of, is promised no more."""
+        self.checkpoint, self.table, self.kept = (
+            backup.checkpoint,
+            dict(backup.table),
+            backup.kept,
+        )
+        entries = self.entries
+        self.first = {
+            (sp, life): at
+            for (sp, life), at in self.first.items()
+            if sp in entries and entries[sp].topic_id == life
+        }
+
+    def _set_by_hand(self, sp: SourcePartition) -> None:
+        """A person says that a partition was copied up to where it was."""
+        entry, log = self.entries.get(sp), self.logs[sp]
+        if entry is None or entry.topic_id != log.topic_id:
+            return
+        top = max((o for it, life, o in self.hub if (it, life) == (sp, log.topic_id)), default=-1)
+        at = min(max(top + 1, entry.position), log.end)
+        if at > top and entry.position < at:
+            then = LogId(sp.cluster, log.topic_id)
+            kind, start = GapKind.SKIPPED_BY_OPERATOR, entry.position
+            gap = Gap(sp, kind, start, at, "set by hand", start, at - start, then, then)
+            record = GapRecord(gap_id(gap), gap, DAY, 1, Decision.ACCEPT, DAY, resolved=True)
+            self.table[record.id] = record
+            row = self._row(sp, at, log.topic_id, clean=True, hub=len(self.hub))
+            self._append(replace(row, lane="positions set"))
 
     def happen(self) -> None:
         """One thing that nobody asked for."""
         rng, sp = self.rng, self.rng.choice(PARTITIONS)
         log = self.logs[sp]
-        match rng.choice(("write", "write", "write", "die", "delete", "anew", "away", "pause")):
+        kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause"]
+        match rng.choice(kinds + ["backup", "leader", "other"] * self.losable):
             case "write":
                 log.end += rng.randrange(4)
             case "die" if self.lanes:
@@ -181,6 +260,13 @@ class World:
                 self.create_again(sp.cluster)
             case "away":
                 self.away ^= {sp.cluster}
+            case "backup":
+                here = Backup(self.checkpoint, dict(self.table), self.kept)
+                self.backups = [*self.backups[:1], *self.backups[-2:], here]
+            case "leader":
+                self.leaderless ^= {sp}
+            case "other" if rng.random() < 0.2:
+                self.hub.append((OTHER, "", len(self.hub)))
             case "pause" if self.by_parts:
                 self.parts ^= {Part(*sp[:2], rng.choice((None, sp.partition)))}
             case "pause":
@@ -232,6 +318,7 @@ class World:
     def until_quiet(self, turns: int = 2000) -> None:
         """No more faults: everything that is to run runs, and has copied all there is."""
         self.calm, self.away, self.paused, self.parts = True, set(), set(), set()
+        self.leaderless = set()
         for _ in range(turns):
             self.accept()
             self.turn()
@@ -274,6 +361,12 @@ class World:
     # The engine
 
     def _steps(self) -> None:
+        try:
+            self._take_steps()
+        except CrashError:
+            self.restart()
+
+    def _take_steps(self) -> None:
         news = self._news(turn=True)
         given: tuple[c.Command, ...] = ()
         for _ in range(20):
@@ -328,19 +421,9 @@ class World:
 
     def _known(self) -> Known:
         running = {sp: at for it in self.lanes.values() for sp, at in it.positions.items()}
-        entries = self.entries
-        return Known(
-            Remembered(
-                Positions({**{sp: it.position for sp, it in entries.items()}, **running}),
-                {sp: LogId(sp.cluster, it.topic_id) for sp, it in entries.items()},
-                {sp: it.position for sp, it in entries.items()},
-                {sp: it.number for sp, it in entries.items()},
-            ),
-            frozenset(sp for sp, it in entries.items() if not it.clean),
-            {HUB: self.clean_hub},
-            1,
-            not entries,
-        )
+        known = known_of(self.checkpoint)
+        positions = known.positions.merged(running)
+        return replace(known, remembered=replace(known.remembered, positions=positions))
 
     def _seen(self, tasks: Tasks) -> LaneSeen:
         states: dict[SourcePartition, str] = {}
@@ -375,23 +458,25 @@ class World:
 
     def _look(self) -> Look:
         ids = {(sp.cluster, sp.topic): self.logs[sp].topic_id for sp in PARTITIONS}
+        self.met |= self.only - self.away
+        known = self.only & self.met
         facts = {
             alias: ClusterFacts(
                 alias, alias, 1, {"orders": TopicFacts("orders", ids[alias, "orders"], 2, 1)}
             )
-            for alias in sorted(self.only)
+            for alias in sorted(known)
         }
         hub = ClusterFacts("hub", "H", 1, {"orders": TopicFacts("orders", "h", 1, 1)})
         slots = SlotPlan("local[4]", None, 4)
-        routes = tuple(route for alias, route in ROUTES.items() if alias in self.only)
+        routes = tuple(route for alias, route in ROUTES.items() if alias in known)
         plan = Plan(hub, facts, {}, routes, {}, (), (), slots)
         logs = {
             sp: OffsetRange(log.earliest, log.end)
             for sp, log in self.logs.items()
-            if sp.cluster in self.only - self.away
+            if sp.cluster in self.only - self.away and sp not in self.leaderless
         }
-        ids = {key: it for key, it in ids.items() if key[0] in self.only}
-        clusters = {alias: alias for alias in self.only}
+        ids = {key: it for key, it in ids.items() if key[0] in known}
+        clusters = {alias: alias for alias in known}
         unreachable = dict.fromkeys(self.away, "it does not answer")
         return Look(plan, Observed(clusters, ids, logs), {}, self.now, unreachable)
 
@@ -401,6 +486,7 @@ class World:
         outcomes = []
         failed = False
         for command in given:
+            self._may_crash()
             self.given.append(command)
             unrecorded = failed and isinstance(command, c.Move) and command.why == "gaps"
             if unrecorded or (self.stopping and isinstance(command, c.Start)):
@@ -424,9 +510,17 @@ class World:
                 self.table |= {it.id: it for it in records}
             case c.Move(positions):
                 self._may_fail("the checkpoint")
-                for sp, at in positions.items():
+                for sp in positions:
                     self.check_free(sp)
-                    self._commit(sp, at, self._seen_id(sp), clean=True)
+                self._append(
+                    *(
+                        self._row(sp, at, self._seen_id(sp), clean=True, hub=len(self.hub))
+                        for sp, at in positions.items()
+                    )
+                )
+            case c.Distrust():
+                self._may_fail("the checkpoint")
+                self._distrust(command)
             case c.Remember(topics):
                 if self.by_parts:
                     self._may_fail("the table of topics")
@@ -468,8 +562,13 @@ class World:
             self.check_start(sp, command.positions[sp], command.holes.get(sp))
             entry = self.entries.get(sp)
             ids[sp] = self._seen_id(sp) if entry is None else entry.topic_id
+        rows = []
         for sp in partitions:
-            self._commit(sp, command.positions[sp], ids[sp], clean=False)
+            at, hole = command.positions[sp], command.holes.get(sp)
+            hub = len(self.hub) if hole is None else hole.ends[HUB]
+            rows.append(self._row(sp, at, ids[sp], clean=False, hub=hub))
+        self._append(*rows)
+        self._may_crash()
         self._may_fail("Spark")
         self.generation += 1
         key = f"{name}#{self.generation}"
@@ -503,7 +602,27 @@ class World:
         assert not tasks.sent[sp], f"{sp} is given up while something is under way"
         at, skip = tasks.positions[sp], tasks.skips.get(sp, NO_SKIP)
         skipping = any(end > at for _, end in skip.ranges)
-        self._commit(sp, at, tasks.ids[sp], clean=not skipping)
+        hub = self._bound(sp, tasks.ids[sp], at) if skipping else len(self.hub)
+        self._append(self._row(sp, at, tasks.ids[sp], clean=not skipping, hub=hub))
+
+    def _distrust(self, command: c.Distrust) -> None:
+        rows = []
+        for sp, at in command.positions.items():
+            self.check_free(sp)
+            entry = self.entries.get(sp)
+            life = self._seen_id(sp) if entry is None else entry.topic_id
+            hub = command.ends[sp].get(HUB, 0)
+            rows.append(self._row(sp, at, life, clean=False, hub=hub))
+        for aliases, ends in [
+            *((frozenset({alias}), ends) for alias, ends in command.opened.items()),
+            *([(command.closed, {})] if command.closed else []),
+        ]:
+            self.commits += 1
+            clean = aliases == command.closed
+            moment, none = self.commits, Positions()
+            mark = Checkpoint("doubt", 0, moment, none, ends, moment, clean=clean, doubted=aliases)
+            rows.append(mark)
+        self._append(*rows)
 
     def _recovered(self, command: c.Recover) -> c.Outcome:
         if error := self._fails("the hub", 0.1):
@@ -511,19 +630,18 @@ class World:
         for sp in command.partitions:
             self.check_free(sp)
         look, entries = command.look, self.entries
-        begin = Positions({sp: entries[sp].position for sp in command.partitions if sp in entries})
-        begin = begin if command.bound is None else command.bound.positions
-        ids = {sp: entries[sp].topic_id for sp in begin if sp in entries}
+        begin = Positions({sp: entries[sp].position for sp in command.partitions})
+        ids = {sp: entries[sp].topic_id for sp in begin}
+        bounds = {sp: entries[sp].snapshot.hub_ends.get(HUB, 0) for sp in begin}
         known = Remembered(begin, {sp: LogId(sp.cluster, it) for sp, it in ids.items()})
         logs = {
             sp: log
             for sp, log in look.observed.offsets.items()
-            if sp in begin and ids.get(sp) in (None, look.observed.topic_ids[sp.cluster, sp.topic])
+            if sp in begin and ids[sp] == look.observed.topic_ids[sp.cluster, sp.topic]
         }
         found = {}
         for sp, at in begin.items():
-            life = ids.get(sp, self.logs[sp].topic_id)
-            if offsets := self.beyond(sp, life, at):
+            if offsets := self.beyond(sp, ids[sp], at, bounds[sp]):
                 found[sp] = Skip(ranges_of(offsets))
         silent = {sp: why for sp in found if (why := self._fails(sp.cluster, 0.05))}
         found = {sp: skip for sp, skip in found.items() if sp not in silent}
@@ -536,22 +654,58 @@ class World:
             sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
         }
         skips = plan_skips(positions, found, sure)
+        self._may_crash()
+        rows = []
         for sp, at in positions.items():
             clean = sp not in skips and sp not in silent
-            self._commit(sp, at, ids.get(sp, self.logs[sp].topic_id), clean=clean)
+            hub = len(self.hub) if clean else bounds[sp]
+            rows.append(self._row(sp, at, ids[sp], clean=clean, hub=hub))
+        self._append(*rows)
+        self._may_crash()
         holes = {
-            sp: c.Hole(positions[sp], self.entries[sp].number, skip, {})
+            sp: c.Hole(
+                *(positions[sp], self.entries[sp].snapshot.snapshot_at_ms, skip, {HUB: bounds[sp]})
+            )
             for sp, skip in skips.items()
         }
         recovered = c.Recovered(holes, {HUB: len(self.hub)}, records, silent=silent)
         return c.Outcome(command, recovered)
 
-    def _commit(self, sp: SourcePartition, at: int, life: str, *, clean: bool) -> None:
+    def _row(self, sp: SourcePartition, at: int, life: str, *, clean: bool, hub: int) -> Checkpoint:
+        """A position, and where the hub was before anything beyond it came."""
         self.first.setdefault((sp, life), at)
         self.commits += 1
-        self.entries[sp] = Entry(at, clean, life, self.commits)
-        if all(it.clean for it in self.entries.values()):
-            self.clean_hub = len(self.hub)
+        return Checkpoint(
+            lane="lane",
+            generation=0,
+            batch=self.commits,
+            positions=Positions({sp: at}),
+            hub_ends={HUB: hub},
+            snapshot_at_ms=self.commits,
+            cluster_ids={sp.cluster: sp.cluster},
+            topic_ids={(sp.cluster, sp.topic): life},
+            log_ends={sp: at},
+            clean=clean,
+        )
+
+    def _append(self, *rows: Checkpoint) -> None:
+        """As the table does it: one commit, and now and then one that repeats all others."""
+        seq = self.checkpoint.seq + 1
+        full = seq % FULL_EVERY == 0
+        own = [replace(row, seq=seq, epoch=1, full=full) for row in rows]
+        if full:
+            changed = {sp for row in own for sp in row.positions}
+            settled = {alias for row in own for alias in row.doubted}
+            own = [*self.checkpoint.carried(seq, 1, changed, settled), *own]
+            self.checkpoint = CheckpointState(seq=seq, epoch=1)
+        self.checkpoint = self.checkpoint.apply(*own)
+
+    def _bound(self, sp: SourcePartition, life: str, at: int) -> int:
+        """Where in the hub the first record beyond a position is."""
+        return next(
+            (n for n, (it, of, o) in enumerate(self.hub) if (it, of) == (sp, life) and o >= at),
+            len(self.hub),
+        )
 
     # Tasks
 
@@ -586,13 +740,15 @@ class World:
         for tasks in self.lanes.values():
             for sp, at in tasks.positions.items():
                 if self.rng.random() < 0.3:
-                    self._commit(sp, at, tasks.ids[sp], clean=False)
+                    life = tasks.ids[sp]
+                    hub = self._bound(sp, life, at)
+                    self._append(self._row(sp, at, life, clean=False, hub=hub))
 
     # What must hold
 
-    def beyond(self, sp: SourcePartition, life: str, at: int) -> set[int]:
-        """Offsets from a position on that the hub holds."""
-        return {o for it, topic, o in self.hub if (it, topic) == (sp, life) and o >= at}
+    def beyond(self, sp: SourcePartition, life: str, at: int, bound: int = 0) -> set[int]:
+        """Offsets from a position on that the hub holds, from a place in it on."""
+        return {o for it, topic, o in self.hub[bound:] if (it, topic) == (sp, life) and o >= at}
 
     def check_free(self, sp: SourcePartition) -> None:
         """Nobody may send of it."""
@@ -605,11 +761,12 @@ class World:
         entry = self.entries.get(sp)
         if entry is None:
             assert hole is None
+            assert not self.beyond(sp, self._seen_id(sp), at), f"{sp} starts anew at {at}"
             return
         assert at == entry.position
         beyond = self.beyond(sp, entry.topic_id, at)
         if hole is None:
-            assert entry.clean, f"{sp} starts unclean"
+            assert entry.snapshot.clean, f"{sp} starts unclean"
             assert not beyond, f"{sp} starts at {at}, the hub holds {beyond}"
         else:
             assert hole.position == at
@@ -628,6 +785,10 @@ class World:
 
     def _fails(self, what: str, chance: float) -> str:
         return f"{what} fails" if not self.calm and self.rng.random() < chance else ""
+
+    def _may_crash(self) -> None:
+        if self.losable and not self.calm and self.rng.random() < 0.02:
+            raise CrashError
 
     def _may_fail(self, what: str) -> None:
         if error := self._fails(what, 0.07):

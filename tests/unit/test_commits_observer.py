@@ -444,7 +444,7 @@ def test_what_was_recovered_and_has_holes_is_not_clean_and_each_keeps_its_own_bo
     world: World,
 ) -> None:
     older = {EU0: {HUB0: 40}, EU1: {HUB0: 60}}
-    world.observer.skipping(Positions({EU0: 5, EU1: 6}), older)
+    world.observer.recovered(Positions({EU0: 5, EU1: 6}), older)
     assert world.state.unclean == {EU0, EU1}
     assert [world.bound(sp) for sp in older] == [40, 60]
     assert world.observer.positions == Positions({EU0: 5, EU1: 6})

@@ -25,7 +25,7 @@ from aggregator.discover.offsets import PartitionOffsets
 from aggregator.engine.recovery import Recovery
 from aggregator.errors import CheckpointError, ClusterError
 from aggregator.events import Event
-from aggregator.flow.commands import Bound, Hole, Outcome, Recover, Recovered
+from aggregator.flow.commands import Hole, Outcome, Recover, Recovered
 from aggregator.gaps.table import GapTable
 from aggregator.model import (
     ClusterFacts,
@@ -109,6 +109,11 @@ class World:
         self.logs[HUB0] = OffsetRange(0, end)
 
     # The connector.
+
+    def log_ends(
+        self, partitions: Iterable[TopicPartition], _settings: Mapping[str, str], _seconds: float
+    ) -> dict[TopicPartition, int]:
+        return {tp: self.unseen.get(tp, self.logs[tp].latest) for tp in partitions}
 
     def read_tail(
         self, tail: TailPlan, consumer: Mapping[str, str], compacted: list[str]
@@ -269,9 +274,9 @@ def test_what_is_lost_is_recorded_once(world: World) -> None:
     world.crashed({EU0: 5})
     world.sources[EU0] = OffsetRange(10, 100)
     world.found = {EU0: Skip([(9, 12)])}
-    bound = Bound(Positions({EU0: 5}), {HUB0: 20})
     for count in (1, 0):
-        world.recover(EU0, bound=bound)
+        world.observer.distrust(Positions({EU0: 5}), {EU0: {HUB0: 20}}, {}, ())
+        world.recover(EU0)
         assert len(world.recovered.records) == count
 
 
@@ -378,14 +383,36 @@ def test_a_recovery_that_fails_commits_nothing(world: World, failure: Exception)
     assert world.observer.state.seq == seq
 
 
-def test_where_it_begins_can_be_another_place_than_the_checkpoint_says(world: World) -> None:
-    """So does a first start that doubts what ended cleanly."""
+def test_what_is_not_believed_is_recovered_behind_the_ends_that_belong_to_the_doubt(
+    world: World,
+) -> None:
     world.observer.recovered(Positions({EU0: 5}))
     world.grows_to(30)
     world.found = {EU0: Skip([(5, 8)])}
-    world.recover(EU0, bound=Bound(Positions({EU0: 5}), {HUB0: 25}))
+    world.observer.distrust(Positions({EU0: 5}), {EU0: {HUB0: 25}}, {}, ())
+    world.recover(EU0)
     assert world.asked[0][0].ranges == {HUB0: OffsetRange(25, 30)}
     assert world.observer.state.positions == Positions({EU0: 8})
+
+
+def test_what_is_whole_and_what_is_not_are_one_commit(world: World) -> None:
+    """A crash between two would leave what says where the hub is now, and not what is in doubt."""
+    world.crashed({EU0: 5, EU1: 3, EU2: 0})
+    # Two ids of one topic cannot stand in one checkpoint, and still they are one commit.
+    world.topic_id = "U"
+    world.observer.update(Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "U"}, {"orders": 2}))
+    world.observer.moved(Positions({EU2: 0}))
+    world.crashed({EU2: 0})
+    world.found = {EU0: Skip([(5, 7)]), EU1: Skip([(6, 7)]), EU2: Skip([(0, 4)])}
+    before = world.observer.state.seq
+    world.recover(EU0, EU1, EU2)
+    state = world.observer.state
+    assert state.seq == before + 1
+    assert {sp: it.seq for sp, it in state.entries.items()} == dict.fromkeys(
+        (EU0, EU1, EU2), before + 1
+    )
+    assert state.unclean == {EU1}
+    assert {it.topic_id for it in state.entries.values()} == {"T", "U"}
 
 
 # --- in the background ----------------------------------------------------------------------

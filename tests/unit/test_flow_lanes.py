@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.checkpoint.state import CheckpointState
 from aggregator.flow import commands as c
 from aggregator.flow.stage import Stage
 from aggregator.flow.step import step
@@ -106,9 +107,10 @@ def test_before_the_first_lanes_what_is_clean_is_doubted_when_the_hub_is_further
     world.until_all(Stage.OUT)
     world.paused = set()
     # Somebody has restored an older checkpoint.
-    for sp, entry in world.entries.items():
-        world.entries[sp] = type(entry)(0, True, entry.topic_id, entry.number)
-    world.clean_hub = 0
+    older = [
+        world._row(sp, 0, entry.topic_id, clean=True, hub=0) for sp, entry in world.entries.items()
+    ]
+    world.checkpoint = CheckpointState().apply(*older)
     world.restart()
     world.until_all(Stage.READING)
     assert world.told("doubt")
@@ -197,14 +199,14 @@ def test_a_log_that_is_another_one_is_taken_out_and_looked_at_again() -> None:
 
 def test_offsets_that_could_not_be_read_are_asked_for_again_at_once_a_few_times() -> None:
     world = World(Random(7))
-    world.calm, world.away = True, {"us"}
+    world.calm, world.leaderless = True, set(US)
     world.until_all(Stage.READING, *EU)
     for _ in range(40):
         world.turn()
     assert {world.state.at(sp).stage for sp in US} == {Stage.HELD}
     assert "could not be read" in world.state.at(US[0]).why
     assert len(given(world, c.LookAgain)) == 2
-    world.away = set()
+    world.leaderless = set()
     world.asked = True
     world.until_all(Stage.READING)
 

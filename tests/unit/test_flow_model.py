@@ -59,6 +59,25 @@ def test_a_run_that_is_to_end_ends(seed: int) -> None:
     world.until(lambda: world.state.begun and world.state.is_over, turns=2000)
 
 
+@examples(60)
+@given(seed=st.integers(0, 1 << 32), by_parts=st.booleans())
+def test_whatever_becomes_of_the_checkpoint_nothing_is_copied_twice(
+    seed: int, by_parts: bool
+) -> None:
+    """It is lost or restored, while sources are away or paused, leaders are missing, and people
+    set positions; and the instance dies between any two commits.
+    """
+    world = World(Random(seed))
+    world.losable, world.by_parts = True, by_parts
+    for _ in range(120):
+        world.turn()
+        if world.rng.random() < 0.04:
+            if world.rng.random() < 0.7:
+                world.stop_some()
+            world.restart()
+    world.until_quiet()
+
+
 @pytest.mark.parametrize("seed", [82, 288, 938])
 def test_histories_that_once_went_wrong(seed: int) -> None:
     """A hole whose source deletes, one whose topic comes anew, tasks that read on after a look."""

@@ -13,7 +13,7 @@ from aggregator.flow.news import FoundGaps
 from aggregator.flow.stage import Stage
 from aggregator.model import OffsetRange, TopicPartition
 from aggregator.preview.first import Preview, preview
-from support.flow_world import DAY, EU, EU0, EU1, HUB, PARTITIONS, US, World, running
+from support.flow_world import DAY, EU, EU0, EU1, HUB, OTHER, PARTITIONS, US, World, running
 
 
 def first(world: World, paused: Mapping[str, str] | None = None) -> Preview:
@@ -77,7 +77,7 @@ def test_after_a_crash_the_hub_is_read_first() -> None:
 
 def test_so_it_is_when_the_hub_is_further_than_the_checkpoint_knows() -> None:
     world = stopped()
-    world.clean_hub -= 1
+    world.hub.append((OTHER, "", 0))
     assert kinds(first(world)) == [Recover]
 
 

@@ -1,42 +1,73 @@
 """A checkpoint is believed when the hub holds nothing behind what it knows of."""
 
+from typing import Any
+
 from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
-from aggregator.plan.doubt import Doubt, plan_doubt
+from aggregator.plan.doubt import Believed, Doubt, plan_doubt
 
 ROUTES = [Route("eu", "a", "hub-a", 2, 2), Route("us", "b", "hub-b", 1, 1)]
 EU = [SourcePartition("eu", "a", 0), SourcePartition("eu", "a", 1)]
 US = SourcePartition("us", "b", 0)
+GONE = SourcePartition("eu", "no-longer-selected", 0)
 A0, A1, B0 = TopicPartition("hub-a", 0), TopicPartition("hub-a", 1), TopicPartition("hub-b", 0)
+KNOWN = {A0: 10, A1: 20, B0: 30}
 
 
 def logs(a0: int, a1: int, b0: int, earliest: int = 0) -> dict[TopicPartition, OffsetRange]:
     return {tp: OffsetRange(earliest, end) for tp, end in {A0: a0, A1: a1, B0: b0}.items()}
 
 
+def doubt(hub: dict[TopicPartition, OffsetRange], **believed: Any) -> Doubt:
+    return plan_doubt(ROUTES, Believed(**{"clean": (), "hub_ends": KNOWN, **believed}), hub)
+
+
 def test_a_hub_as_the_checkpoint_left_it_is_not_looked_into() -> None:
-    known = {A0: 10, A1: 20, B0: 30}
-    assert plan_doubt(ROUTES, [*EU, US], known, logs(10, 20, 30), fresh=False) == Doubt()
+    found = doubt(logs(10, 20, 30), clean=[*EU, US, GONE], absent=EU)
+    assert not (found.ends or found.sources or found.reason)
 
 
 def test_records_behind_the_known_ends_put_what_goes_into_that_topic_in_doubt() -> None:
-    known = {A0: 10, A1: 20, B0: 30}
-    doubt = plan_doubt(ROUTES, [*EU, US], known, logs(10, 25, 30), fresh=False)
-    assert doubt.partitions == set(EU)
-    assert doubt.hub_ends == known
-    assert "5 records in hub-a" in doubt.reason
+    found = doubt(logs(10, 25, 30), clean=[*EU, US])
+    assert found.ends == dict.fromkeys(EU, KNOWN)
+    assert not found.sources
+    assert found.hub_ends == KNOWN
+    assert "5 records in hub-a" in found.reason
+
+
+def test_so_they_do_what_is_read_no_more_as_nobody_knows_where_it_went() -> None:
+    assert doubt(logs(10, 20, 31), clean=[*EU, US, GONE]).ends.keys() == {US, GONE}
+
+
+def test_of_partitions_without_a_commit_the_source_is_in_doubt() -> None:
+    found = doubt(logs(10, 25, 30), clean=[US], absent=EU)
+    assert found.sources == {"eu"}
+    assert found.hub_ends == KNOWN
+    assert found.reason
+    assert not found.ends
 
 
 def test_without_a_checkpoint_a_hub_topic_that_holds_anything_is_looked_through() -> None:
-    doubt = plan_doubt(ROUTES, [*EU, US], {}, logs(3, 0, 0), fresh=True)
-    assert doubt.partitions == set(EU)
-    assert doubt.hub_ends == {}
-    assert "--fresh" in doubt.reason
+    found = doubt(logs(3, 0, 0), hub_ends={}, absent=[*EU, US], is_empty=True)
+    assert found.sources == {"eu"}
+    assert found.hub_ends == {}
+    assert "--fresh" in found.reason
 
 
 def test_an_empty_hub_and_one_whose_records_are_all_deleted_raise_no_doubt() -> None:
-    assert plan_doubt(ROUTES, [*EU, US], {}, logs(0, 0, 0), fresh=True) == Doubt()
-    assert plan_doubt(ROUTES, EU, {}, logs(7, 7, 7, earliest=7), fresh=True) == Doubt()
+    for hub in (logs(0, 0, 0), logs(7, 7, 7, earliest=7)):
+        assert doubt(hub, hub_ends={}, absent=[*EU, US], is_empty=True) == Doubt()
 
 
-def test_only_what_is_to_start_is_doubted() -> None:
-    assert plan_doubt(ROUTES, [US], {}, logs(3, 0, 0), fresh=True) == Doubt()
+def test_a_source_that_is_away_is_in_doubt_and_nobody_is_told() -> None:
+    found = doubt(logs(10, 20, 30), clean=EU, away={"us"})
+    assert found.sources == {"us"}
+    assert found.hub_ends == KNOWN
+    assert not (found.ends or found.reason)
+
+
+def test_ends_that_people_went_by_hold_for_what_they_set_alone() -> None:
+    by_hand = {EU[0]: {A0: 10, A1: 25}}
+    assert doubt(logs(10, 25, 30), clean=EU, by_hand=by_hand).ends == {EU[1]: KNOWN}
+    # When even they are behind, it is looked for behind them.
+    found = doubt(logs(10, 26, 30), clean=EU, by_hand=by_hand)
+    assert found.ends == {EU[0]: {A0: 10, A1: 25, B0: 30}, EU[1]: KNOWN}
