@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from aggregator.commits.tail import HubSnapshot
@@ -18,8 +18,14 @@ SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before a tail is read."""
 AGAIN_SECONDS = 0.2
 """Between two questions for ends that were not all told."""
+REPLICATED_LIMIT_SECONDS = 120.0
+"""A replica that died or hangs is given up within some 40 s, by Kafka's defaults."""
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
+
+
+LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int]]
+"""Tells where logs end at their leaders, within so many seconds; ClusterError when it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,39 @@ def settled_logs(
             return now
         before = now
     return before
+
+
+def whole_logs(
+    hub: ClusterAdmin,
+    log_ends: LogEnds,
+    logs: Mapping[TopicPartition, OffsetRange],
+    timeout: float,
+    stop: threading.Event,
+    emit: EventSink,
+) -> dict[TopicPartition, OffsetRange]:
+    """Logs as they were read, once all can be read that their leaders held when this was asked.
+
+    A leader may hold what a replica lacks that has just died: nobody sees it before that one is
+    given up, and it stays. ClusterError when that takes too long.
+    """
+    now, whole = dict(logs), log_ends(list(logs), timeout)
+    deadline = time.monotonic() + REPLICATED_LIMIT_SECONDS
+    told = False
+    while late := sorted(tp for tp, end in whole.items() if end > now[tp].latest):
+        count = sum(whole[tp] - now[tp].latest for tp in late)
+        names = ", ".join(sorted({tp.topic for tp in late}))
+        words = f"{count} records in {names} that not all replicas have"
+        if not told:
+            emit(Event("hub_not_replicated", f"waiting until the hub shows {words}"))
+            told = True
+        if time.monotonic() > deadline:
+            raise ClusterError(f"hub: it holds {words}, and does not show them: is a broker away?")
+        if stop.wait(AGAIN_SECONDS):
+            raise ClusterError("stopped while the hub was waited for")
+        counts = {tp.topic: 0 for tp in late}
+        counts = {name: max(it.partition for it in now if it.topic == name) + 1 for name in counts}
+        now |= told_logs(hub, list(counts), counts, timeout)
+    return now
 
 
 def told_logs(

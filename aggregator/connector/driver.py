@@ -88,6 +88,7 @@ class Connector:
         self._tail = jvm.aggregator.connector.HubTail
         self._samples = jvm.aggregator.connector.SourceSamples
         self._system = jvm.java.lang.System
+        self._ends = jvm.aggregator.connector.HubEnds
         self._lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
         self._run = secrets.token_hex(4)
         self._lock = threading.Lock()
@@ -224,6 +225,25 @@ class Connector:
         except Py4JJavaError as error:
             raise ClusterError(f"samples of the sources cannot be read: {_words(error)}") from error
         return _told(aliases, answers)
+
+    def log_ends(
+        self, partitions: Collection[TopicPartition], consumer: Mapping[str, str], timeout: float
+    ) -> dict[TopicPartition, int]:
+        """Where logs of the hub end at their leaders, be it replicated or not; those that tell.
+
+        `consumer` are the hub's settings for a Java consumer. ClusterError when one of the leaders
+        does not answer within `timeout` seconds.
+        """
+        spec = {
+            "consumer": {**consumer, **TAIL_SETTINGS},
+            "partitions": [list(tp) for tp in sorted(partitions)],
+            "millis": round(timeout * 1000),
+        }
+        try:
+            answer = json.loads(str(self._ends.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"hub: its logs' ends are not all known: {_words(error)}") from error
+        return {TopicPartition(topic, partition): end for topic, partition, end in answer}
 
     def cancel_tail(self) -> None:
         """End a `read_tail` or `read_samples` that goes on in another thread."""

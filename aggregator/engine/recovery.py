@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.clusters.hub import StoodAt, read_logs, settled_logs
+from aggregator.clusters.hub import StoodAt, read_logs, settled_logs, whole_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
@@ -165,6 +165,12 @@ class Recovery:
             settled_logs(self._hub, topics, timeout, self._stop, self._emit, self._stood)
             if alone
             else read_logs(self._hub, topics, timeout)
+        )
+        settings = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+        hub_logs = whole_logs(
+            self._hub,
+            lambda partitions, seconds: self._connector.log_ends(partitions, settings, seconds),
+            *(hub_logs, timeout, self._stop, self._emit),
         )
         failpoint("after-settle")
         return plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))

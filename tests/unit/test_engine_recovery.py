@@ -81,8 +81,11 @@ class World:
         self.gaps = GapTable(str(folder), {})
         self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
+        self.unseen: dict[TopicPartition, int] = {}
+        """Where logs of the hub end at their leaders, when that is further than anybody sees."""
         self.connector = SimpleNamespace(
             read_tail=self.read_tail,
+            log_ends=self.log_ends,
             read_samples=self.read_samples,
             cancel_tail=self.cancelled.set,
         )
@@ -413,6 +416,32 @@ def test_what_is_whole_and_what_is_not_are_one_commit(world: World) -> None:
     )
     assert state.unclean == {EU1}
     assert {it.topic_id for it in state.entries.values()} == {"T", "U"}
+
+
+def test_a_tail_is_read_when_all_of_it_can_be_seen(world: World) -> None:
+    """A replica has died: its leader holds records that nobody sees before it is given up."""
+    world.crashed({EU0: 5}, end=30)
+    world.unseen = {HUB0: 37}
+
+    def given_up(event: Event) -> None:
+        if event.kind == "hub_not_replicated":
+            assert "7 records in orders" in event.message
+            world.grows_to(37)
+
+    world.recovery._emit = given_up
+    world.recover(EU0)
+    assert world.asked[0][0].ranges == {HUB0: OffsetRange(20, 37)}
+
+
+def test_a_hub_that_does_not_show_all_that_it_holds_is_an_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "REPLICATED_LIMIT_SECONDS", 0.0)
+    world.crashed({EU0: 5}, end=30)
+    world.unseen = {HUB0: 37}
+    with pytest.raises(ClusterError, match="7 records in orders that not all replicas have"):
+        world.recover(EU0)
+    assert world.observer.state.unclean == {EU0}
 
 
 # --- in the background ----------------------------------------------------------------------

@@ -1,0 +1,118 @@
+package aggregator.connector;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.JsonNodeFactory;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.LogTruncationException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
+import org.apache.kafka.common.TopicPartition;
+
+/**
+ * Tells where the logs of hub partitions end at their leaders, which may be beyond what all
+ * replicas have and anybody can read. Called from Python, on the driver.
+ *
+ * <p>No client asks for that by itself. But a leader tells it to a consumer that says it has read
+ * further, in the leader's own epoch: it takes that for a log that was cut off.
+ */
+public final class HubEnds {
+    private static final Duration POLL = Duration.ofMillis(50);
+    private static final long BEYOND = Long.MAX_VALUE - 1;
+
+    private HubEnds() {}
+
+    /**
+     * Reads {"consumer": {...}, "partitions": [[topic, partition], ...], "millis": n}. Answers
+     * [[topic, partition, end], ...], without partitions whose leader keeps no epochs. Throws what
+     * the clients throw, and TimeoutException.
+     */
+    public static String read(String spec) throws Exception {
+        JsonNode json = Json.parse(spec);
+        Map<String, String> settings = new HashMap<>();
+        json.get("consumer")
+            .properties()
+            .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
+        long until = System.nanoTime() + json.get("millis").asLong() * 1_000_000L;
+        Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+        json.get("partitions")
+            .forEach(
+                p
+                -> wanted.put(
+                    new TopicPartition(p.get(0).asText(), p.get(1).asInt()), OffsetSpec.latest()));
+        Map<TopicPartition, OffsetAndMetadata> beyond = beyond(settings, wanted, until);
+        ArrayNode answer = JsonNodeFactory.instance.arrayNode();
+        ends(settings, beyond, until)
+            .forEach((tp, end) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(end));
+        return answer.toString();
+    }
+
+    /** A place that no log has, in the epoch that the leader of each partition is in. */
+    private static Map<TopicPartition, OffsetAndMetadata> beyond(
+        Map<String, String> settings, Map<TopicPartition, OffsetSpec> wanted, long until)
+        throws Exception {
+        Map<TopicPartition, OffsetAndMetadata> beyond = new HashMap<>();
+        Admin admin = Admin.create(new HashMap<>(settings));
+        try {
+            Map<TopicPartition, ListOffsetsResultInfo> told = admin.listOffsets(wanted).all().get(
+                until - System.nanoTime(), TimeUnit.NANOSECONDS);
+            told.forEach((tp, info) -> {
+                if (info.leaderEpoch().isPresent()) {
+                    beyond.put(tp, new OffsetAndMetadata(BEYOND, info.leaderEpoch(), ""));
+                }
+            });
+            return beyond;
+        } catch (ExecutionException failed) {
+            throw failed.getCause() instanceof Exception cause ? cause : failed;
+        } finally {
+            admin.close(Duration.ZERO);
+        }
+    }
+
+    private static Map<TopicPartition, Long> ends(
+        Map<String, String> settings, Map<TopicPartition, OffsetAndMetadata> beyond, long until)
+        throws TimeoutException {
+        Map<TopicPartition, Long> ends = new HashMap<>();
+        try (KafkaConsumer<byte[], byte[]> hub = HubReader.consumer(settings)) {
+            while (!beyond.isEmpty()) {
+                hub.assign(beyond.keySet());
+                // Again for those that are left: a broker's answer is told of once.
+                beyond.forEach(hub::seek);
+                Map<TopicPartition, Optional<Long>> told = told(hub, until);
+                told.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it)));
+                beyond.keySet().removeAll(told.keySet());
+            }
+        }
+        return ends;
+    }
+
+    /** What leaders have answered by now: at least one has. */
+    private static Map<TopicPartition, Optional<Long>> told(
+        KafkaConsumer<byte[], byte[]> hub, long until) throws TimeoutException {
+        while (System.nanoTime() < until) {
+            try {
+                hub.poll(POLL);
+            } catch (OffsetOutOfRangeException error) {
+                Map<TopicPartition, Optional<Long>> told = new HashMap<>();
+                error.offsetOutOfRangePartitions().keySet().forEach(
+                    tp -> told.put(tp, Optional.empty()));
+                if (error instanceof LogTruncationException cut) {
+                    cut.divergentOffsets().forEach(
+                        (tp, end) -> told.put(tp, Optional.of(end.offset())));
+                }
+                return told;
+            }
+        }
+        throw new TimeoutException("leaders of the hub do not tell where their logs end");
+    }
+}
