@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.backfills.core import Backfill, BackfillState
 from aggregator.backfills.core_progress import Scanned, after_report, after_scan
-from aggregator.clusters.hub import read_logs
+from aggregator.clusters.hub import read_logs, whole_logs
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector, TailFound
@@ -108,6 +108,7 @@ class BackfillTry:
         self._records = backfill.records
         self._scanned: Scanned | None = None
         self._error: Exception | None = None
+        self._cancelled = threading.Event()
         self._thread = threading.Thread(
             target=self._scan, args=(sight,), name=f"backfill-{backfill.id}", daemon=True
         )
@@ -123,6 +124,7 @@ class BackfillTry:
 
     def cancel_scan(self, seconds: float) -> None:
         """End a scan that goes on."""
+        self._cancelled.set()
         if self._thread.is_alive():
             self._tools.connector.cancel_tail()
             self._thread.join(seconds)
@@ -191,12 +193,18 @@ class BackfillTry:
     def _read(self, sight: BackfillSight) -> Scanned:
         backfill, config = self.backfill, sight.config
         topics = hub_topics_of(self.routes, backfill.positions)
-        hub_logs = read_logs(self._tools.hub, topics, config.supervision.connect_timeout)
+        timeout = config.supervision.connect_timeout
+        hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+        hub_logs = whole_logs(
+            self._tools.hub,
+            lambda partitions, seconds: self._tools.connector.log_ends(partitions, hub, seconds),
+            read_logs(self._tools.hub, topics, timeout),
+            *(timeout, self._cancelled, lambda _: None),
+        )
         bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
         tail = plan_tail(backfill.positions, bound, hub_logs)
         found = {}
         if tail.ranges:
-            hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
             told = self._tools.connector.read_tail(tail, hub, ())
             if foreign := self._why_foreign(told, sight):
                 return Scanned(backfill, {}, {}, foreign)

@@ -127,9 +127,7 @@ class Recovery:
         told = self._read(tail, look.plan, config)
         failpoint("after-scan")
         routes = look.plan.routes
-        judged = compare_origins(
-            self._connector, config, told, begin, routes, logs.keys()
-        )
+        judged = compare_origins(self._connector, config, told, begin, routes, logs.keys())
         found = {sp: skip for sp, skip in told.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)

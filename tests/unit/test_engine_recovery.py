@@ -348,8 +348,10 @@ def test_of_a_source_that_does_not_tell_what_is_its_own_nothing_moves_and_the_ot
     world.grows_to(50)
     with_samples(world, EU0, EU1, EU2)
     world.told = SampleTold({EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"})
-    bound = Bound(Positions({EU0: 5, EU1: 5, EU2: 5}), {HUB0: 7})
-    world.recover(EU0, EU1, EU2, bound=bound)
+    every = (EU0, EU1, EU2)
+    doubted = {sp: {HUB0: 7} for sp in every}
+    world.observer.distrust(Positions(dict.fromkeys(every, 5)), doubted, {}, ())
+    world.recover(*every)
     assert world.recovered.silent == {EU0: "no answer", EU2: "no answer"}
     assert world.recovered.records == ()
     state = world.observer.state
