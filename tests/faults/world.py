@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ class World:
     config: Config = field(init=False)
     arrivals: Arrivals = field(init=False)
     token_server: TokenServer | None = None
-    proxies: list[Proxy] = field(default_factory=list)
+    proxies: Sequence[Proxy] = field(default_factory=list)
     inner_proxies: list[Proxy] = field(default_factory=list)
     """Before each hub broker, for whom the application talks to, and for other brokers."""
     made_topics: dict[str, str] = field(default_factory=dict)

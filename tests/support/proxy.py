@@ -79,9 +79,14 @@ class Proxy:
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 answers = threading.Thread(target=self._answer, args=(broker, client), daemon=True)
                 answers.start()
-                _hand_on(client, broker)
+                with suppress(OSError):
+                    self._hand_on(client, broker)
                 _end(client, broker)
                 answers.join()
+
+    def _hand_on(self, client: socket.socket, broker: socket.socket) -> None:
+        """Requests, until one of them ends."""
+        _hand_on(client, broker)
 
     def _answer(self, broker: socket.socket, client: socket.socket) -> None:
         _hand_on(broker, client, self._mute)
