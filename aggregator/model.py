@@ -204,9 +204,8 @@ Ranges = Sequence[tuple[int, int]]
 class Skip:
     """What the hub holds of a source partition beyond its position.
 
-    `later` is for compacted hub topics: by hub partition, keys and the highest offset of each that
-    was found. An earlier record of the key may have been compacted away there, and written again
-    would come too late.
+    `later` is for compacted hub topics: by hub partition, the highest offset found of each key. An
+    earlier record of it may have been compacted away there, and written again came too late.
     """
 
     ranges: Ranges
@@ -242,7 +241,7 @@ class ClusterFacts:
     """A cluster as it is now: its id, its brokers, its topics.
 
     A topic that nobody asked about has its name and partition count only; its id is "".
-    `notes` say what could not be learned, such as configs without the right to read them.
+    `notes` say what could not be learned.
     """
 
     alias: str
@@ -250,6 +249,7 @@ class ClusterFacts:
     brokers: int
     topics: Mapping[str, TopicFacts]
     notes: tuple[str, ...] = ()
+    producer_expiry_ms: int | None = None  # of the hub
 
 
 class FailureKind(StrEnum):

@@ -3,7 +3,7 @@ package aggregator.connector;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.time.Duration;
+import java.util.BitSet;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -17,7 +17,7 @@ import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.Metric;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.Headers;
@@ -25,6 +25,7 @@ import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.spark.SparkEnv;
 
 /**
  * All that a task of a lane owns: its consumer, its producer, positions, report points, counters.
@@ -43,8 +44,11 @@ final class LaneTask {
     /** Much longer than from one batch to the next. */
     private static final long FORGOTTEN_NANOS = 10_000_000_000L;
     private static final long SLOW_SLICE_MS = 50;
+    private static final long FLUSH_SLICE_MS = 2;
     /** Until a partition that waits for another record is looked at again. */
     private static final long RESUME_NANOS = 500_000_000L;
+    /** About what a record's headers and the rest of it take. */
+    private static final int RECORD_OVERHEAD_BYTES = 150;
     private static final int QUARANTINE_OVERHEAD_BYTES = 128;
     /** A reason that is no longer than this is in the overhead. */
     private static final int SHORT_REASON_BYTES = 32;
@@ -55,7 +59,7 @@ final class LaneTask {
 
     final TaskSpec spec;
     private final Feed feed;
-    private final Producer<byte[], byte[]> producer;
+    private final HubWriter hub;
     private final Points points;
     private final Origin.Tag[] tags;
     private final Gate gate;
@@ -65,8 +69,6 @@ final class LaneTask {
     private final Histogram flight = new Histogram();
     private final long[] sentRecords;
     private final long[] sentBytes;
-    /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
-    private final Metric retries;
     private final SchemaIds.Asked asked = new SchemaIds.Asked();
     private final SchemaPatch schemas;
     private long replayed;
@@ -75,9 +77,10 @@ final class LaneTask {
     private long nextPoint;
     /** When partitions that wait for another record go on; 0 when there are none. */
     private long resumeAt;
+    /** Places for which partitions wait because they are full. */
+    private final BitSet full = new BitSet();
     private Orders orders = Orders.NONE;
     private long attempt = -1;
-    private volatile Throwable failure;
     private volatile long releasedAt = System.nanoTime();
     private volatile boolean closed;
     private volatile boolean ended;
@@ -86,8 +89,7 @@ final class LaneTask {
         this.spec = spec;
         feed = new Feed(spec, positions, new Clients(spec));
         points = new Points(positions, feed.states, spec.placeTopics.size(), spec.snapshot, now());
-        producer = new KafkaProducer<>(settings(spec, spec.producer), serializer(), serializer());
-        retries = retries(producer);
+        hub = new HubWriter(spec, given -> producer(spec, given), feed::wake, now());
         gate = new Gate(spec);
         tags = new Origin.Tag[spec.parts.size()];
         for (int i = 0; i < tags.length; i++) {
@@ -103,11 +105,10 @@ final class LaneTask {
     static LaneTask lease(TaskSpec spec, long[] positions, Orders orders, long attempt) {
         synchronized (OPEN) {
             LaneTask task = OPEN.get(spec.name);
-            if (task != null && (task.failure != null || !task.isAt(positions))) {
-                task.kill();
-                task = null;
-            }
-            if (task == null) {
+            if (task != null) {
+                task.mustBeAt(positions);
+            } else {
+                mustBegin(spec, positions);
                 task = new LaneTask(spec, positions);
                 OPEN.put(spec.name, task);
             }
@@ -144,9 +145,7 @@ final class LaneTask {
     boolean next(long deadlineMs) {
         feed.passed();
         while (true) {
-            if (failure != null) {
-                throw new IllegalStateException(failure.getMessage(), failure);
-            }
+            hub.throwFailure();
             if (untilLook > 0 && feed.more()) {
                 untilLook--;
                 if (feed.next(0)) {
@@ -160,9 +159,14 @@ final class LaneTask {
                 return false;
             }
             obey(Reporter.orders(spec, orders));
+            hub.look(deadlineMs - left);
             long nanos = System.nanoTime();
             if (resumeAt != 0 && nanos - resumeAt >= 0) {
                 resumeAt = 0;
+                feed.resume();
+            }
+            if (!full.isEmpty() && full.stream().anyMatch(hub::hasRoom)) {
+                full.clear();
                 feed.resume();
             }
             if (nanos >= nextPoint) {
@@ -199,9 +203,7 @@ final class LaneTask {
     /** Sends the record that was read last, with this content, to where its route says. */
     void send(byte[] key, byte[] value, Headers headers) {
         WriteGuard.await();
-        if (failure != null) {
-            throw new IllegalStateException(failure.getMessage(), failure);
-        }
+        hub.throwFailure();
         ConsumerRecord<byte[], byte[]> from = feed.record;
         int at = feed.part;
         TaskSpec.Part part = spec.parts.get(at);
@@ -238,6 +240,12 @@ final class LaneTask {
             feed.skipped++;
             return;
         }
+        int place = refusal == null ? part.route.firstPlace + goesTo : spec.quarantinePlace;
+        // Before it is claimed: what has a claim is sent.
+        if (!hub.takes(place, size)) {
+            waitForRoom(place);
+            return;
+        }
         Gate.Verdict verdict = refusal == null && gate.guards(at)
             ? gate.judge(at, key, value, headers, from.offset())
             : Gate.Verdict.SEND;
@@ -251,7 +259,7 @@ final class LaneTask {
             setAside(spec.duplicatesPlace, room, gate.reason, key, value, headers, own);
         } else if (refusal == null) {
             Claims.Claim claim = gate.guards(at) ? gate.claim : null;
-            hand(part.route.firstPlace + goesTo, key, value, headers, claim);
+            hand(place, key, value, headers, claim);
         } else if (!quarantined(refusal, key, value, headers, own)) {
             return;
         }
@@ -262,19 +270,21 @@ final class LaneTask {
         }
     }
 
-    /** Everything that was read is in the hub, and a report point says so. Ends the lease. */
+    /**
+     * Ends the lease. In the driver's JVM the next batch has this task again, so nothing is waited
+     * for: what is on its way to a hub partition that takes nothing must not hold up the others.
+     */
     void commit() {
         feed.passed();
         point(System.nanoTime());
         Failpoint.pass("task-flush");
-        producer.flush();
+        while (!isHere() && !points.settled()) {
+            hub.throwFailure();
+            sleep(FLUSH_SLICE_MS);
+            hub.look(now());
+        }
         Failpoint.pass("task-commit");
-        if (failure != null) {
-            throw new IllegalStateException(failure.getMessage(), failure);
-        }
-        if (!points.settled()) {
-            throw new IllegalStateException("a flushed producer has records without an answer");
-        }
+        hub.throwFailure();
         release();
     }
 
@@ -293,14 +303,18 @@ final class LaneTask {
         closed = true;
         Failpoint.pass("task-abort");
         try {
-            producer.close(Duration.ZERO);
+            hub.close();
+            // Only now: no thread of a producer is left.
             gate.gone();
-            feed.close();
         } finally {
-            OPEN.remove(spec.name, this);
-            release();
-            if (interrupted) {
-                Thread.currentThread().interrupt();
+            try {
+                feed.close();
+            } finally {
+                OPEN.remove(spec.name, this);
+                release();
+                if (interrupted) {
+                    Thread.currentThread().interrupt();
+                }
             }
         }
     }
@@ -316,7 +330,7 @@ final class LaneTask {
 
     /** Closes what no attempt has worked with for long: its next batch runs in another JVM. */
     void closeIfForgotten() {
-        if (System.nanoTime() - releasedAt > FORGOTTEN_NANOS) {
+        if (!isHere() && System.nanoTime() - releasedAt > FORGOTTEN_NANOS) {
             closeIfIdle();
         }
     }
@@ -396,7 +410,7 @@ final class LaneTask {
         json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
         json.put("read_bytes", feed.bytes);
         json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
-        json.put("retried", ((Number) retries.metricValue()).longValue());
+        json.put("retried", hub.retried());
         ArrayNode unknown = json.putArray("unknown");
         for (SchemaIds.Question each : asked.open()) {
             unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
@@ -435,12 +449,11 @@ final class LaneTask {
             points.close(feed.positions, feed.states, known, now());
             Failpoint.pass("task-point");
         }
+        hub.tick();
         nextPoint = nanos + POINT_NANOS;
-        if (orders.end && !ended && points.settled()) {
-            ended = true;
-        } else if (orders.end && !ended) {
-            producer.flush();
-            nextPoint = 0;
+        if (orders.end && !ended) {
+            ended = points.settled();
+            nextPoint = nanos + FLUSH_SLICE_MS * 1_000_000;
         }
     }
 
@@ -523,39 +536,56 @@ final class LaneTask {
         Points.Epoch epoch = points.sending();
         long polledAt = feed.polledAtMs;
         int part = feed.part;
-        producer.send(to, (metadata, error) -> {
-            if (error != null) {
-                failed(error);
-                return;
+        int bytes = RECORD_OVERHEAD_BYTES + size(key) + size(value);
+        hub.send(place, to, timestamp, bytes, new HubWriter.Sent() {
+            @Override
+            void arrived(RecordMetadata metadata) {
+                long now = now();
+                flight.add(now - polledAt);
+                if (timestamp >= 0) {
+                    age.add(Math.max(0, now - timestamp));
+                }
+                if (claim != null) {
+                    // First: what a report point covers has to be held.
+                    gate.arrived(part, claim, metadata.partition(), metadata.offset() + 1);
+                }
+                epoch.acknowledge(place, metadata.offset() + 1);
             }
-            long now = now();
-            flight.add(now - polledAt);
-            if (timestamp >= 0) {
-                age.add(Math.max(0, now - timestamp));
-            }
-            if (claim != null) {
-                // First: what a report point covers has to be held.
-                gate.arrived(part, claim, metadata.partition(), metadata.offset() + 1);
-            }
-            epoch.acknowledge(place, metadata.offset() + 1);
         });
     }
 
-    private void failed(Throwable error) {
-        if (failure == null) {
-            failure = error;
-            feed.wake();
+    /** It goes on where a batch begins; it may have passed markers since it told. */
+    private void mustBeAt(long[] positions) {
+        boolean behind = false;
+        for (int i = 0; i < positions.length; i++) {
+            behind |= feed.positions[i] < positions[i];
+        }
+        if (hub.failure() != null || behind) {
+            kill();
+            hub.throwFailure();
         }
     }
 
-    /** Whether it goes on where a batch begins: it may have passed markers since it told. */
-    private boolean isAt(long[] positions) {
-        for (int i = 0; i < positions.length; i++) {
-            if (feed.positions[i] < positions[i]) {
-                return false;
+    /** What was on its way at the end of the batch before may be lost with the task of that one. */
+    private static void mustBegin(TaskSpec spec, long[] positions) {
+        for (int i = 0; isHere() && i < positions.length; i++) {
+            if (positions[i] != spec.parts.get(i).position) {
+                throw new IllegalStateException(
+                    "task " + spec.name + " has ended between two batches");
             }
         }
-        return true;
+    }
+
+    private static boolean isHere() {
+        return "driver".equals(SparkEnv.get().executorId());
+    }
+
+    private void waitForRoom(int place) {
+        full.set(place);
+        stop(
+            Feed.State.AWAITING,
+            "hub partition " + spec.placeTopics.get(place) + "-" + spec.placePartitions.get(place)
+                + " takes nothing at present");
     }
 
     private void release() {
@@ -580,18 +610,9 @@ final class LaneTask {
         }
     }
 
-    private static Metric retries(Producer<byte[], byte[]> producer) {
-        return producer.metrics()
-            .values()
-            .stream()
-            .filter(it -> it.metricName().name().equals("record-retry-total"))
-            .filter(it -> it.metricName().group().equals("producer-metrics"))
-            .findFirst()
-            .orElseThrow();
-    }
-
-    private static ByteArraySerializer serializer() {
-        return new ByteArraySerializer();
+    private static Producer<byte[], byte[]> producer(TaskSpec spec, Map<String, String> given) {
+        ByteArraySerializer asItIs = new ByteArraySerializer();
+        return new KafkaProducer<>(settings(spec, given), asItIs, asItIs);
     }
 
     /** The consumers of a task, one after the other, all of one cluster. */

@@ -131,6 +131,9 @@ final class TaskSpec implements Serializable {
     final String clusterId;
     final Map<String, String> consumer;
     final Map<String, String> producer;
+    /** Of the producer for records whose age may be more than `freshMs` when they are sent. */
+    final Map<String, String> careful;
+    final long freshMs;
     final List<Part> parts = new ArrayList<>();
     final Origin origin;
     final List<String> quarantineHeaders = new ArrayList<>();
@@ -159,6 +162,8 @@ final class TaskSpec implements Serializable {
         plain = own.get("plain").asBoolean();
         consumer = texts(own.get("consumer"));
         producer = texts(lane.get("producer"));
+        careful = texts(lane.path("careful"));
+        freshMs = lane.path("fresh_ms").asLong(Long.MAX_VALUE);
         origin = new Origin(lane.get("origin"), cluster);
         quarantinePartition = lane.path("quarantine").path("partition").asInt();
         lane.path("quarantine").path("headers").forEach(n -> quarantineHeaders.add(n.asText()));

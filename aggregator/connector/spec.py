@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aggregator.model import (
@@ -43,12 +43,15 @@ class Clients:
     """Kafka settings: of the consumers of each source, and of the hub's producers.
 
     `cluster_ids` say which cluster the consumers of a source have to find, by its alias: nothing is
-    read of another one.
+    read of another one. `careful` are the settings of the producer for records that are older than
+    `fresh_ms` when they are sent; without one there are none.
     """
 
     consumers: Mapping[str, Mapping[str, str]]
     producer: Mapping[str, str]
     cluster_ids: Mapping[str, str]
+    careful: Mapping[str, str] = field(default_factory=dict)
+    fresh_ms: int | None = None
 
 
 def render_spec(
@@ -78,6 +81,7 @@ def render_spec(
         "generation": generation,
         "snapshot": snapshot,
         "producer": dict(clients.producer),
+        **_careful(clients),
         "origin": {**origin_names(), "hub_names": sorted(set(hub_names))},
         "quarantine": {
             "topic": quarantine,
@@ -115,6 +119,12 @@ def render_spec(
         ],
     }
     return json.dumps(spec)
+
+
+def _careful(clients: Clients) -> dict[str, Any]:
+    if clients.fresh_ms is None:
+        return {}
+    return {"careful": dict(clients.careful), "fresh_ms": clients.fresh_ms}
 
 
 def origin_names() -> dict[str, Any]:

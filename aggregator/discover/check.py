@@ -22,6 +22,7 @@ from aggregator.discover.clients import HUB, open_admin
 from aggregator.discover.describe import Described
 from aggregator.discover.discover import selector
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.expiry import producer_expiry
 from aggregator.discover.producer_id import refused_producer_id
 from aggregator.discover.rights import (
     HUB_NEEDS,
@@ -33,6 +34,7 @@ from aggregator.discover.rights import (
     topic_rights,
 )
 from aggregator.model import ClusterFailure, FailureKind, TopicFacts
+from aggregator.plan.producer import EXPIRY, short_expiry
 from aggregator.plan.quarantine import APPEND_TIME, aside_topics
 
 SOON_SECONDS = 30 * 86_400
@@ -100,6 +102,7 @@ def _check(
     if alias == HUB:
         results += _hub_rights(config, admin, described, timeout, who)
         results.append(_producer_id(config, timeout))
+        results.append(_producer_expiry(producer_expiry(admin, timeout)))
         results += _hub_limits(config, described, facts.brokers)
     else:
         path = f"sources.{alias}.topics"
@@ -135,6 +138,15 @@ def _producer_id(config: Config, timeout: float) -> CheckResult:
     hint = "the hub has to be Kafka 3.0 or newer, or an older one with ZooKeeper" if why else ""
     detail = why or ("taken" if why == "" else "not told by the brokers")
     return CheckResult(HUB, "idempotent producers", not why, detail, hint)
+
+
+def _producer_expiry(told: int | None) -> CheckResult:
+    """How old a record may be for the hub to know it again when it is sent twice."""
+    words = "not told by the brokers, so Kafka's day is taken for it"
+    allow = f"allow DescribeConfigs on the hub's cluster, or see that {EXPIRY} is at least a day"
+    if told is not None:
+        words, allow = f"{told} ms", short_expiry(told)
+    return CheckResult(HUB, EXPIRY, True, words, allow)
 
 
 def _hub_limits(config: Config, described: Described, brokers: int) -> list[CheckResult]:

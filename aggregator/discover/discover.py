@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from aggregator.config.schema import Config
 from aggregator.credentials import prepare
 from aggregator.discover.clients import HUB, AdminPool, client_of
 from aggregator.discover.errors import ClusterCallError
+from aggregator.discover.expiry import producer_expiry
 from aggregator.discover.parallel import LateError, ask_all
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, ClusterFailure, Discovery, FailureKind
@@ -41,7 +43,10 @@ def discover(
     def describe(alias: str) -> Callable[[], ClusterFacts]:
         def call() -> ClusterFacts:
             with client_of(config, alias, clients) as admin:
-                return admin.describe(selector(config, alias), timeout)
+                facts = admin.describe(selector(config, alias), timeout)
+                if alias != HUB:
+                    return facts
+                return replace(facts, producer_expiry_ms=producer_expiry(admin, timeout))
 
         return call
 

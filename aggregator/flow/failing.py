@@ -14,9 +14,11 @@ from aggregator.flow.draft import Draft
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import Failures, LaneLife, LaneOver
 from aggregator.model import SourcePartition
-from aggregator.plan.poison import is_refusal
+from aggregator.plan.poison import is_of_the_hub, is_refusal
 
 DELAYS_SECONDS = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+HUB_DELAY_SECONDS = 4.0
+"""No longer when the hub was in doubt: to begin again it has to be read, so by then it is well."""
 FORGOTTEN_AFTER_SECONDS = 300.0
 """What failed so long ago begins again with the shortest delay."""
 TRIES_ALLOWED = 3
@@ -26,12 +28,15 @@ RECOVERY = "recovery"
 
 def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
     """A lane has failed, or could not be started: its partitions are tried again later."""
-    explained = _is_explained(d, life.lane.partitions, reason)
+    hub = is_of_the_hub(reason)
+    explained = hub or _is_explained(d, life.lane.partitions, reason)
     if len(life.lane.clusters) > 1 and not explained:
         # Alone, only the culprit fails again.
         d.note(alone=d.state.alone | set(life.lane.clusters))
     delay, count = _count(d, name)
-    given_up = d.state.until_done and count >= TRIES_ALLOWED
+    if hub:
+        delay = min(delay, HUB_DELAY_SECONDS)
+    given_up = d.state.until_done and count >= TRIES_ALLOWED and not hub
     stage = Stage.DONE if given_up else Stage.LOST if life.key else Stage.RESTING
     changes = {"lane": "", "key": life.key, "until": d.now + delay, "left_at": d.now}
     for sp in life.lane.partitions:

@@ -17,7 +17,7 @@ from aggregator.plan.hub_topics import HubTopic, LeftOutTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison, room_in
-from aggregator.plan.producer import is_local
+from aggregator.plan.producer import is_local, short_expiry
 from aggregator.plan.quarantine import plan_duplicates, plan_quarantine
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
@@ -160,6 +160,7 @@ def make_plan(
         *quarantine.warnings,
         *duplicates.warnings,
         heartbeats.warning,
+        short_expiry(hub.producer_expiry_ms),
         *history,
         slots.warning,
     )

@@ -30,6 +30,8 @@ REFUSALS = {
     "org.apache.kafka.common.InvalidRecordException",
 }
 """What Kafka throws for a record that it does not take, and will not take the next time either."""
+NO_ANSWER = "aggregator.connector.HubWriter$NoAnswer"
+STUCK = "aggregator.connector.HubWriter$Stuck"
 REFUSED_WITH = "part of a batch which had one more more invalid records"
 """What a good record of the same batch gets has no class of its own, only these words
 (Sender.failBatch, kafka-clients 3.9.2)."""
@@ -117,6 +119,13 @@ def is_refusal(failure: str) -> bool:
     """
     kind, _, words = failure.partition(": ")
     return kind in REFUSALS or REFUSED_WITH in words
+
+
+def is_of_the_hub(failure: str) -> bool:
+    """Whether a lane ended to have the hub read: no source is to blame, and the next try is
+    another one.
+    """
+    return failure.partition(": ")[0] in (NO_ANSWER, STUCK)
 
 
 def after_refusal(routes: Iterable[Route], topics: frozenset[Topic]) -> tuple[Route, ...]:

@@ -12,7 +12,7 @@ from aggregator.plan.effective import facts_after
 from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_of
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
-from aggregator.plan.producer import hub_producer, is_local, least_buffer
+from aggregator.plan.producer import hub_producer, hub_producers, is_local, least_buffer
 from aggregator.stream.lane import LaneSettings
 
 POLL_RECORDS = "2000"
@@ -38,6 +38,7 @@ def lane_settings(
     )
     if "buffer.memory" not in {*config.hub.kafka, *config.hub.producer}:
         producer["buffer.memory"] = str(buffer_memory(heap, tasks, least_buffer(producer)))
+    producers = hub_producers(producer, plan.hub.producer_expiry_ms)
     return LaneSettings(
         clients=Clients(
             consumers={
@@ -45,7 +46,9 @@ def lane_settings(
                 alias: {**fetches, **jvm_settings(source, "consumer")}
                 for alias, source in config.sources.items()
             },
-            producer=producer,
+            producer=producers.usual,
+            careful=producers.careful,
+            fresh_ms=producers.fresh_ms,
             cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
         ),
         hub_names=hub_names(config, plan),

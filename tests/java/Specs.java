@@ -1,6 +1,8 @@
 package aggregator.connector;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Map;
 
 /** Task specs for tests, as aggregator/connector/spec.py renders them. */
 final class Specs {
@@ -42,12 +44,28 @@ final class Specs {
         String own =
             "'cluster_id': 'an-id', 'plain': true, 'consumer': {'client.id': 'a'}, 'tasks': [["
             + numbers + "], [" + numbers + "]], 'partitions': [" + parts + "]}";
+        return new TaskSpec(lane(rule, own), reading, task);
+    }
+
+    /** A task with these producers, whose places are the four partitions of `hub.orders`. */
+    static TaskSpec writing(Map<String, String> usual, Map<String, String> careful, long freshMs) {
+        ObjectNode lane = (ObjectNode) lane(
+            "key",
+            "'cluster_id': 'an-id', 'plain': true, 'consumer': {},"
+                + "'tasks': [[]], 'partitions': []}");
+        usual.forEach(lane.putObject("producer")::put);
+        careful.forEach(lane.putObject("careful")::put);
+        lane.put("fresh_ms", freshMs);
+        return new TaskSpec(lane, 0, 0);
+    }
+
+    private static JsonNode lane(String rule, String own) {
         String lane =
             "{'key': 'eu#3', 'lane': 'eu', 'generation': 3, 'snapshot': 0, 'producer': {},"
             + "'quarantine': {}, 'routes': [{'hub_topic': 'hub.orders', 'hub_partitions': 4,"
             + "'by': '" + rule + "', 'fixed': 2}], 'origin': " + ORIGIN + ", 'readings': ["
             + "{'cluster': 'us', " + own + ", {'cluster': 'eu', " + own + "]}";
-        return new TaskSpec(json(lane), reading, task);
+        return json(lane);
     }
 
     static JsonNode json(String text) {

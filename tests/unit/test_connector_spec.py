@@ -99,6 +99,12 @@ def test_the_shape_of_a_spec() -> None:
     assert [reading["plain"] for reading in readings] == [True, False]
 
 
+def test_a_hub_that_forgets_producers_has_a_careful_one_beside_the_other() -> None:
+    clients = replace(CLIENTS, careful={"retries": "0"}, fresh_ms=5)
+    spec = json.loads(rendered(clients=clients))
+    assert (spec["careful"], spec["fresh_ms"]) == ({"retries": "0"}, 5)
+
+
 def test_partitions_stand_in_the_order_of_the_tasks_which_number_them() -> None:
     eu, us = json.loads(rendered())["readings"]
     assert eu["tasks"] == [[0, 1], [2, 3]]

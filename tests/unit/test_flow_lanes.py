@@ -10,9 +10,11 @@ import pytest
 
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.flow import commands as c
+from aggregator.flow.failing import TRIES_ALLOWED
 from aggregator.flow.stage import Stage
 from aggregator.flow.step import step
 from aggregator.model import Part, Skip
+from aggregator.plan.poison import NO_ANSWER
 from support.flow_world import EU, EU0, EU1, US, World, config_of, running
 
 
@@ -233,6 +235,19 @@ def test_a_hub_that_refuses_a_record_separates_nobody_and_is_checked_from_then_o
     assert world.state.alone == frozenset()
     assert "from now on each one is checked" in world.told("records_checked")[0]
     world.until_all(Stage.READING)
+    assert set(world.lanes) == {"union"}
+
+
+def test_a_lost_answer_of_the_hub_separates_nobody_and_is_tried_again_soon() -> None:
+    world = running(until_done=True)
+    for turn in range(TRIES_ALLOWED + 1):
+        world.refused = f"{NO_ANSWER}: NetworkException: Disconnected from node 1"
+        world.lanes["union"].active = False
+        world.until_all(Stage.LOST)
+        world.refused = ""
+        assert world.state.alone == frozenset()
+        assert f"next try in {min(2 << turn, 4)} s" in world.told("lane_failed")[-1]
+        world.until_all(Stage.READING)
     assert set(world.lanes) == {"union"}
 
 

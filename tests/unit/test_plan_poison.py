@@ -18,7 +18,7 @@ from aggregator.model import (
 )
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
-from aggregator.plan.poison import after_refusal, is_refusal
+from aggregator.plan.poison import NO_ANSWER, STUCK, after_refusal, is_of_the_hub, is_refusal
 from aggregator.stream.settings import lane_settings
 
 HOUR = 3_600_000
@@ -250,6 +250,13 @@ def test_requests_have_room_for_what_a_source_takes() -> None:
 )
 def test_a_refusal_is_known_by_its_class(failure: str, refused: bool) -> None:
     assert is_refusal(failure) is refused
+
+
+def test_what_ended_to_have_the_hub_read_is_known_by_its_class() -> None:
+    assert is_of_the_hub(f"{NO_ANSWER}: org.apache.kafka.common.errors.NetworkException: gone")
+    assert is_of_the_hub(f"{STUCK}: hub partition orders-0 has not taken the same records")
+    assert not is_of_the_hub("org.apache.kafka.common.errors.TimeoutException: Expiring")
+    assert not is_refusal(f"{NO_ANSWER}: lost")
 
 
 def test_of_topics_with_a_refused_record_all_limits_are_checked() -> None:

@@ -1,0 +1,465 @@
+package aggregator.connector;
+
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.producer.Callback;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.NotEnoughReplicasException;
+import org.apache.kafka.common.errors.RetriableException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * All that a task writes to the hub with: its producers, and what is on its way to each place.
+ *
+ * <p>The usual producer sends again what got no answer, and the hub knows it again by its sequence
+ * number. For records with old timestamps the hub forgets these numbers, so they go by a second
+ * one, the careful, that never sends anything twice: without an answer it fails, and the hub is
+ * read. A place changes from one to the other when nothing of it is on its way.
+ *
+ * <p>The hub takes any sequence number as the first of a producer. So a place's first record is
+ * acknowledged before a second one is handed over; what comes meanwhile is held here, in order.
+ *
+ * <p>Used by the task's thread; answers come by those of the producers. After the first failure
+ * nothing more is sent.
+ */
+final class HubWriter {
+    /** The answer to what the careful producer had sent is not known, or was that it cannot now. */
+    static final class NoAnswer extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        private NoAnswer(Exception error) {
+            super(
+                error + ": records older than the hub's producer.id.expiration.ms allows are not"
+                + " sent again before the hub was read");
+        }
+    }
+
+    /** The hub answers, and yet does not take what it was sent. */
+    static final class Stuck extends RuntimeException {
+        private static final long serialVersionUID = 1L;
+
+        private Stuck(String words) {
+            super(words);
+        }
+    }
+
+    /** Makes a producer. */
+    interface Producers {
+        Producer<byte[], byte[]> open(Map<String, String> settings);
+    }
+
+    /** A record on its way. `arrived` is called by a producer's thread. */
+    abstract static class Sent implements Callback {
+        private HubWriter writer;
+        private Place place;
+        private int bytes;
+
+        abstract void arrived(RecordMetadata metadata);
+
+        @Override
+        public final void onCompletion(RecordMetadata metadata, Exception error) {
+            if (error != null) {
+                writer.failed(place, error);
+                return;
+            }
+            arrived(metadata);
+            place.answered(bytes);
+            if (place.holds) {
+                writer.wake.run();
+            }
+        }
+    }
+
+    private record Held(ProducerRecord<byte[], byte[]> record, Sent sent) {}
+
+    /** A hub partition, as far as this task writes there. */
+    private static final class Place {
+        private final ArrayDeque<Held> held = new ArrayDeque<>();
+        private volatile boolean holds;
+        private long heldBytes;
+        /** Whether its next record goes by the careful producer, and which had the last one. */
+        private boolean wanted;
+        private volatile boolean careful;
+        private long oldAt;
+        /** Whether the hub knows the usual producer's numbers there. */
+        private volatile boolean known;
+        private long given;
+        private final AtomicLong acknowledged = new AtomicLong();
+        /** What was acknowledged when it was looked at last, and when that became more. */
+        private long seen;
+        private long answeredAt;
+        /** Since when the same records wait, and how often something was sent again before. */
+        private long waitsFrom;
+        private long rises;
+        /** What was acknowledged when it was found to be full; below 0 when it was not. */
+        private long fullAt = -1;
+
+        private long underWay() {
+            return given - acknowledged.get();
+        }
+
+        /** By a producer's thread; there is one at a time. */
+        private void answered(int bytes) {
+            long sum = acknowledged.get() + bytes;
+            if (known) {
+                acknowledged.lazySet(sum);
+            } else {
+                known = !careful;
+                acknowledged.set(sum);
+            }
+        }
+    }
+
+    private static final Logger LOG = LoggerFactory.getLogger(HubWriter.class);
+    /** Without an old record for so long, a place goes by the usual producer again. */
+    private static final long CAREFUL_MS = 10_000;
+    private static final long PATIENCE_NANOS = 200_000_000L;
+    private static final long SLICE_MS = 1;
+    /** A place may have so many times what is free, so that something is always free for others. */
+    private static final long TIMES_FREE = 4;
+    /** At most this part of the buffer is held here beside it. */
+    private static final long HELD_PART = 4;
+    private static final long STUCK_TIMEOUTS = 4;
+    private static final long STUCK_RISE_MS = 4_000;
+
+    private final TaskSpec spec;
+    private final Producers producers;
+    private final Runnable wake;
+    private final Place[] places;
+    private final List<Place> holding = new ArrayList<>();
+    private final long buffer;
+    private final long chunk;
+    private final long stuckMs;
+    private final Producer<byte[], byte[]> usual;
+    private final Metric retries;
+    private final Metric usualFree;
+    private volatile Producer<byte[], byte[]> careful;
+    private Metric carefulFree;
+    private long now;
+    private long oldBefore;
+    private long free;
+    private long heldBytes;
+    private double retried;
+    private long rises;
+    private volatile Throwable failure;
+
+    HubWriter(TaskSpec spec, Producers producers, Runnable wake, long nowMs) {
+        this.spec = spec;
+        this.producers = producers;
+        this.wake = wake;
+        places = new Place[spec.placeTopics.size()];
+        for (int i = 0; i < places.length; i++) {
+            places[i] = new Place();
+        }
+        buffer = number(spec.producer, "buffer.memory", 33_554_432);
+        chunk = number(spec.producer, "batch.size", 16_384);
+        stuckMs = STUCK_TIMEOUTS * number(spec.producer, "request.timeout.ms", 30_000);
+        usual = producers.open(spec.producer);
+        retries = metric(usual, "record-retry-total");
+        usualFree = metric(usual, "buffer-available-bytes");
+        look(nowMs);
+    }
+
+    /** Why nothing more is sent; null while all is well. By any thread. */
+    Throwable failure() {
+        return failure;
+    }
+
+    void throwFailure() {
+        if (failure != null) {
+            throw new IllegalStateException(failure.getMessage(), failure);
+        }
+    }
+
+    /** Records that the hub answered with an error and that were sent again, as Kafka counts. */
+    long retried() {
+        return ((Number) retries.metricValue()).longValue();
+    }
+
+    /** Tells the time, a few times a second at least, and hands over what has waited. */
+    void look(long nowMs) {
+        now = nowMs;
+        oldBefore = spec.freshMs > 0 ? nowMs - spec.freshMs : Long.MAX_VALUE;
+        free = free();
+        pump();
+    }
+
+    /** Looks at each place; about twice a second. */
+    void tick() {
+        double total = ((Number) retries.metricValue()).doubleValue();
+        if (total > retried) {
+            retried = total;
+            rises++;
+        }
+        if (careful != null) {
+            becomeUsual();
+        }
+        for (int i = 0; i < places.length; i++) {
+            Place place = places[i];
+            long seen = place.acknowledged.get();
+            if (seen != place.seen) {
+                place.seen = seen;
+                place.answeredAt = now;
+            } else if (place.given != seen) {
+                if (isStuck(place)) {
+                    failed(null, stuck(i));
+                }
+                // Since when it waits does not change.
+                continue;
+            } else if (place.known && now - place.answeredAt > spec.freshMs) {
+                // By now the hub may have forgotten the numbers.
+                place.known = false;
+            }
+            place.waitsFrom = now;
+            place.rises = rises;
+        }
+    }
+
+    /** Places go by the usual producer again when the old records are through. */
+    private void becomeUsual() {
+        boolean needed = false;
+        for (Place place : places) {
+            if (place.wanted && place.held.isEmpty() && now - place.oldAt > CAREFUL_MS) {
+                place.wanted = false;
+            }
+            needed |= place.wanted || (place.careful && place.underWay() > 0);
+        }
+        if (!needed) {
+            close(careful);
+            careful = null;
+        }
+    }
+
+    /** Whether a record may be handed over; waits a little for a place that is full. */
+    boolean takes(int number, int bytes) {
+        Place place = places[number];
+        if (!isFull(place, bytes)) {
+            return true;
+        }
+        if (place.fullAt == place.acknowledged.get()) {
+            // It was waited for before, and nothing has come.
+            return false;
+        }
+        long seen = -1;
+        long until = 0;
+        while (failure == null) {
+            free = free();
+            pump();
+            if (!isFull(place, bytes)) {
+                return true;
+            }
+            long nanos = System.nanoTime();
+            if (place.acknowledged.get() != seen) {
+                seen = place.acknowledged.get();
+                until = nanos + PATIENCE_NANOS;
+            } else if (nanos - until > 0) {
+                place.fullAt = seen;
+                return false;
+            }
+            pause(SLICE_MS);
+        }
+        return true;
+    }
+
+    /** Whether a place is still as full as when `takes` said so. */
+    boolean hasRoom(int number) {
+        return !isFull(places[number], 0);
+    }
+
+    /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
+    void send(
+        int number, ProducerRecord<byte[], byte[]> record, long timestamp, int bytes, Sent sent) {
+        Place place = places[number];
+        if ((timestamp < 0 ? now : timestamp) < oldBefore) {
+            place.wanted = true;
+            place.oldAt = now;
+        }
+        sent.writer = this;
+        sent.place = place;
+        sent.bytes = bytes;
+        if (place.held.isEmpty() && mayGo(place)) {
+            give(place, record, sent);
+            return;
+        }
+        if (place.held.isEmpty()) {
+            place.holds = true;
+            holding.add(place);
+        }
+        place.held.add(new Held(record, sent));
+        place.heldBytes += bytes;
+        heldBytes += bytes;
+    }
+
+    /** Hands over what may go by now. */
+    private void pump() {
+        if (!holding.isEmpty()) {
+            // Time went by, and with it the lease perhaps.
+            WriteGuard.await();
+        }
+        for (int i = holding.size() - 1; i >= 0 && failure == null; i--) {
+            Place place = holding.get(i);
+            while (!place.held.isEmpty() && mayGo(place)) {
+                Held next = place.held.poll();
+                place.heldBytes -= next.sent.bytes;
+                heldBytes -= next.sent.bytes;
+                give(place, next.record, next.sent);
+            }
+            if (place.held.isEmpty()) {
+                place.holds = false;
+                holding.remove(i);
+            }
+        }
+    }
+
+    /** Ends it at once; when it returns no thread of a producer is left. */
+    void close() {
+        if (failure == null) {
+            failure = new IllegalStateException("the task is closed");
+        }
+        try {
+            close(usual);
+        } finally {
+            if (careful != null) {
+                close(careful);
+            }
+        }
+    }
+
+    private boolean mayGo(Place place) {
+        if (place.careful == place.wanted && (place.wanted || place.known)) {
+            return true;
+        }
+        if (place.underWay() > 0) {
+            return false;
+        }
+        place.careful = place.wanted;
+        place.known = false;
+        return true;
+    }
+
+    private void give(Place place, ProducerRecord<byte[], byte[]> record, Sent sent) {
+        throwFailure();
+        free -= sent.bytes;
+        place.given += sent.bytes;
+        try {
+            (place.careful ? careful() : usual).send(record, sent);
+        } catch (RuntimeException error) {
+            // What closed it says more.
+            throwFailure();
+            throw error;
+        }
+    }
+
+    private Producer<byte[], byte[]> careful() {
+        if (careful == null) {
+            careful = producers.open(spec.careful);
+            carefulFree = metric(careful, "buffer-available-bytes");
+        }
+        return careful;
+    }
+
+    /**
+     * By whoever had an answer. First of all the producer is closed: its thread would go on with
+     * the next batch of the same place, which then stood before what has failed.
+     */
+    private void failed(Place place, Exception error) {
+        synchronized (this) {
+            if (failure != null) {
+                return;
+            }
+            // Too few replicas may last: that separates sources, as whatever fails again does.
+            boolean soon = place != null && place.careful && error instanceof RetriableException
+                && !(error instanceof NotEnoughReplicasException);
+            failure = soon ? new NoAnswer(error) : error;
+        }
+        close(place != null && place.careful ? careful : usual);
+        wake.run();
+    }
+
+    /** Whether a place takes so much that others would find nothing. */
+    private boolean isFull(Place place, int bytes) {
+        long room = free - heldBytes;
+        long own = place.underWay() + place.heldBytes;
+        if (!place.held.isEmpty() && heldBytes > buffer / HELD_PART) {
+            return true;
+        }
+        if (own > 0 && own > TIMES_FREE * room) {
+            return true;
+        }
+        return free < buffer && Math.max(bytes, chunk) > room && free() < buffer;
+    }
+
+    private long free() {
+        double least = ((Number) usualFree.metricValue()).doubleValue();
+        if (careful != null) {
+            least = Math.min(least, ((Number) carefulFree.metricValue()).doubleValue());
+        }
+        return (long) least;
+    }
+
+    /**
+     * Whether the hub refuses again and again what it would take if it knew the numbers before. A
+     * place that it never took anything of from this producer is only waited for: there is one
+     * request for it, and nothing that could be known.
+     */
+    private boolean isStuck(Place place) {
+        return failure == null && place.known && !place.careful && now - place.waitsFrom > stuckMs
+            && (rises - place.rises) * STUCK_RISE_MS > stuckMs;
+    }
+
+    private Stuck stuck(int at) {
+        return new Stuck(
+            "hub partition " + spec.placeTopics.get(at) + "-" + spec.placePartitions.get(at)
+            + " has not taken the same records for " + stuckMs / 1000
+            + " s, though the hub answers");
+    }
+
+    private static void close(Producer<byte[], byte[]> producer) {
+        boolean interrupted = false;
+        while (true) {
+            try {
+                producer.close(java.time.Duration.ZERO);
+                break;
+            } catch (InterruptException again) {
+                // Its thread may still be there: it is waited for.
+                interrupted |= Thread.interrupted();
+            } catch (RuntimeException broken) {
+                LOG.warn("a producer does not close well: {}", broken.toString());
+                break;
+            }
+        }
+        if (interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    private static long number(Map<String, String> settings, String name, long otherwise) {
+        return Long.parseLong(settings.getOrDefault(name, Long.toString(otherwise)).trim());
+    }
+
+    private static Metric metric(Producer<byte[], byte[]> producer, String name) {
+        return producer.metrics()
+            .values()
+            .stream()
+            .filter(it -> it.metricName().name().equals(name))
+            .filter(it -> it.metricName().group().equals("producer-metrics"))
+            .findFirst()
+            .orElseThrow();
+    }
+
+    private static void pause(long millis) {
+        try {
+            Thread.sleep(millis);
+        } catch (InterruptedException interrupted) {
+            throw new InterruptException(interrupted);
+        }
+    }
+}

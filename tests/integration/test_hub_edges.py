@@ -1,0 +1,209 @@
+"""What the hub does not take for a while, or not at all, holds up nothing else and keeps order."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.cimpl import NewTopic
+
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
+from support.application import SHORT_BATCHES, application
+from support.changing import alter_topic
+from support.load import load, records
+from support.proxied import ProxiedCluster
+from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.silence import listening
+from support.verdict import assert_copied, judge
+
+LOG = logging.getLogger(__name__)
+BATCHES_SECONDS = 6.0
+PAUSE_SECONDS = 0.5
+
+
+@pytest.fixture(scope="module")
+def hub3() -> Iterator[ProxiedCluster]:
+    """A hub of three brokers; tests end the third, and start it again."""
+    with ProxiedCluster("three", brokers=3) as cluster:
+        assert isinstance(cluster, ProxiedCluster)
+        yield cluster
+
+
+def create_at(cluster: EmbeddedCluster, topic: str, brokers: list[int], **config: str) -> None:
+    """A topic of one partition with replicas at these brokers, the first of which leads."""
+    new = NewTopic(
+        topic,
+        1,
+        replica_assignment=[brokers],
+        config={name.replace("_", "."): value for name, value in config.items()},
+    )
+    kafka = admin(cluster.admin_servers)  # Its futures end with it.
+    kafka.create_topics([new])[topic].result(SECONDS)
+    end_offsets(cluster.admin_servers, topic)
+
+
+@contextmanager
+def without_third(cluster: EmbeddedCluster, topic: str, in_sync: list[int]) -> Iterator[None]:
+    """Its third broker is gone, and the others know what that means for a topic."""
+    servers = ",".join(cluster.admin_servers.split(",")[:2])
+    kafka = admin(servers)
+    cluster.brokers[2].kill()
+    try:
+        wait_for(
+            lambda: (
+                kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions[0].isrs
+                == in_sync
+                or kafka.list_topics(topic, timeout=SECONDS).topics[topic].partitions[0].leader < 0
+            ),
+            "it is seen to be gone",
+        )
+        yield
+    finally:
+        cluster.brokers[2].start()
+
+
+@pytest.mark.timeout(600)
+def test_a_hub_partition_without_leader_holds_up_no_other_topic_at_a_batch_end(
+    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    well, ill = f"{unique}.well", f"{unique}.ill"
+    create_at(hub3, well, [1])
+    create_at(hub3, ill, [3])
+    for topic in (well, ill):
+        create_topic(source_a.bootstrap_servers, topic, partitions=1)
+    config = make_config(
+        hub3,
+        tmp_path / "state",
+        {"eu": source(source_a, f"{unique}[.](well|ill)", tasks=1)},
+        topics={"sync_configs": False},
+        api={"listen": "off"},
+    )
+    servers = hub3.admin_servers.split(",")[0]
+    with (
+        application(config, tmp_path / "app", program=SHORT_BATCHES) as running,
+        load([source_a], well, turn=20),
+        load([source_a], ill),
+    ):
+
+        def silence() -> float:
+            with listening(servers, well, 1) as heard:
+                wait_for(lambda: heard.counts["eu"] > 0, "records flow")
+                time.sleep(BATCHES_SECONDS)
+                return heard.silence("eu")
+
+        for topic in (well, ill):
+            wait_until_topic_has(hub3.admin_servers, topic, 500)
+        before = silence()
+        with without_third(hub3, ill, []):
+            meanwhile = silence()
+        LOG.warning("longest silence: %.2f s before, %.2f s meanwhile", before, meanwhile)
+        # Batches end all the time, also before.
+        assert meanwhile < before + PAUSE_SECONDS
+        assert not running.has_logged("lane_failed"), running.text
+    assert catch_up(config).exit_code == 0
+    for topic in (well, ill):
+        assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 500)
+
+
+@pytest.mark.timeout(600)
+def test_first_batches_come_in_order_when_the_first_of_them_is_refused_for_a_moment(
+    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=1)
+    produce(source_a.bootstrap_servers, unique, records(20_000))
+    create_at(hub3, unique, [1, 3], min_insync_replicas="2")
+    config = make_config(
+        hub3,
+        tmp_path / "state",
+        {"eu": source(source_a, unique)},
+        topics={"sync_configs": False},
+        api={"listen": "off"},
+    )
+    proxy = hub3.proxies[0]
+    with without_third(hub3, unique, [1]):
+        proxy.hold_after(1)
+        with run_in_background(config) as running:
+            wait_for(lambda: proxy.held > 0, "the first request came, and another one waits")
+            # No sign tells that the first one is answered, nor that the broker knows its config.
+            time.sleep(0.3)
+            alter_topic(hub3.admin_servers, unique, {"min.insync.replicas": "1"})
+            time.sleep(0.3)
+            proxy.release()
+            wait_until_topic_has(hub3.admin_servers.split(",")[0], unique, 20_000, 60)
+            assert "lane_failed" not in running.kinds()
+    assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub3.admin_servers, unique))
+
+
+@contextmanager
+def some_without_a_key(servers: str, topic: str) -> Iterator[None]:
+    """Two thousand records a second, one in a hundred without a key, until the block ends."""
+    stop = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": servers, **ONCE, "linger.ms": 1})
+        number = 0
+        while not stop.wait(0.005):
+            for _ in range(10):
+                key = None if number % 100 == 0 else b"%d" % number
+                producer.produce(topic, b"%d" % number, key, partition=0)
+                number += 1
+            producer.poll(0)
+        assert producer.flush(SECONDS) == 0
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.timeout(600)
+def test_good_records_of_a_refused_batch_stay_before_those_that_follow(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(source_a.bootstrap_servers, unique, partitions=1)
+    create_topic(hub.bootstrap_servers, unique, partitions=1)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique)},
+        name=unique,
+        # What follows a refused batch waits here until that has an answer.
+        hub={"producer": {"max.in.flight.requests.per.connection": "1"}},
+        topics={"sync_configs": False},
+        api={"listen": "off"},
+    )
+    with run_in_background(config) as running:
+        with some_without_a_key(source_a.bootstrap_servers, unique):
+            wait_until_topic_has(hub.bootstrap_servers, unique, 2_000)
+            alter_topic(hub.bootstrap_servers, unique, {"cleanup.policy": "compact"})
+            running.wait_for(lambda: "records_checked" in running.kinds(), "one is refused")
+            aside = f"{unique}.quarantine"
+            wait_until_topic_has(hub.bootstrap_servers, aside, 20)
+        written = sum(end_offsets(source_a.bootstrap_servers, unique).values())
+        running.wait_for(
+            lambda: (
+                sum(sum(end_offsets(hub.bootstrap_servers, it).values()) for it in (unique, aside))
+                >= written
+            ),
+            "all are there",
+        )
+    verdict = judge(
+        {"eu": read_topic(source_a.bootstrap_servers, unique)},
+        read_topic(hub.bootstrap_servers, unique),
+    )
+    left_out = {record.origin.offset for record in read_topic(hub.bootstrap_servers, aside)}
+    problems = dict(verdict.problems)
+    assert {offset for _, _, offset in verdict.missing} == left_out
+    problems.pop("missing", None)
+    assert not problems, problems

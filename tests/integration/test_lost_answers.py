@@ -1,0 +1,112 @@
+"""Answers of the hub are lost on the way, while it forgets the producers of old records."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.discover import discover
+from aggregator.discover.check import check_cluster
+from aggregator.discover.clients import HUB
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import ONCE, create_topic, end_offsets
+from aggregator.model import Discovery
+from aggregator.plan.plan import make_plan
+from aggregator.plan.producer import EXPIRY
+from support.clusters import ClusterFactory
+from support.proxied import ProxiedCluster
+from support.reading import wait_for
+from support.running import make_config, run_in_background, source
+from support.verdict import assert_copied
+
+THREE_DAYS_MS = 3 * 86_400_000
+FORGETFUL = {"producer.id.expiration.check.interval.ms": "1000"}
+FORGOTTEN_SECONDS = 2.5
+CUTS = 3
+PARTITIONS = 3
+
+
+@contextmanager
+def old_load(servers: str, topic: str) -> Iterator[None]:
+    """Records of three days ago come, about a thousand a second, until the end of the block."""
+    stop = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": servers, **ONCE, "linger.ms": 5})
+        number = 0
+        while not stop.is_set():
+            for _ in range(20):
+                then = int(time.time() * 1000) - THREE_DAYS_MS
+                producer.produce(topic, b"%d" % number, b"%d" % (number % 50), timestamp=then)
+                number += 1
+            producer.poll(0)
+            stop.wait(0.02)
+        assert producer.flush(60) == 0
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+@pytest.fixture
+def hub() -> Iterator[ProxiedCluster]:
+    """It looks every second for producers that it may forget."""
+    with ProxiedCluster("forgetful", config=FORGETFUL) as cluster:
+        assert isinstance(cluster, ProxiedCluster)
+        yield cluster
+
+
+@pytest.mark.timeout(600)
+def test_old_records_whose_answer_is_lost_are_not_written_twice(
+    source_a: EmbeddedCluster, hub: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    keep = {"retention.ms": "-1"}
+    create_topic(source_a.bootstrap_servers, unique, partitions=PARTITIONS, config=keep)
+    create_topic(hub.admin_servers, unique, partitions=PARTITIONS, config=keep)
+    config = make_config(
+        hub, tmp_path / "state", {"eu": source(source_a, unique)}, api={"listen": "off"}
+    )
+
+    def held() -> int:
+        return sum(end_offsets(hub.admin_servers, unique).values())
+
+    def wait_for_more(count: int) -> None:
+        before = held()
+        wait_for(lambda: held() > before + count, f"{count} more come to the hub")
+
+    (proxy,) = hub.proxies
+    with run_in_background(config) as running:
+        with old_load(source_a.bootstrap_servers, unique):
+            for _ in range(CUTS):
+                wait_for_more(1_000)
+                # What is under way is written, and so is what comes next: nobody hears of it.
+                proxy.mute()
+                # No sign tells when the hub has forgotten who wrote that.
+                time.sleep(FORGOTTEN_SECONDS)
+                proxy.heal()
+        running.wait_for(lambda: running.status.sources[0].lag == 0, "all is copied")
+    assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub.admin_servers, unique), 3_000)
+
+
+def test_what_the_hub_remembers_is_asked_and_a_short_time_is_named(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    short = cluster_factory("short", config={"producer.id.expiration.ms": "3600000"})
+    config = make_config(short, tmp_path / "state", {"eu": source("nowhere:9092", "orders")})
+    facts = discover(config, aliases=[HUB]).ok[HUB]
+    assert facts.producer_expiry_ms == 3_600_000
+    (told,) = [it for it in check_cluster(config, HUB, 30.0) if it.name == EXPIRY]
+    assert told.detail == "3600000 ms"
+    assert f"set {EXPIRY} of the hub's brokers to 86400000 or more" in told.hint
+    (warning,) = [it for it in make_plan(config, Discovery({}), facts).warnings if EXPIRY in it]
+    assert warning == told.hint

@@ -1,0 +1,275 @@
+package aggregator.connector;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.kafka.clients.producer.MockProducer;
+import org.apache.kafka.clients.producer.Producer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.errors.InterruptException;
+import org.apache.kafka.common.errors.InvalidTimestampException;
+import org.apache.kafka.common.errors.NetworkException;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.junit.jupiter.api.Test;
+
+class HubWriterTest {
+    private static final long FRESH_MS = 1_000_000;
+    private static final long BUFFER = 1_000_000;
+    private static final long NOW = 10_000_000;
+    private static final int BYTES = 1_000;
+
+    /** A producer whose answers the test gives, and whose numbers it says. */
+    private static final class Mock extends MockProducer<byte[], byte[]> {
+        private final AtomicInteger interrupts = new AtomicInteger();
+        private long retried;
+        private long free = BUFFER;
+
+        private Mock() {
+            super(false, null, new ByteArraySerializer(), new ByteArraySerializer());
+            number("record-retry-total", () -> retried);
+            number("buffer-available-bytes", () -> free);
+        }
+
+        private void number(String name, java.util.function.Supplier<Long> value) {
+            MetricName at = new MetricName(name, "producer-metrics", "", Map.of());
+            setMockMetrics(at, new Metric() {
+                @Override
+                public MetricName metricName() {
+                    return at;
+                }
+
+                @Override
+                public Object metricValue() {
+                    return (double) value.get();
+                }
+            });
+        }
+
+        @Override
+        public void close(Duration timeout) {
+            if (interrupts.getAndDecrement() > 0) {
+                throw new InterruptException("while it waits for its thread");
+            }
+            super.close(timeout);
+        }
+
+        private List<String> values() {
+            List<String> found = new ArrayList<>();
+            history().forEach(it -> found.add(new String(it.value())));
+            return found;
+        }
+    }
+
+    private final Mock usual = new Mock();
+    private final Mock careful = new Mock();
+    private final AtomicInteger wakes = new AtomicInteger();
+    private final List<String> arrived = new ArrayList<>();
+    private long now = NOW;
+    private final HubWriter writer = new HubWriter(spec(), this::open, wakes::incrementAndGet, NOW);
+
+    private Producer<byte[], byte[]> open(Map<String, String> settings) {
+        return settings.get("client.id").equals("careful") ? careful : usual;
+    }
+
+    private static TaskSpec spec() {
+        return Specs.writing(
+            Map.of(
+                "client.id",
+                "usual",
+                "buffer.memory",
+                Long.toString(BUFFER),
+                "batch.size",
+                "1000",
+                "request.timeout.ms",
+                "10000"),
+            Map.of("client.id", "careful"),
+            FRESH_MS);
+    }
+
+    private void send(int place, String value, long timestamp) {
+        byte[] bytes = value.getBytes();
+        ProducerRecord<byte[], byte[]> record =
+            new ProducerRecord<>("hub.orders", place, timestamp, null, bytes);
+        writer.send(place, record, timestamp, BYTES, new HubWriter.Sent() {
+            @Override
+            void arrived(RecordMetadata metadata) {
+                arrived.add(value);
+            }
+        });
+    }
+
+    private void send(int place, String value) {
+        send(place, value, NOW);
+    }
+
+    @Test
+    void nothingFollowsTheFirstOfAPlaceBeforeItIsAcknowledged() {
+        send(0, "a");
+        send(0, "b");
+        send(0, "c");
+        send(1, "x");
+        assertEquals(List.of("a", "x"), usual.values());
+        assertEquals(0, wakes.get());
+        usual.completeNext();
+        assertEquals(1, wakes.get());
+        assertEquals(List.of("a"), arrived);
+        writer.look(NOW);
+        assertEquals(List.of("a", "x", "b", "c"), usual.values());
+        send(0, "d");
+        assertEquals(List.of("a", "x", "b", "c", "d"), usual.values());
+    }
+
+    @Test
+    void oldRecordsGoByTheCarefulOneWhenNothingOfTheirPlaceIsOnItsWay() {
+        send(0, "a");
+        send(0, "old", NOW - FRESH_MS - 1);
+        send(0, "c");
+        send(1, "x");
+        assertEquals(List.of("a", "x"), usual.values());
+        assertTrue(careful.values().isEmpty());
+        usual.completeNext();
+        writer.look(NOW);
+        // The new one too: it is behind it.
+        assertEquals(List.of("old", "c"), careful.values());
+        send(0, "d");
+        assertEquals(List.of("old", "c", "d"), careful.values());
+        assertEquals(List.of("a", "x"), usual.values());
+    }
+
+    @Test
+    void aPlaceIsUsualAgainWhenNoOldRecordHasComeForAWhile() {
+        send(0, "old", 0);
+        writer.look(NOW + 9_000);
+        writer.tick();
+        send(0, "b", NOW + 9_000);
+        assertEquals(List.of("old", "b"), careful.values());
+        writer.look(NOW + 11_000);
+        writer.tick();
+        send(0, "c", NOW + 11_000);
+        assertTrue(usual.values().isEmpty(), "what went by the careful one is on its way");
+        assertFalse(careful.closed());
+        careful.completeNext();
+        careful.completeNext();
+        writer.look(NOW + 11_000);
+        assertEquals(List.of("c"), usual.values());
+        writer.tick();
+        assertTrue(careful.closed());
+        assertNull(writer.failure());
+    }
+
+    @Test
+    void anAnswerThatIsLostEndsItWithoutASecondTry() {
+        send(0, "old", 0);
+        send(0, "older", 0);
+        careful.errorNext(new NetworkException("Disconnected from node 1"));
+        assertInstanceOf(HubWriter.NoAnswer.class, writer.failure());
+        assertTrue(writer.failure().getMessage().contains("producer.id.expiration.ms"));
+        assertTrue(careful.closed());
+        assertEquals(1, wakes.get());
+        assertThrows(IllegalStateException.class, () -> send(1, "x"));
+        assertTrue(usual.values().isEmpty());
+    }
+
+    @Test
+    void aRecordThatIsRefusedClosesItsProducerBeforeAnythingElse() {
+        send(0, "a");
+        usual.errorNext(new InvalidTimestampException("too far"));
+        assertInstanceOf(InvalidTimestampException.class, writer.failure());
+        assertTrue(usual.closed());
+    }
+
+    @Test
+    void aPlaceOfWhichNothingCameForLongHasAFirstRecordAgain() {
+        send(0, "a");
+        usual.completeNext();
+        writer.look(NOW + 1);
+        writer.tick();
+        writer.look(NOW + FRESH_MS + 2);
+        writer.tick();
+        send(0, "b", NOW + FRESH_MS);
+        send(0, "c", NOW + FRESH_MS);
+        assertEquals(List.of("a", "b"), usual.values());
+    }
+
+    @Test
+    void whatTheHubDoesNotTakeThoughItAnswersEndsIt() {
+        send(0, "a");
+        usual.completeNext();
+        writer.look(NOW);
+        writer.tick();
+        send(0, "b");
+        tickFor(39, true);
+        assertNull(writer.failure());
+        tickFor(2, true);
+        assertInstanceOf(HubWriter.Stuck.class, writer.failure());
+        assertTrue(writer.failure().getMessage().contains("hub.orders-0"));
+    }
+
+    @Test
+    void aHubThatIsSilentIsWaitedForAndSoIsAPlaceThatTookNothingYet() {
+        send(1, "first");
+        tickFor(100, true);
+        assertNull(writer.failure());
+        usual.completeNext();
+        writer.tick();
+        send(1, "second");
+        tickFor(100, false);
+        assertNull(writer.failure());
+    }
+
+    @Test
+    void aPlaceIsFullWhenItWouldLeaveNothingToOthers() {
+        assertTrue(writer.takes(0, BYTES));
+        send(0, "a");
+        usual.completeNext();
+        writer.look(NOW);
+        for (int i = 0; i < 800; i++) {
+            send(0, "b");
+        }
+        usual.free = BUFFER - 800 * BYTES;
+        writer.look(NOW);
+        assertTrue(writer.takes(0, BYTES));
+        send(0, "c");
+        usual.free -= BYTES;
+        assertFalse(writer.takes(0, BYTES));
+        assertFalse(writer.hasRoom(0));
+        assertTrue(writer.takes(1, BYTES));
+        while (usual.completeNext()) {
+            usual.free += BYTES;
+        }
+        writer.look(NOW);
+        assertTrue(writer.hasRoom(0));
+    }
+
+    @Test
+    void itIsClosedWhenNoThreadIsLeftAlsoAfterAnInterrupt() {
+        send(0, "old", 0);
+        usual.interrupts.set(2);
+        careful.interrupts.set(1);
+        writer.close();
+        assertTrue(Thread.interrupted());
+        assertTrue(usual.closed());
+        assertTrue(careful.closed());
+    }
+
+    private void tickFor(int seconds, boolean answers) {
+        long from = now;
+        for (now = from; now < from + seconds * 1000L; now += 500) {
+            usual.retried += answers ? 1 : 0;
+            writer.look(now);
+            writer.tick();
+        }
+    }
+}
