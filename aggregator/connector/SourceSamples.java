@@ -15,6 +15,9 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.LongSupplier;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 
 /**
@@ -27,11 +30,13 @@ public final class SourceSamples {
     private SourceSamples() {}
 
     /**
-     * Takes {"enough": n, "silence_ms": n, "limit_ms": n, "sources": [{"consumer": {...}, "wanted":
+     * Takes {"enough": n, "silence_ms": n, "open_ms": n, "limit_ms": n, "sources": [{"consumer":
+     * {...}, "wanted":
      * [[topic, partition, [offset, ...]], ...]}, ...]}. Answers for each source {"records":
      * [[topic, partition, offset, timestamp, content], ...], "ends": [[topic, partition, end],
-     * ...], "silent": [[topic, partition, why], ...]}. A source that has not answered within the
-     * limit is silent. Throws CancellationException.
+     * ...], "silent": [[topic, partition, why], ...]}. A source to which
+     * no consumer is open within open_ms is silent, and one that is not through within limit_ms.
+     * Throws CancellationException.
      */
     public static String read(String spec) throws InterruptedException {
         JsonNode json = Json.parse(spec);
@@ -42,15 +47,23 @@ public final class SourceSamples {
             thread.setDaemon(true);
             return thread;
         });
-        long until = System.nanoTime() + json.get("limit_ms").asLong() * 1_000_000;
+        long now = System.nanoTime();
+        long[] until = {
+            now + json.get("open_ms").asLong() * 1_000_000,
+            now + json.get("limit_ms").asLong() * 1_000_000};
         try {
             List<Future<ObjectNode>> jobs = new ArrayList<>();
+            List<AtomicBoolean> opened = new ArrayList<>();
             for (JsonNode source : json.get("sources")) {
-                jobs.add(pool.submit(() -> readOne(json, source)));
+                AtomicBoolean isOpen = new AtomicBoolean();
+                opened.add(isOpen);
+                jobs.add(pool.submit(() -> readOne(json, source, isOpen)));
             }
             ArrayNode answers = JsonNodeFactory.instance.arrayNode();
             for (int i = 0; i < jobs.size(); i++) {
-                answers.add(answer(jobs.get(i), json.get("sources").get(i), until));
+                AtomicBoolean isOpen = opened.get(i);
+                answers.add(answer(
+                    jobs.get(i), json.get("sources").get(i), () -> until[isOpen.get() ? 1 : 0]));
             }
             return answers.toString();
         } finally {
@@ -63,7 +76,7 @@ public final class SourceSamples {
         cancelled = true;
     }
 
-    private static ObjectNode readOne(JsonNode json, JsonNode source) {
+    private static ObjectNode readOne(JsonNode json, JsonNode source, AtomicBoolean isOpen) {
         Map<String, String> settings = new HashMap<>();
         source.get("consumer")
             .properties()
@@ -76,7 +89,11 @@ public final class SourceSamples {
         }
         SampleReader reader = new SampleReader(
             wanted, json.get("enough").asInt(), json.get("silence_ms").asLong(), () -> cancelled);
-        reader.read(() -> HubReader.consumer(settings));
+        reader.read(() -> {
+            KafkaConsumer<byte[], byte[]> consumer = HubReader.consumer(settings);
+            isOpen.set(true);
+            return consumer;
+        });
         ObjectNode told = empty();
         reader.found.forEach(
             record
@@ -90,7 +107,7 @@ public final class SourceSamples {
         return told;
     }
 
-    private static ObjectNode answer(Future<ObjectNode> job, JsonNode source, long until)
+    private static ObjectNode answer(Future<ObjectNode> job, JsonNode source, LongSupplier until)
         throws InterruptedException {
         String why;
         try {
@@ -101,7 +118,7 @@ public final class SourceSamples {
                     if (cancelled) {
                         throw new CancellationException("stopped while sources were read");
                     }
-                    if (System.nanoTime() > until) {
+                    if (System.nanoTime() > until.getAsLong()) {
                         why = "it gives no answer";
                         break;
                     }

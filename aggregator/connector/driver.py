@@ -197,17 +197,20 @@ class Connector:
         enough: int,
         consumers: Mapping[str, Mapping[str, str]],
         silence: float,
+        opening: float,
     ) -> SampleTold:
         """What the sources hold at these offsets, until there is `enough` of each partition.
 
         `consumers` are the settings for a Java consumer of each source. One that has told nothing
-        for `silence` seconds is silent. ClusterError when it was cancelled.
+        for `silence` seconds is silent, or where a login takes more than `opening` seconds.
+        ClusterError when it was cancelled.
         """
         aliases = sorted({sp.cluster for sp in wanted})
         spec: dict[str, Any] = {
             "enough": enough,
             "silence_ms": round(silence * 1000),
-            "limit_ms": round(silence * 1000) * LIMIT_FACTOR,
+            "open_ms": round(opening * 1000),
+            "limit_ms": round(max(silence, opening) * 1000) * LIMIT_FACTOR,
             "sources": [
                 {
                     "consumer": {**consumers[alias], **SAMPLE_SETTINGS},

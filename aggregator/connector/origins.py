@@ -32,5 +32,8 @@ def compare_origins(
         alias: jvm_settings(config.sources[alias], "consumer")
         for alias in {sp.cluster for sp in wanted}
     }
-    told = connector.read_samples(wanted, enough, consumers, config.supervision.connect_timeout)
+    within = config.supervision
+    told = connector.read_samples(
+        wanted, enough, consumers, within.deadline, within.connect_timeout
+    )
     return judge_origins(samples, told, starts, routes)

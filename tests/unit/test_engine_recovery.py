@@ -132,7 +132,7 @@ class World:
         wanted: Mapping[SourcePartition, Sequence[int]],
         _enough: int,
         consumers: Mapping[str, Mapping[str, str]],
-        _silence: float,
+        *_within: float,
     ) -> SampleTold:
         self.wanted.append(wanted)
         assert consumers["eu"]["bootstrap.servers"] == "127.0.0.1:10"
