@@ -238,10 +238,9 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """A cluster as it is now: its id, its brokers, its topics.
+    """A cluster as it is now: its id, its topics, and its brokers with their `addresses`.
 
-    A topic that nobody asked about has its name and partition count only; its id is "".
-    `notes` say what could not be learned.
+    A topic that nobody asked about has no id ("") and no configs. `notes`: what is not known.
     """
 
     alias: str
@@ -250,6 +249,7 @@ class ClusterFacts:
     topics: Mapping[str, TopicFacts]
     notes: tuple[str, ...] = ()
     producer_expiry_ms: int | None = None  # of the hub
+    addresses: frozenset[str] = frozenset()
 
 
 class FailureKind(StrEnum):

@@ -55,10 +55,10 @@ def check(
 
 def _planned(config: Config) -> tuple[list[str], list[str], list[str]]:
     """What the plan would say: refusals, topics that are not taken, and warnings."""
-    from aggregator.clusters.prepare import prepare
+    from aggregator.clusters.prepare import ahead, prepare
 
     try:
-        plan = prepare(config).plan
+        plan = ahead(config, prepare(config))
     except ClusterError:
         # The hub does not answer: the checks say so.
         return [], [], []

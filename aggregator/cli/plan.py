@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import typer
@@ -38,10 +39,11 @@ def plan(
     """
     config = load_config(ctx, config_file, sets)
     warn(config, ctx)
-    from aggregator.clusters.prepare import prepare
+    from aggregator.clusters.prepare import ahead, prepare
     from aggregator.preview.ask import preview_of
 
     prepared = prepare(config)
+    prepared = replace(prepared, plan=ahead(config, prepared))
     found, first, unknown = prepared.plan, Preview(), ""
     if found.sources and not found.refusals:
         try:

@@ -23,8 +23,10 @@ from aggregator.config.schema import Config
 from aggregator.discover import AdminPool, discover, hub_facts
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, Discovery, Route
+from aggregator.plan.hub_topics import Flowing, flowing_of
 from aggregator.plan.look import Look
 from aggregator.plan.plan import Plan
+from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.reload import same_connection
 
 SOON_SECONDS = 1.0
@@ -51,7 +53,8 @@ class Lookout:
         self._in_force = in_force
         self._config = in_force.config
         self._known = dict(known)
-        self._flowing = tuple(flowing)
+        self._flowing = flowing_of(flowing)
+        self._refusals = NOTHING_REFUSED
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -64,6 +67,10 @@ class Lookout:
     def wake(self) -> None:
         """Look again soon, whatever the interval."""
         self._wake.set()
+
+    def goes_by(self, routes: Collection[Route], refusals: Refusals) -> None:
+        """These routes are in force, and the hub does not take that: plan by it from now on."""
+        self._flowing, self._refusals = flowing_of(routes), refusals
 
     def stop(self) -> None:
         """End the thread soon; nobody waits for a cluster that hangs."""
@@ -93,13 +100,12 @@ class Lookout:
                     return
             config = self._in_force.config
             self._forget_others(config)
-            result = self._try(config, dict(self._known), self._flowing)
+            refusals = self._refusals.at(time.monotonic())
+            result = self._try(config, dict(self._known), self._flowing, refusals)
             if config is not self._in_force.config:
                 self._wake.set()
             elif isinstance(result, Look):
                 self._known |= result.plan.sources
-                if not result.plan.refusals:
-                    self._flowing = result.plan.routes
             self._results.put((config, result))
 
     def _forget_others(self, config: Config) -> None:
@@ -112,24 +118,32 @@ class Lookout:
 
     @staticmethod
     def _try(
-        config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]
+        config: Config,
+        known: Mapping[str, ClusterFacts],
+        flowing: Collection[Flowing],
+        refusals: Refusals,
     ) -> Look | AggregatorError:
         try:
-            return _look(config, known, flowing)
+            return _look(config, known, flowing, refusals)
         except AggregatorError as error:
             return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
             return AggregatorError(f"{type(error).__name__}: {error}")
 
 
-def _look(config: Config, known: Mapping[str, ClusterFacts], flowing: Collection[Route]) -> Look:
+def _look(
+    config: Config,
+    known: Mapping[str, ClusterFacts],
+    flowing: Collection[Flowing],
+    refusals: Refusals,
+) -> Look:
     asked_ms = time.time_ns() // 1_000_000
     # Of this look alone: connections of an older one may lead to a cluster that the address has
     # left since, and a lane that starts connects to what is there now.
     with AdminPool(config) as clients:
         found = discover(config, clients=clients)
         whole, hub = merged(known, found), hub_facts(found)
-        plan = plan_with(config, whole, hub, (), flowing)
+        plan = plan_with(config, whole, hub, (), flowing, refusals)
         return _look_by(clients, plan, found, asked_ms)
 
 

@@ -8,8 +8,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from aggregator.clusters.settle import settle
+from aggregator.commits.copied import copied_topics
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, AdminPool, ClusterAdmin, client_of, discover, hub_facts
+from aggregator.discover import (
+    HUB,
+    AdminPool,
+    ClusterAdmin,
+    apply,
+    client_of,
+    discover,
+    hub_facts,
+    open_admin,
+)
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
@@ -22,8 +33,11 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
+from aggregator.plan.hub_topics import Flowing, flowing_of
+from aggregator.plan.naming import naming_of
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.plan.positions import Observed
+from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 
 Answer = TypeVar("Answer")
 
@@ -46,7 +60,11 @@ def prepare(config: Config) -> Prepared:
     with AdminPool(config) as clients:
         found = discover(config, clients=clients)
         hub = hub_facts(found)
+        flowing: Collection[Flowing] = ()
         draft = plan_with(config, found, hub, ())
+        if draft.refused and (flowing := _flowed(config)):
+            # Of topics that clash those go on that were copied before.
+            draft = plan_with(config, found, hub, (), flowing)
         oldest = oldest_records(config, draft.routes, clients)
     plan = make_plan(
         config,
@@ -55,8 +73,35 @@ def prepare(config: Config) -> Prepared:
         oldest_record_ms=oldest,
         now_ms=time.time_ns() // 1_000_000,
         cores=os.cpu_count(),
+        flowing=flowing,
     )
     return Prepared(found, plan, asked_ms)
+
+
+def ahead(config: Config, prepared: Prepared) -> Plan:
+    """The plan of `prepare` as the hub would let it be, which is asked; changes nothing.
+
+    Raises ClusterError when the hub gives no answer.
+    """
+    timeout = config.supervision.connect_timeout
+    with open_admin(config, HUB) as hub:
+        return settle(
+            prepared.plan,
+            config,
+            NOTHING_REFUSED,
+            lambda actions: apply(actions, hub, timeout, dry=True),
+            flowing_of(prepared.plan.routes),
+        ).plan
+
+
+def _flowed(config: Config) -> frozenset[Flowing]:
+    """What was copied before, as it is named now."""
+    namings = {alias: naming_of(config, alias) for alias in config.sources}
+    return frozenset(
+        (alias, topic, namings[alias].of(topic).name)
+        for alias, topic in copied_topics(config.checkpoint)
+        if alias in namings
+    )
 
 
 def plan_with(
@@ -64,11 +109,18 @@ def plan_with(
     found: Discovery,
     hub: ClusterFacts,
     current: Sequence[Lane],
-    flowing: Collection[Route] = (),
+    flowing: Collection[Flowing] = (),
+    refusals: Refusals = NOTHING_REFUSED,
 ) -> Plan:
     """The plan for clusters as found, keeping what runs; without a look at history."""
     return make_plan(
-        config, found, hub, current_lanes=current, cores=os.cpu_count(), flowing=flowing
+        config,
+        found,
+        hub,
+        current_lanes=current,
+        cores=os.cpu_count(),
+        flowing=flowing,
+        refusals=refusals,
     )
 
 

@@ -83,6 +83,11 @@ class SourceConfig(ClusterConfig):
         default="", max_length=100, description="its name for people, where the alias is too short"
     )
     topics: TopicSelection = Field(description="which topics of this source are taken")
+    shared_cluster_id: bool = Field(
+        default=False,
+        description="it is another cluster though the hub, or another source, has the same cluster "
+        "id, as containers of one image and cloned disks have",
+    )
     rename: Rename | None = Field(
         default=None,
         description="hub topic names of this source: a template instead of topics.rename, or rules "

@@ -1,7 +1,7 @@
 """A config goes in; its clusters as they are come out: ids, topics, partitions, offsets, rights."""
 
 from aggregator.discover.admin import ClusterAdmin
-from aggregator.discover.apply import Applied, apply
+from aggregator.discover.apply import apply
 from aggregator.discover.check import check_cluster
 from aggregator.discover.clients import HUB, AdminPool, client_of, open_admin
 from aggregator.discover.discover import discover, hub_facts, selector
@@ -12,7 +12,6 @@ from aggregator.discover.rights import CheckResult
 __all__ = [
     "HUB",
     "AdminPool",
-    "Applied",
     "CheckResult",
     "ClusterAdmin",
     "ClusterCallError",

@@ -126,7 +126,12 @@ def cluster_facts(alias: str, cluster: ClusterMetadata, described: Described) ->
     # Selected, but not to be described: the plan names it as such.
     topics |= {name: TopicFacts(name, "", 0, 0) for name in described.failed if name in counts}
     return ClusterFacts(
-        alias, str(cluster.cluster_id), len(cluster.brokers), topics, described.notes
+        alias,
+        str(cluster.cluster_id),
+        len(cluster.brokers),
+        topics,
+        described.notes,
+        addresses=frozenset(f"{it.host}:{it.port}" for it in cluster.brokers.values()),
     )
 
 

@@ -48,7 +48,7 @@ class EmbeddedCluster:
     SASL/PLAIN; `acls` then lets everyone but `super_users` do only what an ACL allows. `listeners`
     are more of them (see `Security`), at `address_of(name)`. `hosts` are other addresses than
     loopback for its clients. `version` is an older one of those in `aggregator.jars`, such as 3.9:
-    formatted and run by its own jars.
+    formatted and run by its own jars. `cluster_id` is one that is given, as images have it.
     """
 
     def __init__(
@@ -65,11 +65,12 @@ class EmbeddedCluster:
         java_options: Sequence[str] = JAVA_OPTIONS,
         hosts: Hosts = HERE,
         version: str = "",
+        cluster_id: str = "",
     ) -> None:
         self.name = name
         self.size = brokers
         self.brokers: tuple[Broker, ...] = ()
-        self.cluster_id = ""
+        self.cluster_id = cluster_id
         self._config = dict(config or {})
         self._security = Security(dict(sasl_users or {}), tuple(super_users), acls, listeners)
         self._java_options = tuple(java_options)
@@ -171,7 +172,7 @@ class EmbeddedCluster:
         self._folder = folder
         ports = [self._ports() for _ in range(self.size)]
         homes = [folder.absolute() / f"broker-{node}" for node in range(1, self.size + 1)]
-        self.cluster_id = stored_cluster_id(homes[0]) or new_kafka_id()
+        self.cluster_id = stored_cluster_id(homes[0]) or self.cluster_id or new_kafka_id()
         java = self._java()
         brokers = []
         for node, home in enumerate(homes, 1):

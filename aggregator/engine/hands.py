@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 from aggregator.checkpoint.seen import SeenTable
 from aggregator.clusters.hub import read_logs
 from aggregator.clusters.look import Lookout
+from aggregator.clusters.settle import settle
 from aggregator.commits.identity import identity_of
 from aggregator.commits.observer import Observer
 from aggregator.config.schema import Config
@@ -46,13 +48,19 @@ from aggregator.flow.commands import (
     Started,
     Tell,
 )
-from aggregator.flow.news import FoundGaps, HubLogs
+from aggregator.flow.news import FoundGaps, HubLogs, Ready
 from aggregator.gaps.table import GapTable
+from aggregator.plan.actions import Action, Applied
+from aggregator.plan.hub_topics import flowing_of
 from aggregator.plan.look import Look
 from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan
+from aggregator.plan.refusals import NOTHING_REFUSED
 from aggregator.stream.settings import lane_settings
 from aggregator.stream.transform import check_transform
+
+MANY = 100
+"""From so many changes on people are told how far they are."""
 
 
 class Hands:
@@ -82,7 +90,9 @@ class Hands:
         self._emit = emit
         self._stop = stop
         self._checked: set[str] = set()
+        self._config: Config | None = None
         self._plan: Plan | None = None
+        self._refusals = NOTHING_REFUSED
         self._pace = Pace()
 
     def carry_out(self, commands: Iterable[Command], config: Config) -> list[Outcome]:
@@ -167,28 +177,44 @@ class Hands:
                 raise error
         return None
 
-    def _prepare(self, look: Look, config: Config) -> FoundGaps:
-        """Check the transforms, then change the hub's topics, and go by the look from now on.
+    def _prepare(self, look: Look, config: Config) -> Ready:
+        """Check the transforms, then change the hub's topics, and go by the plan that is left.
 
-        Returns what the table of gaps says by now.
-
-        Raises ConfigError for a transform that does not fit, before anything is changed, and
-        ClusterError when the hub refuses a change.
+        A topic that the hub refuses is adapted, or left out. Returns that plan, and what the table
+        of gaps says by now. Raises ConfigError for a transform that does not fit, before anything
+        is changed, and ClusterError when the hub does not answer, or refuses what all need.
         """
         self.check(look.plan)
+        if config is not self._config:
+            # Other settings may be what it refused for.
+            self._config, self._refusals = config, NOTHING_REFUSED
+        flowing = flowing_of(self._plan.routes if self._plan is not None else look.plan.routes)
         failpoint("before-apply")
-        for done in apply(look.plan.actions, self._hub, config.supervision.connect_timeout):
-            if not done.ok:
-                raise ClusterError(f"hub: {done.action}: {done.reason}")
-            if done.changed:
-                self._emit(Event("hub_changed", str(done.action)))
+        refusals = self._refusals.at(time.monotonic())
+        found = settle(look.plan, config, refusals, self._apply, flowing)
         failpoint("after-apply")
-        self._plan = look.plan
-        self._observer.update(identity_of(look.plan))
+        if new := [it for it in found.plan.refusals if it not in look.plan.refusals]:
+            raise ClusterError(f"hub: {'; '.join(new)}")
+        self._plan, self._refusals = found.plan, found.refusals
+        self._lookout.goes_by(found.plan.routes, found.refusals)
+        self._observer.update(identity_of(found.plan))
         try:
-            return FoundGaps(self._gaps.load())
+            return Ready(found.plan, FoundGaps(self._gaps.load()))
         except CheckpointError as error:
-            return FoundGaps(error=str(error))
+            return Ready(found.plan, FoundGaps(error=str(error)))
+
+    def _apply(self, actions: Sequence[Action]) -> Sequence[Applied]:
+        def tell(done: int, of: int) -> None:
+            if of >= MANY:
+                self._emit(Event("hub_changes", f"{done} of {of} changes at the hub are made"))
+
+        assert self._config is not None
+        timeout = self._config.supervision.connect_timeout
+        answers = apply(actions, self._hub, timeout, progress=tell)
+        for done in answers:
+            if done.ok and done.changed:
+                self._emit(Event("hub_changed", str(done.action)))
+        return answers
 
     def _start(self, command: Start, config: Config) -> Started:
         assert self._plan is not None

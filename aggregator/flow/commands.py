@@ -23,7 +23,7 @@ Ends = Mapping[TopicPartition, int]
 class Prepare:
     """Check the transforms of a look's plan, and change the hub as it says.
 
-    The result is a `FoundGaps`: people decide about gaps meanwhile.
+    The result is a `Ready`: the hub may refuse some of it, and people decide about gaps meanwhile.
     """
 
     look: Look

@@ -12,6 +12,7 @@ from aggregator.gaps.core import GapRecord
 from aggregator.model import OffsetRange, Part, Positions, SourcePartition, TopicPartition
 from aggregator.plan.behind import Delay
 from aggregator.plan.look import Look
+from aggregator.plan.plan import Plan
 from aggregator.plan.positions import Remembered
 from aggregator.plan.suspects import Seen
 
@@ -80,10 +81,18 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class FoundGaps:
-    """The result of `Prepare`: the records of the table of gaps, or why they cannot be read."""
+    """The records of the table of gaps, or why they cannot be read."""
 
     records: Mapping[str, GapRecord] = field(default_factory=dict)
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The result of `Prepare`: the plan as far as the hub lets it be, and the gaps by now."""
+
+    plan: Plan
+    gaps: FoundGaps = field(default_factory=FoundGaps)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from aggregator.flow.draft import Draft
 from aggregator.flow.failing import fail_lane, fail_recovery, put_back
 from aggregator.flow.health import meet_sources
 from aggregator.flow.judge import tell_gaps
-from aggregator.flow.news import FoundGaps, HubLogs
+from aggregator.flow.news import HubLogs, Ready
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneOver
 from aggregator.flow.watching import give_back
@@ -85,6 +85,8 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
         d.tell("plan_failed", str(outcome.error))
         d.ask_anew()
         return
+    assert isinstance(outcome.result, Ready)
+    look, found = replace(look, plan=outcome.result.plan), outcome.result.gaps
     before = d.state.look
     known = before.plan.warnings if before is not None else ()
     for warning in look.plan.warnings:
@@ -95,11 +97,10 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
         if topic not in refused:
             d.tell("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
     asked = d.state.asked_at
-    found = outcome.result
-    assert isinstance(found, FoundGaps)
     d.note(
         look=look,
         plan=look.plan,
+        refused_plan="",
         topics=d.state.topics.after(look, d.news.config),
         asked_at=asked if asked is not None and asked > look.began else None,
         # Of what we wrote ourselves meanwhile the newest counts.

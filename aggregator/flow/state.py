@@ -105,7 +105,8 @@ class State:
     some may still wait for others to end. `plan` is that of the last look that was gone by,
     also while there is no `look` of the config in force. `asked_at` is when a look was asked
     for that is awaited. `gap_error` is why no gap is decided about until the next look, and
-    `gap_error_told` what people were last told of that. `hub_logs` is what the hub held at the
+    `gap_error_told` what people were last told of that. `refused_plan` is why nothing new is
+    taken: what a plan since was refused for. `hub_logs` is what the hub held at the
     start, None before it has told; `doubted`: by that it was decided what is believed of the
     checkpoint. `topics` are those of the sources, `kept` those that a restart will know of.
     """
@@ -122,6 +123,7 @@ class State:
     arrangement: tuple[Lane, ...] = ()
     look: Look | None = None
     plan: Plan | None = None
+    refused_plan: str = ""
     sources: Mapping[str, SourceLife] = field(default_factory=dict)
     stuck: frozenset[SourcePartition] = frozenset()
     topics: TopicsSeen = field(default_factory=TopicsSeen)

@@ -60,7 +60,10 @@ def _prepare(d: Draft) -> None:
         # It says nothing that is not known by now.
         return
     if look.plan.refusals and d.state.begun:
-        d.tell("plan_refused", "; ".join(look.plan.refusals))
+        why = "; ".join(look.plan.refusals)
+        if why != d.state.refused_plan:
+            d.tell("plan_refused", why)
+        d.note(refused_plan=why)
         d.ask_anew()
     else:
         d.do(Prepare(look))

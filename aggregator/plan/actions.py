@@ -45,3 +45,17 @@ class AlterConfigs:
 
 
 Action = CreateTopic | GrowTopic | AlterConfigs
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What became of one action. `changed` is False when the hub was like that already.
+
+    `lasting`: the hub has judged what it was asked for, and would say the same again.
+    """
+
+    action: Action
+    ok: bool
+    changed: bool
+    reason: str = ""
+    lasting: bool = False

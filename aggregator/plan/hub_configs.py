@@ -15,7 +15,6 @@ from aggregator.model import TopicFacts
 from aggregator.plan.selection import first_match
 from aggregator.plan.topic_configs import (
     CLEANUP_POLICY,
-    HEADER_SLACK_BYTES,
     MAX_MESSAGE_BYTES,
     RAISE_ONLY,
     RETENTION_MS,
@@ -140,6 +139,7 @@ def _limit_changes(
     by_hand = "set topics.sync_configs: true, or alter the topic"
     fix = "it is altered" if synced else by_hand
     size = needed_message_bytes(sources)
+    largest = max(source.topic.max_message_bytes for source in sources)
     if hub.max_message_bytes < size:
         if taken := MAX_MESSAGE_BYTES in configs:
             changes[MAX_MESSAGE_BYTES] = (
@@ -148,7 +148,7 @@ def _limit_changes(
             )
         warnings.append(
             f"hub topic {hub.name}: max.message.bytes is {hub.max_message_bytes}, but a source "
-            f"accepts {size - HEADER_SLACK_BYTES} and the origin headers come on top ({size}): "
+            f"accepts {largest} and the origin headers come on top ({size}): "
             f"large records would be refused; {fix if taken else by_hand}"
         )
     ahead = max(source.topic.timestamp_after_max_ms for source in sources)

@@ -33,6 +33,11 @@ def buffer_memory(heap: int, tasks: int, least: int) -> int:
     return max(least, min(heap // SHARE // max(1, tasks), MOST_BUFFER))
 
 
+def request_room(heap: int) -> int:
+    """Bytes of the largest request: two tasks that buffer one each stay within their share."""
+    return heap // SHARE // 2
+
+
 def heap_of(conf: Mapping[str, str], *, local: bool) -> int:
     """Bytes of the heap in which tasks run: the driver's with a local master, else an executor's.
 

@@ -13,12 +13,18 @@ from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
 from aggregator.plan.history import history_warnings
-from aggregator.plan.hub_topics import HubTopic, LeftOutTopic, plan_hub_topics
+from aggregator.plan.hub_topics import Flowing, HubTopic, LeftOutTopic, plan_hub_topics
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison, room_in
 from aggregator.plan.producer import is_local, short_expiry
-from aggregator.plan.quarantine import plan_duplicates, plan_quarantine
+from aggregator.plan.quarantine import (
+    AsidePlan,
+    aside_topics,
+    plan_duplicates,
+    plan_quarantine,
+)
+from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
 from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
 from aggregator.plan.tasks import tasks_per_source
@@ -48,6 +54,8 @@ class Plan:
     own_tasks: Mapping[str, int] = field(default_factory=dict)
     beside: tuple[Action, ...] = ()
     """What is done at the hub beside all that: when it is refused, nothing waits for it."""
+    history: tuple[str, ...] = ()
+    """The warnings that come of how old the sources' records are, which a first plan knows."""
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
@@ -107,22 +115,31 @@ def make_plan(
     oldest_record_ms: Mapping[tuple[str, str], int] | None = None,
     now_ms: int | None = None,
     cores: int | None = None,
-    flowing: Collection[Route] = (),
+    flowing: Collection[Flowing] = (),
+    refusals: Refusals = NOTHING_REFUSED,
 ) -> Plan:
     """Decide everything from the config and the clusters as discovered; changes nothing.
 
-    `current_lanes` keeps running lanes as they are, `flowing` are the routes in force. History is
-    judged against retention when both `oldest_record_ms` and `now_ms` are given. Refusals are in
-    the result, not raised.
+    `current_lanes` keeps running lanes as they are, `flowing` is what is copied already, and
+    `refusals` what the hub does not take. History is judged against retention when both
+    `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
     """
-    matching = match_topics(config, discovery, hub)
-    before = {(route.cluster, route.topic, route.hub_topic) for route in flowing}
-    hub_plan = plan_hub_topics(config.topics, matching.contributions, hub, before)
+    matching = match_topics(config, discovery, hub, flowing)
+    hub_plan = plan_hub_topics(
+        config.topics,
+        matching.contributions,
+        hub,
+        flowing,
+        refusals=refusals,
+        aside=aside_topics(config),
+    )
     matching = replace(matching, contributions=hub_plan.contributions)
     quarantine = plan_quarantine(config, matching.contributions, hub)
     duplicates = plan_duplicates(config, matching.contributions, hub)
     heartbeats = plan_heartbeats(config, matching.contributions, hub)
-    actions = (*hub_plan.actions, *quarantine.actions, *duplicates.actions)
+    without = list(hub_plan.without)
+    ours, refused_ours = _ours(refusals, (quarantine, duplicates), hub, without)
+    actions = (*hub_plan.actions, *ours)
     routes = plan_routes(config, matching, hub_plan.topics)
     partitions = [sp for route in routes for sp in route.source_partitions()]
     after = facts_after(hub, actions)
@@ -146,17 +163,19 @@ def make_plan(
     history: tuple[str, ...] = ()
     if oldest_record_ms is not None and now_ms is not None:
         history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refusals = (
+    refused = (
         *matching.refusals,
         *hub_plan.refusals,
         *quarantine.refusals,
         *duplicates.refusals,
+        *refused_ours,
         heartbeats.refusal,
         slots.refusal,
     )
     warnings = (
         *matching.warnings,
         *hub_plan.warnings,
+        *words_of(without),
         *quarantine.warnings,
         *duplicates.warnings,
         heartbeats.warning,
@@ -177,13 +196,48 @@ def make_plan(
         slots=slots,
         skipped=matching.skipped,
         warnings=tuple(warning for warning in warnings if warning),
-        refusals=tuple(refusal for refusal in refusals if refusal),
-        refused=hub_plan.refused,
+        refusals=tuple(refusal for refusal in refused if refusal),
+        refused=(*matching.refused, *hub_plan.refused),
         pace=plan_pace(config),
         tasks=tasks_per_source(_cores(config, slots, cores), others, left),
         own_tasks=own,
         beside=heartbeats.actions,
+        history=history,
     )
+
+
+def replanned(
+    plan: Plan,
+    config: Config,
+    refusals: Refusals,
+    *,
+    cores: int | None,
+    flowing: Collection[Flowing],
+) -> Plan:
+    """The plan for the same clusters, by what the hub has refused of it since."""
+    found = Discovery(plan.sources, plan.failed)
+    new = make_plan(config, found, plan.hub, cores=cores, flowing=flowing, refusals=refusals)
+    return replace(new, history=plan.history, warnings=(*new.warnings, *plan.history))
+
+
+def _ours(
+    refusals: Refusals,
+    plans: Sequence[AsidePlan],
+    hub: ClusterFacts,
+    without: list[LeftOutConfig],
+) -> tuple[list[Action], list[str]]:
+    """The actions for the hub topics that are ours, and what is wrong where the hub refuses one."""
+    actions: list[Action] = []
+    wrong: list[str] = []
+    for action in (it for found in plans for it in found.actions):
+        adapted = refusals.adapted(action, hub.topics, without)
+        if adapted is None:
+            continue
+        if not (why := refusals.why_not(adapted)):
+            actions.append(adapted)
+        elif isinstance(adapted, CreateTopic):
+            wrong.append(f"{adapted}: the hub refuses it: {why}")
+    return actions, wrong
 
 
 def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from aggregator.config.kafka_settings import DEFAULTS, jvm_settings
 from aggregator.config.schema import Config
 from aggregator.model import TopicFacts
-from aggregator.plan.topic_configs import HEADER_SLACK_BYTES
+from aggregator.plan.memory import heap_of, request_room
+from aggregator.plan.topic_configs import HEADER_SLACK_BYTES, MOST_BYTES
 
 REQUEST_HEADROOM = 2
 """A producer checks the size before compression, the broker after it: a compressed record that a
@@ -50,9 +51,10 @@ def hub_producer(
     given = {*config.hub.kafka, *config.hub.producer}
     if "max.request.size" not in given:
         largest = max((topic.max_message_bytes for topic in sources), default=0)
-        size = max(
-            int(producer["max.request.size"]), REQUEST_HEADROOM * (largest + HEADER_SLACK_BYTES)
-        )
+        wanted = REQUEST_HEADROOM * (largest + HEADER_SLACK_BYTES)
+        # A limit that hardly any record reaches must not let a producer fill the heap.
+        room = request_room(heap_of(config.spark.conf, local=is_local(config.spark.master)))
+        size = max(int(producer["max.request.size"]), min(wanted, room, MOST_BYTES))
         producer["max.request.size"] = str(size)
         if "buffer.memory" not in given:
             producer["buffer.memory"] = str(max(int(producer["buffer.memory"]), 2 * size))

@@ -7,8 +7,8 @@ timestamp. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from aggregator.config.schema import Config
 from aggregator.model import ClusterFacts, TopicFacts
@@ -19,6 +19,7 @@ from aggregator.plan.topic_configs import (
     CLEANUP_POLICY,
     HEADER_SLACK_BYTES,
     MAX_MESSAGE_BYTES,
+    MOST_BYTES,
     RETENTION_BYTES,
     RETENTION_MS,
     TIMESTAMP_TYPE,
@@ -104,25 +105,7 @@ def plan_duplicates(
         *(duplicates_topic(config), "duplicates topic", "topics.duplicates"),
         *("topics.dedup: off", DUPLICATES_MS),
     )
-    found = _plan(aside, sources, config, contributions, hub)
-    return replace(found, refusals=(*found.refusals, *_compacted(config, contributions, hub)))
-
-
-def _compacted(
-    config: Config, contributions: Mapping[str, Sequence[Contribution]], hub: ClusterFacts
-) -> Iterator[str]:
-    for name, sources in contributions.items():
-        existing, own = hub.topics.get(name), config.topics.rules_for(name)
-        policy = own.configs.get(CLEANUP_POLICY) or (
-            existing.cleanup_policy
-            if existing is not None
-            else ",".join(source.topic.cleanup_policy for source in sources)
-        )
-        if own.dedup.is_on and "compact" in policies(policy):
-            yield (
-                f"hub topic {name} is compacted, and dedup would drop later values of a key: set "
-                f"topics.overrides.{name}.dedup: off, or {CLEANUP_POLICY}: delete in its configs"
-            )
+    return _plan(aside, sources, config, contributions, hub)
 
 
 def _plan(
@@ -138,7 +121,7 @@ def _plan(
     if problem := _problem(aside, existing, contributions, config):
         return AsidePlan(aside.name, refusals=(problem,))
     # Room for what a source takes, for the origin headers, and for ours.
-    size = wanted_message_bytes(sources) + HEADER_SLACK_BYTES
+    size = min(wanted_message_bytes(sources) + HEADER_SLACK_BYTES, MOST_BYTES)
     if existing is None:
         return _missing(aside, size, config)
     return _existing(aside, existing, size, config)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from aggregator.config.dedup import DedupRule
 from aggregator.config.schema import Config
-from aggregator.model import ClusterFacts, Discovery, Route
-from aggregator.plan.hub_topics import HubTopic
+from aggregator.model import HEARTBEATS_TOPIC, ClusterFacts, Discovery, Route
+from aggregator.plan.hub_topics import Flowing, HubTopic, LeftOutTopic
+from aggregator.plan.identities import check_identities
 from aggregator.plan.naming import HubName, Naming, naming_of, topic_name_problem
 from aggregator.plan.quarantine import aside_topics, duplicates_topic, quarantine_topic
 from aggregator.plan.selection import Selection, selection_of
@@ -35,6 +36,7 @@ class Matching:
     skipped: tuple[SkippedTopic, ...] = ()
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    refused: tuple[LeftOutTopic, ...] = ()
 
 
 @dataclass(slots=True)
@@ -43,39 +45,48 @@ class _Found:
     skipped: list[SkippedTopic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
+    refused: list[LeftOutTopic] = field(default_factory=list)
 
 
-def match_topics(config: Config, discovery: Discovery, hub: ClusterFacts) -> Matching:
+def match_topics(
+    config: Config, discovery: Discovery, hub: ClusterFacts, flowing: Collection[Flowing] = ()
+) -> Matching:
     """Apply each source's include and exclude, and the rename, to what was discovered.
 
     Sources come in config order. A source that failed is a warning: it is left out until it can
-    be reached.
+    be reached. Of two topics of a source that clash, what is `flowing` keeps its place.
     """
-    found = _Found()
+    found, ours = _Found(), _ours(config)
     found.warnings.extend(f"hub: {note}" for note in hub.notes)
     for alias in config.sources:
         if (failure := discovery.failed.get(alias)) is not None:
             found.warnings.append(f"source {failure}; left out until it can be reached")
         elif (facts := discovery.ok.get(alias)) is not None:
             selection, naming = selection_of(config, alias), naming_of(config, alias)
-            # Named after the aggregation, they are what another one of that name keeps for itself.
-            topics = config.topics
-            aside = {
-                name: called
-                for called, form, name in (
-                    ("quarantine", topics.quarantine, quarantine_topic(config)),
-                    ("duplicates", topics.duplicates, duplicates_topic(config)),
-                )
-                if "${name}" in form
-            }
-            _match_source(facts, selection, naming, aside, found)
-    _check_identities(config, discovery, hub, found)
+            _match_source(facts, selection, naming, ours, flowing, found)
+    check_identities(config, discovery, hub, found.taken, found.warnings, found.refusals)
     return Matching(
         {name: tuple(sources) for name, sources in found.taken.items()},
         tuple(found.skipped),
         tuple(found.warnings),
         tuple(found.refusals),
+        tuple(found.refused),
     )
+
+
+def _ours(config: Config) -> dict[str, tuple[str, bool]]:
+    """Hub topics that are ours: what each is called, and whether it has this aggregation's name.
+
+    What has it at a source is what another aggregation of that name keeps for itself.
+    """
+    topics = config.topics
+    ours = {
+        quarantine_topic(config): ("quarantine topic", "${name}" in topics.quarantine),
+        duplicates_topic(config): ("duplicates topic", "${name}" in topics.duplicates),
+    }
+    if config.heartbeats:
+        ours[HEARTBEATS_TOPIC] = ("topic of the heartbeats", False)
+    return ours
 
 
 def plan_routes(
@@ -120,10 +131,11 @@ def _match_source(
     facts: ClusterFacts,
     selection: Selection,
     naming: Naming,
-    aside: Mapping[str, str],
+    ours: Mapping[str, tuple[str, bool]],
+    flowing: Collection[Flowing],
     found: _Found,
 ) -> None:
-    alias = naming.cluster
+    alias, literals = naming.cluster, selection.literals()
     found.warnings.extend(f"source {alias}: {note}" for note in facts.notes)
     own: dict[str, dict[str, HubName]] = defaultdict(dict)
     for name, topic in sorted(facts.topics.items()):
@@ -131,9 +143,13 @@ def _match_source(
             found.skipped.append(SkippedTopic(alias, name, reason))
             continue
         hub_name = naming.of(name)
-        if hub_name.name in aside and name not in selection.literals():
-            reason = f"it would flow into the {aside[hub_name.name]} topic {hub_name.name}"
-            found.skipped.append(SkippedTopic(alias, name, reason))
+        called, named = ours.get(hub_name.name, ("", False))
+        if called and name not in literals:
+            reason = f"it would flow into the {called} {hub_name.name}"
+            if named:
+                found.skipped.append(SkippedTopic(alias, name, reason))
+            else:
+                _leave_out(alias, name, hub_name, f"{reason}; {_other_name(hub_name)}", found)
         elif topic.partitions < 1:
             found.skipped.append(SkippedTopic(alias, name, "its partitions cannot be described"))
             found.warnings.append(
@@ -141,17 +157,21 @@ def _match_source(
                 "Describe and Read on it"
             )
         elif (problem := topic_name_problem(hub_name.name)) is not None:
-            found.refusals.append(
-                f"hub topic '{hub_name.name}' (from {alias}/{name}): {problem}; change "
-                f"{hub_name.by}"
-            )
+            _leave_out(alias, name, hub_name, f"{problem}; {_other_name(hub_name)}", found)
         else:
             own[hub_name.name][name] = hub_name
-            found.taken[hub_name.name].append(Contribution(alias, topic))
     for hub_topic, topics in own.items():
-        if len(topics) > 1:
-            _check_together(alias, hub_topic, topics, found)
-    if not own:
+        kept = topics if len(topics) == 1 else _together(alias, hub_topic, topics, flowing, found)
+        found.taken[hub_topic] += [Contribution(alias, facts.topics[name]) for name in kept]
+    left_out = any(source[0] == alias for it in found.refused for source in it.sources)
+    _check_names(alias, facts, selection, bool(own) or left_out, found)
+
+
+def _check_names(
+    alias: str, facts: ClusterFacts, selection: Selection, any_matches: bool, found: _Found
+) -> None:
+    """Warn where nothing is selected, and of a topic that is named and not there."""
+    if not any_matches:
         found.warnings.append(
             f"source {alias}: no topic matches sources.{alias}.topics now; new ones may come"
         )
@@ -164,19 +184,45 @@ def _match_source(
             )
 
 
-def _check_together(
-    alias: str, hub_topic: str, topics: Mapping[str, HubName], found: _Found
-) -> None:
-    """Several topics of a source in one hub topic: meant by one setting, or a mishap of several."""
+def _leave_out(alias: str, topic: str, hub_name: HubName, why: str, found: _Found) -> None:
+    found.refused.append(LeftOutTopic(hub_name.name, ((alias, topic),), why))
+
+
+def _other_name(hub_name: HubName) -> str:
+    """What to set so that a topic is called otherwise."""
+    own = f"topics.overrides.{hub_name.name}.rename"
+    if not hub_name.name or hub_name.by == own or hub_name.by.startswith("topics.overrides."):
+        return f"change {hub_name.by}"
+    also = f", or change {hub_name.by}" if hub_name.by else ""
+    return f"give it another name by {own}{also}"
+
+
+def _together(
+    alias: str,
+    hub_topic: str,
+    topics: Mapping[str, HubName],
+    flowing: Collection[Flowing],
+    found: _Found,
+) -> Collection[str]:
+    """Those of several topics of a source that flow into one hub topic.
+
+    All of them where one setting means it. Otherwise it is a mishap, and one keeps its place: what
+    flows already, else the first by its name, so that the next look decides the same.
+    """
     settings = sorted({it.by for it in topics.values()})
     words = f"source {alias}: topics {', '.join(topics)} all flow into hub topic {hub_topic}"
     if len(settings) == 1 and all(it.merges for it in topics.values()):
         found.warnings.append(words)
-    else:
-        found.refusals.append(
-            f"{words}, by {' and '.join(settings)}; let these give them different names, or bring "
-            "them together by one rule without a group in its `to`"
-        )
+        return topics
+    flows = [name for name in topics if (alias, name, hub_topic) in flowing]
+    wins = (flows or list(topics))[0]
+    why = (
+        f"{alias}/{wins} has that name at the hub, by {' and '.join(settings)}; let these give "
+        "them different names, or bring them together by one rule without a group in its `to`"
+    )
+    others = tuple((alias, name) for name in topics if name != wins)
+    found.refused.append(LeftOutTopic(hub_topic, others, why))
+    return [wins]
 
 
 def hub_topic_selected(config: Config, hub_topic: str) -> bool:
@@ -189,34 +235,3 @@ def hub_topic_selected(config: Config, hub_topic: str) -> bool:
             if not topic or selection.matches(topic):
                 return True
     return False
-
-
-def _check_identities(
-    config: Config, discovery: Discovery, hub: ClusterFacts, found: _Found
-) -> None:
-    """The same cluster under two names: as hub and source, or as two sources."""
-    by_id: dict[str, list[str]] = defaultdict(list)
-    for alias in config.sources:
-        if (facts := discovery.ok.get(alias)) is not None:
-            by_id[facts.cluster_id].append(alias)
-    for alias in by_id.get(hub.cluster_id, []):
-        found.refusals.append(
-            f"source {alias} is the hub itself (cluster id {hub.cluster_id}): it would copy its "
-            f"own records for ever; mend sources.{alias}.bootstrap_servers"
-        )
-    topics: dict[str, set[str]] = defaultdict(set)
-    for sources in found.taken.values():
-        for source in sources:
-            topics[source.cluster].add(source.topic.name)
-    for cluster_id, aliases in by_id.items():
-        for index, first in enumerate(aliases):
-            for second in aliases[index + 1 :]:
-                same = f"sources {first} and {second} are one cluster (cluster id {cluster_id})"
-                both = sorted(topics[first] & topics[second])
-                if both:
-                    found.refusals.append(
-                        f"{same} and both take {', '.join(both)}: every record would arrive "
-                        "twice; remove one of them, or give them topics that do not overlap"
-                    )
-                else:
-                    found.warnings.append(f"{same}; their topics do not overlap now")

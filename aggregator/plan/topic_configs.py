@@ -20,6 +20,9 @@ take 71 bytes, a topic name up to 249, numbers up to 45, lengths 20; the rest is
 WHOLE_BATCH_BYTES = 131_072
 """Our producers' batch.size: no batch may exceed the smallest limit of any hub topic."""
 
+MOST_BYTES = 2**31 - 1
+"""The largest size that Kafka can say, of a topic as of a producer's request."""
+
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 DEFAULT_RETENTION_MS = 604_800_000
 UNLIMITED_MS = 9_223_372_036_854_775_807
@@ -102,8 +105,12 @@ def wanted_configs(
 
 
 def needed_message_bytes(sources: Sequence[Contribution]) -> int:
-    """The largest effective `max.message.bytes` of the sources, plus room for our headers."""
-    return max(source.topic.max_message_bytes for source in sources) + HEADER_SLACK_BYTES
+    """The largest effective `max.message.bytes` of the sources, plus room for our headers.
+
+    A record that then does not fit, of a source without a limit, goes by `topics.on_poison`.
+    """
+    largest = max(source.topic.max_message_bytes for source in sources)
+    return min(largest + HEADER_SLACK_BYTES, MOST_BYTES)
 
 
 def wanted_message_bytes(sources: Sequence[Contribution]) -> int:

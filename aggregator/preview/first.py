@@ -19,7 +19,7 @@ from aggregator.flow.commands import (
     Start,
     Started,
 )
-from aggregator.flow.news import FoundGaps, HubLogs, Known, News
+from aggregator.flow.news import FoundGaps, HubLogs, Known, News, Ready
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
@@ -83,8 +83,8 @@ def _is_shown(command: Command) -> bool:
 
 def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
     match command:
-        case Prepare():
-            return gaps
+        case Prepare(look):
+            return Ready(look.plan, gaps)
         case AskHub(topics):
             return HubLogs(ask_hub(topics))
         case Start():

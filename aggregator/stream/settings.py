@@ -9,6 +9,7 @@ from aggregator.config.schema import Config
 from aggregator.connector.spec import Clients
 from aggregator.model import SourcePartition
 from aggregator.plan.effective import facts_after
+from aggregator.plan.identities import shares_id_with_hub
 from aggregator.plan.memory import buffer_memory, fetch_sizes, heap_of
 from aggregator.plan.pace import Pace, partitions_of
 from aggregator.plan.plan import Plan
@@ -62,4 +63,7 @@ def lane_settings(
 
 def hub_names(config: Config, plan: Plan) -> tuple[str, ...]:
     """The names under which this hub is known as a source elsewhere."""
-    return (config.name, plan.hub.cluster_id, *config.hub.known_as)
+    # An id that a source has as well names no hub.
+    shared = shares_id_with_hub(config, plan.sources, plan.hub.cluster_id)
+    ids = () if shared else (plan.hub.cluster_id,)
+    return (config.name, *ids, *config.hub.known_as)

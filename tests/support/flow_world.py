@@ -15,7 +15,7 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.errors import CheckpointError, ClusterError
 from aggregator.flow import commands as c
-from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, Measured, News
+from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, Measured, News, Ready
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
@@ -501,10 +501,10 @@ class World:
 
     def _do(self, command: c.Command) -> object:
         match command:
-            case c.Prepare():
+            case c.Prepare(look):
                 self._may_fail("the hub")
                 error = self._fails("the table of gaps", 0.05)
-                return FoundGaps({} if error else dict(self.table), error)
+                return Ready(look.plan, FoundGaps({} if error else dict(self.table), error))
             case c.RecordGaps(records):
                 self._may_fail("the table of gaps")
                 self.table |= {it.id: it for it in records}

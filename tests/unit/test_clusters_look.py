@@ -14,6 +14,7 @@ from aggregator.config.schema import Config
 from aggregator.discover import AdminPool, ClusterAdmin, ClusterCallError
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
+from aggregator.plan.refusals import NOTHING_REFUSED
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",
@@ -32,7 +33,7 @@ def test_a_look_by_the_old_config_is_never_handed_over(monkeypatch: pytest.Monke
     begun, go_on = threading.Event(), threading.Event()
     asked: list[tuple[list[str], list[str]]] = []
 
-    def slow(config: Config, known: dict[str, ClusterFacts], _: object) -> AggregatorError:
+    def slow(config: Config, known: dict[str, ClusterFacts], *_: object) -> AggregatorError:
         asked.append(([*config.sources], [*known]))
         begun.set()
         go_on.wait(30)
@@ -86,7 +87,7 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(look_module, "discover", failing)
     for _ in range(2):
-        assert str(Lookout._try(config(), {}, ())) == "no answer"
+        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED)) == "no answer"
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other

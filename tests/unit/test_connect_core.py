@@ -188,6 +188,7 @@ sources:
     bootstrap_servers: a:1,b:2
     title: The North
     topics: {include: [orders, "pay.*"], exclude: old}
+    shared_cluster_id: true
     rename: eu.${topic}
     start: latest
     new_topics: start

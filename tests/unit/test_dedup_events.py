@@ -111,10 +111,10 @@ def test_the_plan_makes_the_topic_of_the_duplicates_only_where_it_is_asked_for()
     assert plan.to_dict()["routes"][0]["dedup"] == {"by": "key", "window_seconds": 60}
 
 
-def test_a_compacted_hub_topic_is_refused() -> None:
+def test_a_compacted_hub_topic_is_left_out() -> None:
     config = config_of(topics={"dedup": {"by": "header:id"}})
-    (refusal,) = plan_of(config, cleanup_policy="compact").refusals
-    assert "topics.overrides.orders.dedup: off" in refusal
+    (refused,) = plan_of(config, cleanup_policy="compact").refused
+    assert "topics.overrides.orders.dedup: off" in refused.reason
 
 
 def test_an_unknown_key_of_it_says_which_was_meant() -> None:

@@ -1,6 +1,7 @@
 """The whole plan from config and discovery: matching, identities, history, JSON."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from aggregator.model import (
 from aggregator.plan import Plan, make_plan
 from aggregator.plan.history import duration
 from aggregator.plan.routes import hub_topic_selected
+from aggregator.stream.settings import hub_names
 
 
 def config(includes: dict[str, str] | None = None, **rest: Any) -> Config:
@@ -147,6 +149,42 @@ def test_another_hub_as_a_source_is_read_without_what_it_keeps_for_itself() -> N
 def test_the_hub_as_its_own_source_is_refused() -> None:
     result = plan(config({"eu": "orders"}), EU, hub=cluster("hub", "EU"))
     assert "source eu is the hub itself" in result.refusals[0]
+
+
+def at(address: str, facts: ClusterFacts, **changes: Any) -> ClusterFacts:
+    """The same, with a broker there, and the cluster id of an image."""
+    return replace(facts, cluster_id="stock", addresses=frozenset({address}), **changes)
+
+
+def test_a_cluster_with_the_id_of_the_hub_may_be_another_one_which_one_setting_says() -> None:
+    hub = at("hub:1", HUB)
+    (refusal,) = plan(config({"eu": "orders"}), at("eu:1", EU), hub=hub).refusals
+    assert "other brokers (eu:1; the hub: hub:1)" in refusal
+    assert "set sources.eu.shared_cluster_id: true" in refusal
+    cfg = config({"eu": "orders"})
+    cfg.sources["eu"] = cfg.sources["eu"].model_copy(update={"shared_cluster_id": True})
+    found = plan(cfg, at("eu:1", EU), hub=hub)
+    assert (len(found.routes), found.refusals) == (1, ())
+    # Such an id is no name of the hub, by which records would be left out as ours.
+    assert hub_names(cfg, found) == ("central",)
+    assert hub_names(cfg, plan(cfg, EU)) == ("central", "HUB")
+    # But what has the hub's broker, or its very topic, is the hub.
+    (refusal,) = plan(cfg, at("hub:1", EU), hub=hub).refusals
+    assert "source eu is the hub itself (cluster id stock, broker hub:1)" in refusal
+    (refusal,) = plan(cfg, at("eu:1", EU), hub=at("hub:1", EU, alias="hub")).refusals
+    assert "has the same id" in refusal
+
+
+def test_two_sources_with_one_id_are_two_clusters_where_a_setting_says_so() -> None:
+    both = (at("eu:1", EU), at("us:1", US))
+    (refusal,) = plan(config(), *both).refusals
+    assert "if they are two clusters, set sources.us.shared_cluster_id: true" in refusal
+    cfg = config()
+    cfg.sources["us"] = cfg.sources["us"].model_copy(update={"shared_cluster_id": True})
+    found = plan(cfg, *both)
+    assert (len(found.routes), found.refusals, found.warnings) == (2, (), ())
+    (refusal,) = plan(cfg, at("eu:1", EU), at("eu:1", US)).refusals
+    assert "sources eu and us are one cluster (cluster id stock, broker eu:1)" in refusal
 
 
 def test_two_aliases_of_one_cluster() -> None:
@@ -347,16 +385,22 @@ def test_an_override_gives_one_hub_topic_another_name() -> None:
     assert not hub_topic_selected(cfg, "orders")
 
 
-def test_topics_of_a_source_that_collide_are_refused_with_the_rules() -> None:
+def test_of_topics_of_a_source_that_collide_one_is_taken_and_the_rules_are_told() -> None:
     cdc = having("eu", "cdc.orders", "raw.orders")
-    (refusal,) = plan(config({"eu": ".*"}, topics={"rename": RULES}), cdc).refusals
-    assert "cdc.orders, raw.orders all flow into hub topic raw.orders" in refusal
-    assert "topics.rename and topics.rename[0]" in refusal
+    found = plan(config({"eu": ".*"}, topics={"rename": RULES}), cdc)
+    (refused,) = found.refused
+    assert str(refused).startswith("eu/raw.orders into hub topic raw.orders: eu/cdc.orders has")
+    assert "topics.rename and topics.rename[0]" in refused.reason
+    assert [it.topic for it in found.routes] == ["cdc.orders"]
+    # What flows already keeps its place.
+    flowing = [("eu", "raw.orders", "raw.orders")]
+    later = plan(config({"eu": ".*"}, topics={"rename": RULES}), cdc, flowing=flowing)
+    assert [it.topic for it in later.routes] == ["raw.orders"]
     rules = [{"match": "([a-z])[.].*", "to": "$1"}]
-    (refusal,) = plan(
+    (refused,) = plan(
         config({"eu": ".*"}, topics={"rename": rules}), having("eu", "a.x", "a.y")
-    ).refusals
-    assert "by topics.rename[0]" in refusal
+    ).refused
+    assert "by topics.rename[0]" in refused.reason
 
 
 def test_one_rule_without_a_group_may_bring_topics_together() -> None:
@@ -372,7 +416,8 @@ def test_one_rule_without_a_group_may_bring_topics_together() -> None:
     )
 
 
-def test_a_name_that_kafka_does_not_allow_is_refused_with_the_rule() -> None:
+def test_a_name_that_kafka_does_not_allow_is_left_out_with_the_rule() -> None:
     rules = [{"match": "(o)?.*", "to": "$1"}]
-    (refusal,) = plan(config({"eu": "payments"}, topics={"rename": rules}), EU).refusals
-    assert refusal == "hub topic '' (from eu/payments): the name is empty; change topics.rename[0]"
+    (refused,) = plan(config({"eu": "payments"}, topics={"rename": rules}), EU).refused
+    assert refused.sources == (("eu", "payments"),)
+    assert refused.reason == "the name is empty; change topics.rename[0]"

@@ -7,8 +7,9 @@ import pytest
 from aggregator.config.kafka_settings import DEFAULTS
 from aggregator.config.topics import TopicsConfig
 from aggregator.model import ClusterFacts, TopicFacts
-from aggregator.plan.actions import AlterConfigs, CreateTopic, GrowTopic
+from aggregator.plan.actions import AlterConfigs, Applied, CreateTopic, GrowTopic
 from aggregator.plan.hub_topics import HubTopicsPlan, plan_hub_topics
+from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.topic_configs import (
     HEADER_SLACK_BYTES,
     UNLIMITED_MS,
@@ -72,10 +73,19 @@ def test_replication_factor() -> None:
     assert "2 brokers" in refused.refusals[0]
 
 
-def test_create_false_and_missing_is_refused_with_the_fix() -> None:
+def test_create_false_and_missing_is_left_out_with_the_fix() -> None:
     result = plan(source(), create=False)
-    assert result.actions == ()
-    assert "orders" in result.refusals[0] and "topics.create: true" in result.refusals[0]
+    assert (result.actions, result.refusals) == ((), ())
+    assert "topics.create: true" in result.refused[0].reason
+
+
+def test_what_needs_more_brokers_waits_beside_what_is_there() -> None:
+    hub = ClusterFacts("hub", "H", 2, {"orders": topic(**FITS)})
+    clicks = Contribution("eu", topic("clicks"))
+    rules = TopicsConfig(replication_factor=3)
+    found = plan_hub_topics(rules, {"orders": [source()], "clicks": [clicks]}, hub)
+    assert (found.refusals, [*found.topics]) == ((), ["orders"])
+    assert "the hub has 2 brokers now" in found.refused[0].reason
 
 
 def test_a_small_limit_still_leaves_room_for_a_whole_batch() -> None:
@@ -249,6 +259,14 @@ def test_configs_of_an_override_lie_over_those_of_all() -> None:
     assert topics.rules_for("clicks").config_exclude == ["a"]
 
 
+def test_no_size_is_larger_than_kafka_can_say() -> None:
+    most = 2**31 - 1
+    assert create(plan(source(max_message_bytes=most))).configs["max.message.bytes"] == str(most)
+    raised = plan(source(max_message_bytes=most), hub=topic(**FITS))
+    assert raised.actions == (AlterConfigs("orders", {"max.message.bytes": (None, str(most))}),)
+    assert f"a source accepts {most}" in raised.warnings[0]
+
+
 def test_a_fitting_topic_needs_nothing() -> None:
     result = plan(source(), hub=topic(**FITS))
     assert (result.actions, result.warnings, result.refusals) == ((), (), ())
@@ -325,17 +343,48 @@ def test_configs_are_synced_later_but_never_lowered() -> None:
     )
 
 
-def test_an_illegal_hub_name_is_refused() -> None:
+def test_an_illegal_hub_name_is_left_out() -> None:
     hub = ClusterFacts("hub", "H", 1, {})
-    result = plan_hub_topics(TopicsConfig(), {"a" * 250: [source()]}, hub)
-    assert result.topics == {}
-    assert "topics.rename" in result.refusals[0]
+    result = plan_hub_topics(TopicsConfig(), {"a" * 250: [source()], "a": [source("us")]}, hub)
+    assert ([*result.topics], result.refusals) == (["a"], ())
+    assert "topics.rename" in result.refused[0].reason
 
 
-def test_names_that_a_broker_would_refuse_as_colliding() -> None:
+def test_of_names_that_differ_by_dot_and_underscore_one_is_taken_and_stays() -> None:
+    nothing = ClusterFacts("hub", "H", 1, {})
+    both = {"a_b": [source("eu")], "a.b": [source("us")], "ok": [source("eu")]}
+
+    def taken(hub: ClusterFacts, *flowing: tuple[str, str, str], **options: Any) -> list[str]:
+        found = plan_hub_topics(TopicsConfig(), both, hub, flowing, **options)
+        (refused,) = found.refused
+        assert options or f"topics.overrides.{refused.hub_topic}.rename" in refused.reason
+        return [*found.topics]
+
+    assert taken(nothing) == ["a_b", "ok"]
+    assert taken(nothing, ("us", "orders", "a.b")) == ["a.b", "ok"]
+    there = ClusterFacts("hub", "H", 1, {"a.b": topic("a.b", **FITS)})
+    assert taken(there) == taken(there, ("eu", "orders", "a_b")) == ["a.b", "ok"]
+    # What is not to be had holds nobody up.
+    refusing = refused_create("a_b", "Topic 'a_b' is not wanted")
+    assert taken(nothing, refusals=refusing) == ["a.b", "ok"]
+
+
+def refused_create(name: str, why: str) -> Refusals:
+    (action,) = plan_hub_topics(
+        TopicsConfig(), {name: [source()]}, ClusterFacts("hub", "H", 1, {})
+    ).actions
+    return NOTHING_REFUSED.after([Applied(action, False, False, why, True)], TopicsConfig(), 0.0)
+
+
+def test_a_topic_of_somebody_else_at_the_hub_keeps_its_name() -> None:
     existing = ClusterFacts("hub", "H", 1, {"a_b": topic("a_b", **FITS)})
     result = plan_hub_topics(TopicsConfig(), {"a.b": [source()]}, existing)
-    assert "a.b and a_b" in result.refusals[0]
+    assert not result.topics
+    assert "differs from hub topic a_b only by '.' and '_'" in result.refused[0].reason
+    ours = plan_hub_topics(
+        TopicsConfig(), {"a.b": [source()]}, ClusterFacts("hub", "H", 1, {}), aside=["a_b"]
+    )
+    assert not ours.topics
     both = ClusterFacts("hub", "H", 1, {n: topic(n, **FITS) for n in ("a_b", "a.b")})
     result = plan_hub_topics(TopicsConfig(), {"a.b": [source()]}, both)
     assert not result.refusals and "metrics" in result.warnings[0]

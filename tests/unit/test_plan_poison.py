@@ -180,15 +180,20 @@ def test_an_existing_quarantine_topic_is_mended_or_warned_of() -> None:
     ("topics", "quarantine", "words"),
     [
         ({"create": False}, None, "set topics.on_poison: stop"),
-        ({"quarantine": "orders"}, None, "change topics.quarantine"),
         ({}, {"cleanup_policy": "compact"}, "set cleanup.policy=delete"),
     ],
 )
 def test_a_quarantine_topic_that_cannot_be_is_refused(
     topics: dict[str, Any], quarantine: dict[str, Any] | None, words: str
 ) -> None:
-    refusals = plan(config(**topics), quarantine=quarantine).refusals
+    refusals = plan(config(**topics), {}, quarantine).refusals
     assert any(words in refusal and "quarantine topic" in refusal for refusal in refusals)
+
+
+def test_a_topic_that_would_flow_into_the_quarantine_topic_is_left_out() -> None:
+    found = plan(config(quarantine="orders"))
+    assert (found.routes, found.refusals) == ((), ())
+    assert "it would flow into the quarantine topic orders" in found.refused[0].reason
 
 
 @pytest.mark.parametrize("name", ["${topic}.q", "with space", "", "a" * 250])
@@ -230,6 +235,16 @@ def test_requests_have_room_for_what_a_source_takes() -> None:
     found = producer(config(), plan(config(), max_message_bytes=100_000_000))
     assert int(found["max.request.size"]) >= 200_000_000
     assert int(found["buffer.memory"]) >= 400_000_000
+
+
+@pytest.mark.parametrize("size", [1_200_000_000, 2**31 - 1])
+def test_a_producer_starts_and_leaves_the_heap_to_others_whatever_a_source_would_take(
+    size: int,
+) -> None:
+    found = producer(config(), plan(config(), max_message_bytes=size))
+    # An eighth, and a quarter, of two gigabytes.
+    assert found["max.request.size"] == str(2**28)
+    assert found["buffer.memory"] == str(2**29)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,140 @@
+"""One cluster under two names, as hub and source or as two sources; and two with one id. Pure.
+
+A cluster id is no proof: images that have a fixed one, and disks that were cloned, give it to
+several clusters. Brokers at the same addresses are one cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from aggregator.config.schema import Config
+from aggregator.model import ClusterFacts, Discovery
+from aggregator.plan.topic_configs import Contribution
+
+NO_IDS = ("", "A" * 22)
+"""What stands for the id of a topic where none is told."""
+ALIKE = (
+    "several clusters have one id where an image sets a fixed CLUSTER_ID, or where disks were "
+    "cloned"
+)
+
+
+def check_identities(
+    config: Config,
+    discovery: Discovery,
+    hub: ClusterFacts,
+    taken: Mapping[str, Sequence[Contribution]],
+    warnings: list[str],
+    refusals: list[str],
+) -> None:
+    """Add what is wrong, or to be known, of clusters with the same id."""
+    by_id: dict[str, list[str]] = defaultdict(list)
+    for alias in config.sources:
+        if (facts := discovery.ok.get(alias)) is not None:
+            by_id[facts.cluster_id].append(alias)
+    for alias in by_id.get(hub.cluster_id, []):
+        if problem := _as_hub(config, alias, discovery.ok[alias], hub):
+            refusals.append(problem)
+    topics: dict[str, set[str]] = defaultdict(set)
+    for sources in taken.values():
+        for source in sources:
+            topics[source.cluster].add(source.topic.name)
+    for aliases in by_id.values():
+        for index, first in enumerate(aliases):
+            for second in aliases[index + 1 :]:
+                both = topics[first] & topics[second]
+                _as_sources(config, discovery, (first, second), both, warnings, refusals)
+
+
+def shares_id_with_hub(config: Config, sources: Mapping[str, ClusterFacts], hub_id: str) -> bool:
+    """Whether the hub's id names another cluster as well, which the config says."""
+    return any(
+        facts.cluster_id == hub_id and config.sources[alias].shared_cluster_id
+        for alias, facts in sources.items()
+        if alias in config.sources
+    )
+
+
+def _as_hub(config: Config, alias: str, facts: ClusterFacts, hub: ClusterFacts) -> str:
+    """What is wrong with a source that has the hub's id; "" where the config says it is another."""
+    proof = _same_brokers(facts, hub)
+    if proof is None and (topic := _same_topic(facts, hub)):
+        proof = f", topic {topic} has the same id"
+    if proof is not None:
+        return (
+            f"source {alias} is the hub itself (cluster id {hub.cluster_id}{proof}): it would copy "
+            f"its own records for ever; mend sources.{alias}.bootstrap_servers"
+        )
+    if config.sources[alias].shared_cluster_id:
+        return ""
+    return (
+        f"source {alias} has the cluster id of the hub, {hub.cluster_id}, and other brokers "
+        f"({_names(facts)}; the hub: {_names(hub)}). {ALIKE[0].upper()}{ALIKE[1:]}: if it is "
+        f"another cluster, set sources.{alias}.shared_cluster_id: true; if it is the hub by other "
+        f"addresses, mend sources.{alias}.bootstrap_servers"
+    )
+
+
+def _as_sources(
+    config: Config,
+    discovery: Discovery,
+    pair: tuple[str, str],
+    both: set[str],
+    warnings: list[str],
+    refusals: list[str],
+) -> None:
+    first, second = pair
+    one, other = discovery.ok[first], discovery.ok[second]
+    proof = _same_brokers(one, other)
+    shared = any(config.sources[alias].shared_cluster_id for alias in pair)
+    if proof is None and shared:
+        return
+    names = ", ".join(sorted(both))
+    if proof is None:
+        words = (
+            f"sources {first} and {second} have one cluster id, {one.cluster_id}, and other "
+            f"brokers ({_names(one)}; {_names(other)})"
+        )
+        fix = (
+            f"{ALIKE}: if they are two clusters, set sources.{second}.shared_cluster_id: true; if "
+            "they are one, remove one of them, or give them topics that do not overlap"
+        )
+        if both:
+            refusals.append(f"{words}, and both take {names}. {fix[0].upper()}{fix[1:]}")
+        else:
+            warnings.append(f"{words}; their topics do not overlap now")
+        return
+    same = f"sources {first} and {second} are one cluster (cluster id {one.cluster_id}{proof})"
+    if both:
+        refusals.append(
+            f"{same} and both take {names}: every record would arrive twice; remove one of them, "
+            "or give them topics that do not overlap"
+        )
+    else:
+        warnings.append(f"{same}; their topics do not overlap now")
+
+
+def _same_brokers(first: ClusterFacts, second: ClusterFacts) -> str | None:
+    """A broker that both have, in words; "" where no addresses are known; None where there is none.
+
+    Without addresses the id is all that there is.
+    """
+    if not first.addresses or not second.addresses:
+        return ""
+    common = sorted(first.addresses & second.addresses)
+    return f", broker {common[0]}" if common else None
+
+
+def _same_topic(first: ClusterFacts, second: ClusterFacts) -> str:
+    """A topic that is the same one in both: the hub reached by other addresses, or its clone."""
+    ids = {name: it.topic_id for name, it in second.topics.items() if it.topic_id not in NO_IDS}
+    for name, topic in sorted(first.topics.items()):
+        if ids.get(name) == topic.topic_id:
+            return name
+    return ""
+
+
+def _names(facts: ClusterFacts) -> str:
+    return ", ".join(sorted(facts.addresses)[:3])

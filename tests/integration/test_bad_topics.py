@@ -1,0 +1,157 @@
+"""Topics that the hub refuses, or of which it knows something else, cost only themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from aggregator.cli.main import app
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
+from aggregator.embedded.topics import create_topic, produce
+from aggregator.errors import EXIT_CONFIG, EXIT_DONE
+from support.changing import alter_topic
+from support.clusters import ClusterFactory
+from support.java_options import TRUSTING
+from support.load import records
+from support.reading import topics_of, wait_until_topic_has
+from support.running import Run, make_config, run_in_background, source
+from support.verdict import assert_copied
+
+TINY = {"segment.bytes": "100000"}
+"""Kafka 4.1 and newer take no less than 1 MiB."""
+ADAPTED: dict[str, dict[str, str]] = {
+    "small": TINY,
+    "plain": {"message.downconversion.enable": "false", "message.format.version": "2.8-IV1"},
+    "huge": {"max.message.bytes": "2147483647"},
+}
+ODD = ("a..b", "-x", "1", "_", "A", "a")
+LONG = "l" * 245
+CLASHES = "orders.v1"
+THEIRS = "europe_orders_v1"
+OK = "ok"
+
+
+def asked(folder: Path, config: Config, command: str, exit_code: int) -> Any:
+    """What a command says of a config, as JSON."""
+    file = folder / "aggregator.yaml"
+    file.write_text(to_yaml(config), "utf-8")
+    result = CliRunner().invoke(app, [command, "-c", str(file), "-o", "json"])
+    assert result.exit_code == exit_code, result.output
+    return json.loads(result.stdout)
+
+
+def flows(running: Run, servers: str, to: str, count: int) -> None:
+    """Whether what comes into the healthy topic arrives."""
+    produce(servers, OK, records(10))
+    wait_until_topic_has(to, f"europe.{OK}", count)
+    assert running.result is None
+
+
+@pytest.mark.timeout(280)
+def test_bad_topics_are_adapted_or_left_out_and_the_others_flow_at_the_start_and_later(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    hub = cluster_factory("bad-hub")
+    old = cluster_factory("bad-eu", version="3.9", java_options=TRUSTING.split())
+    servers, to = old.bootstrap_servers, hub.bootstrap_servers
+    for topic in (OK, *ODD, LONG, CLASHES):
+        create_topic(servers, topic)
+        produce(servers, topic, records(10))
+    for topic, configs in ADAPTED.items():
+        create_topic(servers, topic, config=configs)
+        produce(servers, topic, records(10))
+    create_topic(to, THEIRS)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"europe": source(old, ".*")},
+        topics={"rename": "${cluster}.${topic}"},
+        api={"listen": "off"},
+    )
+    told = asked(tmp_path, config, "plan", EXIT_DONE)
+    assert_told(told["warnings"], [it["sources"] for it in told["refused_topics"]])
+    checked = asked(tmp_path, config, "check", EXIT_CONFIG)
+    assert_told(checked["warnings"], checked["refused_topics"])
+    # Neither has made anything.
+    assert {it for it in topics_of(to) if not it.startswith("__")} == {THEIRS}
+    with run_in_background(config) as running:
+        flows(running, servers, to, 20)
+        for topic in (*ADAPTED, *ODD):
+            wait_until_topic_has(to, f"europe.{topic}", 10)
+        # While it runs: one that is refused, a config that is, a name that is, then a healthy one.
+        create_topic(servers, "later-small", config=TINY)
+        alter_topic(servers, OK, TINY)
+        create_topic(to, "europe_orders_v2")
+        create_topic(servers, "orders.v2")
+        create_topic(servers, "later")
+        for topic in ("later", "later-small"):
+            produce(servers, topic, records(10))
+            wait_until_topic_has(to, f"europe.{topic}", 10)
+        flows(running, servers, to, 30)
+        looks = 3
+        running.wait_for(
+            lambda: [it.kind for it in running.events].count("topic_refused") == looks, "it is told"
+        )
+        left_out = [it.sources for it in running.status.refused_topics]
+        assert left_out == [(f"europe/{it}",) for it in (LONG, CLASHES, "orders.v2")]
+        warned = [it.message for it in running.events if it.kind == "warning"]
+        assert len(warned) == len(set(warned))
+        assert any(it.startswith(f"hub topic europe.{OK}: the hub refuses") for it in warned)
+        assert not {"plan_failed", "plan_refused", "lane_failed"} & set(running.kinds())
+
+
+def assert_told(warnings: list[str], refused: list[Any]) -> None:
+    """Whether what the hub does not take is told ahead."""
+    said = " ".join(warnings)
+    assert "hub topic europe.small: the hub refuses segment.bytes=100000" in said
+    for config in ADAPTED["plain"]:
+        assert f"the hub does not know the topic config {config}" in said
+    names = " ".join(map(str, refused))
+    assert len(refused) == 2
+    assert f"europe/{LONG}" in names
+    assert f"europe/{CLASHES}" in names
+
+
+@pytest.mark.timeout(280)
+def test_clusters_with_one_id_are_told_apart_by_one_setting(
+    cluster_factory: ClusterFactory, tmp_path: Path
+) -> None:
+    """As two containers of one image have it, that sets CLUSTER_ID."""
+    stock = "5L6g3nShT-eMCtK--X86sw"
+    eu, us, hub = (cluster_factory(f"stock-{it}", cluster_id=stock) for it in ("eu", "us", "hub"))
+    to = hub.bootstrap_servers
+    for each in (eu, us):
+        create_topic(each.bootstrap_servers, OK)
+        produce(each.bootstrap_servers, OK, records(10))
+
+    def config_of(**sources: Any) -> Config:
+        return make_config(hub, tmp_path / "state", sources, api={"listen": "off"})
+
+    shared = {"shared_cluster_id": True}
+    refusals = asked(tmp_path, config_of(eu=source(eu, ".*")), "plan", EXIT_CONFIG)["refusals"]
+    assert "set sources.eu.shared_cluster_id: true" in refusals[0]
+    assert "an image sets a fixed CLUSTER_ID" in refusals[0]
+    itself = config_of(eu=source(to.replace("localhost", "127.0.0.1"), ".*", **shared))
+    (refusal,) = asked(tmp_path, itself, "plan", EXIT_CONFIG)["refusals"]
+    assert f"source eu is the hub itself (cluster id {stock}, broker {to})" in refusal
+    twice = config_of(eu=source(eu, ".*", **shared), us=source(eu, ".*", **shared))
+    (refusal,) = asked(tmp_path, twice, "plan", EXIT_CONFIG)["refusals"]
+    assert f"sources eu and us are one cluster (cluster id {stock}, broker " in refusal
+
+    config = config_of(eu=source(eu, ".*", **shared), us=source(us, ".*", **shared))
+    with run_in_background(config):
+        wait_until_topic_has(to, OK, 20)
+        produce(us.bootstrap_servers, OK, records(10))
+        wait_until_topic_has(to, OK, 30)
+    # And across a restart: nothing is taken for that of the other one.
+    produce(eu.bootstrap_servers, OK, records(10))
+    with run_in_background(config) as running:
+        wait_until_topic_has(to, OK, 40)
+        assert not running.status.gaps.total
+    servers = {"eu": (eu.bootstrap_servers, OK), "us": (us.bootstrap_servers, OK)}
+    assert_copied(servers, (to, OK), 40)
