@@ -279,8 +279,7 @@ class ClusterFailure:
 class OffsetRange:
     """What a partition's log holds now: [earliest, latest).
 
-    `latest` is the last stable offset for a read_committed reader, so a hanging transaction shows
-    as a log that does not move.
+    To a read_committed reader `latest` is the last stable offset: an open transaction holds it.
     """
 
     earliest: int
@@ -312,6 +311,7 @@ class ReaderState(StrEnum):
     HELD = "held"
     DONE = "done"
     OUT_OF_RANGE = "out_of_range"
+    DAMAGED = "damaged"
     REFUSED = "refused"
     POISONED = "poisoned"
     AWAITING = "awaiting"

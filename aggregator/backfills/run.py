@@ -19,7 +19,7 @@ from aggregator.backfills.core_progress import commit_seconds, why_wrong
 from aggregator.backfills.document import backfill_status, worth_showing
 from aggregator.backfills.lane import BackfillSight, BackfillTry, Tools
 from aggregator.backfills.table import BackfillTable
-from aggregator.connector.reports import OUT_OF_RANGE, POISONED
+from aggregator.connector.reports import DAMAGED, OUT_OF_RANGE, POISONED
 from aggregator.documents.document import BackfillStatus
 from aggregator.errors import AggregatorError, CheckpointError, RefusedError
 from aggregator.events import Event, EventSink
@@ -262,7 +262,8 @@ class Backfills:
                 self._finish(work)
         elif sight is not None:
             late = now + sight.config.supervision.stop_timeout
-            stuck = [it for it, told in report.states.items() if told in (OUT_OF_RANGE, POISONED)]
+            ends = (OUT_OF_RANGE, DAMAGED, POISONED)
+            stuck = [it for it, told in report.states.items() if told in ends]
             if not work.backfill.left:
                 work.let_go(BackfillState.DONE, "", late)
             elif stuck:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 
+from aggregator.clusters.closer import look_closer
 from aggregator.clusters.prepare import (
     Prepared,
     merged,
@@ -24,7 +25,7 @@ from aggregator.discover import AdminPool, discover, hub_facts
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts, Discovery, Route
 from aggregator.plan.hub_topics import Flowing, flowing_of
-from aggregator.plan.look import Look
+from aggregator.plan.look import Doubts, Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
 from aggregator.plan.reload import same_connection
@@ -38,7 +39,7 @@ Found = tuple[Config, Look | AggregatorError]
 def first_look(config: Config, prepared: Prepared) -> Look:
     """The look of a start, from what `prepare` found already."""
     with AdminPool(config) as clients:
-        return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms)
+        return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms, Doubts())
 
 
 class Lookout:
@@ -55,6 +56,8 @@ class Lookout:
         self._known = dict(known)
         self._flowing = flowing_of(flowing)
         self._refusals = NOTHING_REFUSED
+        self.doubts = Doubts()
+        """What the next look is to look at more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -101,7 +104,7 @@ class Lookout:
             config = self._in_force.config
             self._forget_others(config)
             refusals = self._refusals.at(time.monotonic())
-            result = self._try(config, dict(self._known), self._flowing, refusals)
+            result = self._try(config, dict(self._known), self._flowing, refusals, self.doubts)
             if config is not self._in_force.config:
                 self._wake.set()
             elif isinstance(result, Look):
@@ -122,9 +125,10 @@ class Lookout:
         known: Mapping[str, ClusterFacts],
         flowing: Collection[Flowing],
         refusals: Refusals,
+        doubts: Doubts,
     ) -> Look | AggregatorError:
         try:
-            return _look(config, known, flowing, refusals)
+            return _look(config, known, flowing, refusals, doubts)
         except AggregatorError as error:
             return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
@@ -136,6 +140,7 @@ def _look(
     known: Mapping[str, ClusterFacts],
     flowing: Collection[Flowing],
     refusals: Refusals,
+    doubts: Doubts,
 ) -> Look:
     asked_ms = time.time_ns() // 1_000_000
     # Of this look alone: connections of an older one may lead to a cluster that the address has
@@ -144,15 +149,17 @@ def _look(
         found = discover(config, clients=clients)
         whole, hub = merged(known, found), hub_facts(found)
         plan = plan_with(config, whole, hub, (), flowing, refusals)
-        return _look_by(clients, plan, found, asked_ms)
+        return _look_by(clients, plan, found, asked_ms, doubts)
 
 
-def _look_by(clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int) -> Look:
+def _look_by(
+    clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int, doubts: Doubts
+) -> Look:
     """What was found, what follows from it, and the offsets of all that is to be read."""
     began = time.monotonic()
     return Look(
         plan,
-        observe(clients.config, plan, plan.routes, clients),
+        look_closer(observe(clients.config, plan, plan.routes, clients), doubts, clients),
         offsets_by_time(clients.config, plan.routes, clients),
         began,
         {alias: str(failure) for alias, failure in found.failed.items()},

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from aggregator.clusters.settle import settle
 from aggregator.commits.copied import copied_topics
+from aggregator.config.kafka_settings import isolation_of
 from aggregator.config.schema import Config
 from aggregator.discover import (
     HUB,
@@ -166,7 +167,7 @@ def observe(
 
         return call
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
     offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
@@ -176,6 +177,11 @@ def observe(
             for name, topic in facts.topics.items()
         },
         offsets=offsets,
+        stable=frozenset(
+            alias
+            for alias, source in config.sources.items()
+            if isolation_of(source) == "read_committed"
+        ),
     )
 
 
@@ -198,7 +204,7 @@ def offsets_by_time(
 
         return call
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
     return {sp: at for answer in answers.values() for sp, at in answer.items()}
 
 
@@ -212,7 +218,7 @@ def oldest_records(
     def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
         return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
 
-    answers = _ask_all(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
     return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
 
 
@@ -225,7 +231,7 @@ def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartit
     return found
 
 
-def _ask_all(
+def ask_sources(
     config: Config,
     questions: Mapping[str, Callable[[ClusterAdmin], Answer]],
     clients: AdminPool | None,

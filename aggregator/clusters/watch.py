@@ -107,10 +107,11 @@ class SourceWatch:
             raise failure
         # Otherwise it answers, and the topics are gone.
         own = self._named(ends)
-        seen = Seen(asked_at, ids.cluster_id, ids.topic_ids, own)
+        seen = Seen(asked_at, ids.cluster_id, ids.topic_ids, own, {})
         if highs is None:
             return seen, self.latest.mark
         high = self._named(highs)
+        seen = replace(seen, highs=high)
         stable = {sp: end for sp, end in own.items() if end < high.get(sp, end)}
         mark = Mark(
             *(asked_at, asked_ms, ids.cluster_id, ids.topic_ids, ids.partitions, high, stable)

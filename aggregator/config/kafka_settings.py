@@ -62,6 +62,9 @@ ENFORCED: Mapping[Role, Mapping[str, str]] = {
 
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+_LOGIN_MS = "10000"
+"""A token server has so long to take a connection, and to answer. Kafka sets no limit, and all
+clients of a JVM log in one after the other."""
 _IAM = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
@@ -73,7 +76,7 @@ def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
     unknown names go through, for plugins.
     """
     given = _given(cluster, role)
-    settings = {**DEFAULTS[role], **_login_classes(given), **given, **ENFORCED[role]}
+    settings = {**DEFAULTS[role], **_login(given), **given, **ENFORCED[role]}
     settings["bootstrap.servers"] = cluster.bootstrap_servers
     return {
         name: value
@@ -97,11 +100,15 @@ def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:
     return {"bootstrap.servers": cluster.bootstrap_servers, **settings}
 
 
-def _login_classes(given: Mapping[str, str]) -> dict[str, str]:
-    """The class that a mechanism needs in Java, so that nobody has to know its name."""
+def _login(given: Mapping[str, str]) -> dict[str, str]:
+    """What a mechanism needs in Java: its class, whose name nobody has to know, and an end."""
     mechanism = given.get("sasl.mechanism", "").strip().upper()
     if mechanism == "OAUTHBEARER" and "sasl.oauthbearer.token.endpoint.url" in given:
-        return {"sasl.login.callback.handler.class": _OAUTH}
+        return {
+            "sasl.login.callback.handler.class": _OAUTH,
+            "sasl.login.connect.timeout.ms": _LOGIN_MS,
+            "sasl.login.read.timeout.ms": _LOGIN_MS,
+        }
     return {"sasl.client.callback.handler.class": _IAM} if mechanism == MSK_IAM else {}
 
 

@@ -2,15 +2,19 @@ package aggregator.connector;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.LogTruncationException;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
@@ -23,9 +27,10 @@ import org.apache.kafka.common.errors.WakeupException;
  * The source side of a task: one consumer for all its partitions, records in order, each once.
  *
  * <p>What goes wrong with a source is a value: a partition whose position its log does not hold is
- * out of range, one that may not be read is refused, and any other failure is told as the
- * cluster's; the others go on. Only an interrupt is thrown. Used by the task's thread alone; {@link
- * #reasons} and {@link #error} may be read by any.
+ * out of range, one whose next record cannot be read is damaged, one that may not be read is
+ * refused, and any other failure is told as the cluster's; the others go on. Only an interrupt is
+ * thrown. Used by the task's thread alone; {@link #reasons}, {@link #cuts} and {@link #error} may
+ * be read by any.
  */
 final class Feed {
     /** Makes a consumer; called again after each failure of one. */
@@ -45,6 +50,8 @@ final class Feed {
         /** Read up to where it was to be read. */
         DONE,
         OUT_OF_RANGE,
+        /** Its next record cannot be read. */
+        DAMAGED,
         REFUSED,
         /** Its next record is one that the hub refuses, and nothing says where else it is to go. */
         POISONED,
@@ -59,16 +66,22 @@ final class Feed {
     private final TaskSpec spec;
     private final Consumers consumers;
     private final Map<TopicPartition, Integer> index = new HashMap<>();
+    private final Map<String, Integer> told = new HashMap<>();
     private final TopicPartition[] names;
     final long[] positions;
     final State[] states;
     final String[] reasons;
+    /** From where on the log of one that is out of range is another one, by its epochs; or -1. */
+    final long[] cuts;
+    /** The leader epochs of the records that were read last. */
+    private final List<Optional<Integer>> epochs;
     private volatile Consumer<byte[], byte[]> consumer;
     private ConsumerRecords<byte[], byte[]> polled = ConsumerRecords.empty();
     private Iterator<TopicPartition> left = Collections.emptyIterator();
     private Iterator<ConsumerRecord<byte[], byte[]>> buffered = Collections.emptyIterator();
     private int bufferedPart = -1;
     private boolean changed = true;
+    private Opening opening;
     private long retryAt;
     private long refusedRetryAt;
     private long retryNanos = FIRST_RETRY_NANOS;
@@ -91,10 +104,14 @@ final class Feed {
         names = new TopicPartition[spec.parts.size()];
         states = new State[names.length];
         reasons = new String[names.length];
+        cuts = new long[names.length];
+        Arrays.fill(cuts, -1);
+        epochs = new ArrayList<>(Collections.nCopies(names.length, Optional.empty()));
         for (int i = 0; i < names.length; i++) {
             TaskSpec.Part each = spec.parts.get(i);
             names[i] = new TopicPartition(each.topic, each.partition);
             index.put(names[i], i);
+            told.put(names[i].toString(), i);
             states[i] = positions[i] >= each.until ? State.DONE : State.READING;
         }
     }
@@ -123,7 +140,7 @@ final class Feed {
             bytes += Math.max(0, found.serializedValueSize());
             if (own.skip.contains(found.offset())) {
                 Failpoint.pass("task-skip");
-                positions[at] = found.offset() + 1;
+                pass(at, found);
                 skipped++;
             } else {
                 record = found;
@@ -158,9 +175,14 @@ final class Feed {
     /** The record that was handed out is dealt with: its position moves on. */
     void passed() {
         if (record != null) {
-            positions[part] = record.offset() + 1;
+            pass(part, record);
             record = null;
         }
+    }
+
+    private void pass(int at, ConsumerRecord<byte[], byte[]> done) {
+        positions[at] = done.offset() + 1;
+        epochs.set(at, done.leaderEpoch());
     }
 
     /** Behind the last record there may be markers that are no records: positions pass them. */
@@ -174,7 +196,12 @@ final class Feed {
             }
             try {
                 long at = consumer.position(names[i], Duration.ZERO);
-                positions[i] = Math.max(positions[i], Math.min(at, spec.parts.get(i).until));
+                long passed = Math.min(at, spec.parts.get(i).until);
+                if (passed > positions[i]) {
+                    positions[i] = passed;
+                    // What was passed may be of a later one than the last record.
+                    epochs.set(i, Optional.empty());
+                }
                 if (positions[i] >= spec.parts.get(i).until) {
                     finish(i);
                 }
@@ -234,10 +261,14 @@ final class Feed {
     void close() {
         forget();
         record = null;
+        if (opening != null) {
+            opening.abandon();
+            opening = null;
+        }
         if (consumer != null) {
             Consumer<byte[], byte[]> old = consumer;
             consumer = null;
-            old.close(Duration.ZERO);
+            Opening.close(old);
         }
     }
 
@@ -260,9 +291,8 @@ final class Feed {
             readmit();
         }
         try {
-            if (consumer == null) {
-                consumer = consumers.open(spec.consumer);
-                changed = true;
+            if (consumer == null && !open(nanos)) {
+                return false;
             }
             if (changed) {
                 assign();
@@ -285,6 +315,10 @@ final class Feed {
         } catch (InterruptException ended) {
             throw ended;
         } catch (OffsetOutOfRangeException range) {
+            // First: whoever reads the states looks at these.
+            if (range instanceof LogTruncationException cut) {
+                cut.divergentOffsets().forEach((of, at) -> cuts[index.get(of)] = at.offset());
+            }
             exclude(range.offsetOutOfRangePartitions().keySet(), State.OUT_OF_RANGE, text(range));
         } catch (TopicAuthorizationException refused) {
             List<TopicPartition> of = new ArrayList<>(index.keySet());
@@ -292,9 +326,55 @@ final class Feed {
             exclude(of, State.REFUSED, text(refused));
             refusedRetryAt = System.nanoTime() + LONGEST_RETRY_NANOS;
         } catch (KafkaException failure) {
-            failed(failure);
+            if (!damaged(failure)) {
+                failed(failure);
+            }
+        } catch (IllegalArgumentException | IllegalStateException failure) {
+            // A code of an error that the client does not expect. What it had read of others then
+            // is read again.
+            if (!damaged(failure)) {
+                throw failure;
+            }
         }
         return false;
+    }
+
+    /** Has a consumer been opened? Until then the others of this JVM are not waited for. */
+    private boolean open(long nanos) {
+        if (opening == null) {
+            opening = new Opening(consumers, spec.consumer);
+        }
+        try {
+            consumer = opening.await(nanos);
+        } catch (KafkaException failure) {
+            if (!(failure instanceof InterruptException)) {
+                opening = null;
+            }
+            throw failure;
+        }
+        if (consumer == null) {
+            KafkaException late = opening.late();
+            if (late != null) {
+                note(late);
+            }
+            return false;
+        }
+        opening = null;
+        changed = true;
+        return true;
+    }
+
+    /** Stops the partition of which the consumer cannot read on; false when it names none. */
+    private boolean damaged(RuntimeException failure) {
+        int at = Damage.of(failure, told);
+        if (at < 0 || states[at] != State.READING || consumer == null) {
+            return false;
+        }
+        // Behind the last record there may have been markers.
+        positions[at] = Math.max(positions[at], stands(names[at]));
+        exclude(
+            List.of(names[at]), State.DAMAGED, Damage.reason(failure, names[at], positions[at]));
+        return true;
     }
 
     private void assign() {
@@ -304,11 +384,26 @@ final class Feed {
                 wanted.add(names[i]);
             }
         }
+        Set<TopicPartition> before = Set.copyOf(consumer.assignment());
         consumer.assign(wanted);
         for (TopicPartition name : wanted) {
-            consumer.seek(name, positions[index.get(name)]);
+            int at = index.get(name);
+            // What is there already keeps what was fetched of it.
+            if (!before.contains(name) || stands(name) != positions[at]) {
+                // With the epoch a log that was cut off shows, however long it is by now.
+                consumer.seek(name, new OffsetAndMetadata(positions[at], epochs.get(at), ""));
+            }
         }
         changed = false;
+    }
+
+    /** Where the consumer reads on; -1 when that is not certain. */
+    private long stands(TopicPartition name) {
+        try {
+            return consumer.position(name, Duration.ZERO);
+        } catch (TimeoutException | WakeupException notNow) {
+            return -1;
+        }
     }
 
     private void exclude(Iterable<TopicPartition> of, State why, String what) {
@@ -342,9 +437,15 @@ final class Feed {
         failedAt = System.nanoTime();
     }
 
-    private static String text(KafkaException failure) {
+    private static String text(Throwable failure) {
         String text = failure.getMessage();
-        return failure.getClass().getSimpleName() + (text == null ? "" : ": " + text);
+        String said = failure.getClass().getSimpleName() + (text == null ? "" : ": " + text);
+        Throwable first = failure;
+        while (first.getCause() != null) {
+            first = first.getCause();
+        }
+        // That a client could not be made says nothing without the reason.
+        return first == failure ? said : said + ": " + text(first);
     }
 
     private void readmit() {

@@ -374,6 +374,7 @@ final class LaneTask {
         ObjectNode positions = json.putObject("positions");
         ObjectNode states = json.putObject("states");
         ObjectNode reasons = json.putObject("reasons");
+        ObjectNode cuts = json.putObject("cuts");
         Map<String, long[]> topics = new HashMap<>();
         for (int i = 0; i < spec.parts.size(); i++) {
             TaskSpec.Part part = spec.parts.get(i);
@@ -384,6 +385,9 @@ final class LaneTask {
                 states.put(part.name(), state.name().toLowerCase(Locale.ROOT));
                 if (feed.reasons[i] != null) {
                     reasons.put(part.name(), feed.reasons[i]);
+                }
+                if (feed.cuts[i] >= 0) {
+                    cuts.put(part.name(), feed.cuts[i]);
                 }
             }
             long[] counts = topics.computeIfAbsent(part.topic, name -> new long[4]);

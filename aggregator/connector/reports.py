@@ -15,14 +15,15 @@ from typing import Any
 from aggregator.model import Positions, ReaderState, SourcePartition, TopicPartition
 
 READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
-OUT_OF_RANGE, REFUSED, POISONED, AWAITING = (
+OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING = (
     ReaderState.OUT_OF_RANGE,
+    ReaderState.DAMAGED,
     ReaderState.REFUSED,
     ReaderState.POISONED,
     ReaderState.AWAITING,
 )
 """States of a partition in its reader, as the connector names them."""
-CANNOT_GO_ON = (OUT_OF_RANGE, REFUSED, POISONED, AWAITING)
+CANNOT_GO_ON = (OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING)
 
 LARGEST_BUCKETS = 72
 
@@ -44,7 +45,8 @@ class Counted:
 class TaskReport:
     """The newest that one task told; `states` has only partitions that are not being read.
 
-    `reasons` says why in words, of those that have one. `ended`: it sends nothing more, and its
+    `reasons` says why in words, of those that have one. `cuts` are those whose log is another one
+    from an offset on, as the epochs of its leaders tell. `ended`: it sends nothing more, and its
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
     `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
     ids of which it has to be told what they are at the hub: source topic, "key" or "value", id or
@@ -62,6 +64,7 @@ class TaskReport:
     ends: Mapping[TopicPartition, int]
     states: Mapping[SourcePartition, str] = field(default_factory=dict)
     reasons: Mapping[SourcePartition, str] = field(default_factory=dict)
+    cuts: Mapping[SourcePartition, int] = field(default_factory=dict)
     sent: Mapping[str, Counted] = field(default_factory=dict)
     error: str = ""
     ended: bool = False
@@ -107,6 +110,11 @@ class LaneReport:
     def reasons(self) -> dict[SourcePartition, str]:
         """Why a partition is not being read, in words, where its reader says it."""
         return {sp: why for task in self.tasks for sp, why in task.reasons.items()}
+
+    @property
+    def cuts(self) -> dict[SourcePartition, int]:
+        """From where on a log is another one than was read, where its reader says it."""
+        return {sp: at for task in self.tasks for sp, at in task.cuts.items()}
 
     @property
     def unread(self) -> dict[SourcePartition, str]:
@@ -176,6 +184,7 @@ def _report(told: Mapping[str, Any]) -> TaskReport:
         ends={TopicPartition(topic, number): end for topic, number, end in told["ends"]},
         states={partition(name): state for name, state in told["states"].items()},
         reasons={partition(name): why for name, why in told["reasons"].items()},
+        cuts={partition(name): at for name, at in told["cuts"].items()},
         sent={topic: Counted(*counts) for topic, counts in told["topics"].items()},
         error=told["error"],
         ended=told["ended"],

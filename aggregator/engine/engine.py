@@ -34,7 +34,7 @@ from aggregator.flow.state import State
 from aggregator.flow.step import step
 from aggregator.gaps.table import GapTable
 from aggregator.model import Part, SourcePartition
-from aggregator.plan.look import Look
+from aggregator.plan.look import Doubts, Look
 from aggregator.plan.plan import Plan
 from aggregator.plan.suspects import seen_of
 from aggregator.status.view import View
@@ -275,6 +275,7 @@ class Engine:
         for _ in range(STEPS_IN_A_TURN):
             begun = self.state.begun
             self.state, commands = step(self.state, news, time.monotonic())
+            self._lookout.doubts = Doubts(news.known.positions, self.state.damaged)
             if not commands:
                 return
             outcomes = self._hands.carry_out(commands, config)

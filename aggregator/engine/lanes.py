@@ -173,4 +173,5 @@ def _seen(query: LaneQuery) -> LaneSeen:
         report.states,
         report.reasons,
         report.errors,
+        report.cuts,
     )

@@ -80,7 +80,7 @@ def put_back(d: Draft, silent: Mapping[SourcePartition, str]) -> None:
 
 
 def stop_partition(d: Draft, sp: SourcePartition, reason: str) -> None:
-    """The next record of a partition cannot be written: its lane is to give it up."""
+    """The next record of a partition cannot be read, or written: its lane is to give it up."""
     delay, _ = _count(d, str(sp))
     d.keep(sp, replace(d.at(sp), stopped=reason, until=d.now + delay))
     when = "" if d.state.until_done else f", next try in {delay:.0f} s"
@@ -88,6 +88,12 @@ def stop_partition(d: Draft, sp: SourcePartition, reason: str) -> None:
     d.tell("partition_stopped", words, {"partition": str(sp)})
     _check_abort(d, f"{sp} is stopped", reason)
     d.dirty = True
+
+
+def may_try(d: Draft, sp: SourcePartition) -> bool:
+    """Whether a run that is to end tries a partition that was stopped once more."""
+    known = d.state.failures.get(str(sp))
+    return known is None or known.count < TRIES_ALLOWED
 
 
 def notice_rests(d: Draft) -> None:

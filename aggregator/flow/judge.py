@@ -47,6 +47,7 @@ def judge(d: Draft, look: Look) -> Judgement:
         known.remembered,
         unsure=frozenset(unclean | in_lanes | later),
         copied={sp: hole.skip.ranges for sp, hole in holes.items()},
+        cuts={sp: it.cut for sp, it in state.partitions.items() if it.cut is not None},
     )
     start = plan_positions(
         look.plan.routes,
@@ -194,7 +195,9 @@ class _Stages:
         if stage is Stage.OUT and not why and partition.left_at <= self._look.began:
             d.forget(sp)
         else:
-            d.go(Way.JUDGED, sp, stage, why=why)
+            # What is fit to start has nothing more to be judged by what its last reader told.
+            told = {"cut": None, "damaged": False} if stage is Stage.READY else {}
+            d.go(Way.JUDGED, sp, stage, why=why, **told)
 
     def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
         gaps = self._gaps

@@ -47,7 +47,8 @@ class LaneSeen:
 
     `states` has only partitions that are not being read. `ended`: nothing more is sent, and all
     positions are exact. `failure` says why the query ended by itself, None while that is not known.
-    `errors` are the sources (alias -> why) that give its tasks nothing.
+    `errors` are the sources (alias -> why) that give its tasks nothing. `cuts` are offsets from
+    which on a log is another one than was read.
     """
 
     active: bool
@@ -57,6 +58,7 @@ class LaneSeen:
     states: Mapping[SourcePartition, str] = field(default_factory=dict)
     reasons: Mapping[SourcePartition, str] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
+    cuts: Mapping[SourcePartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

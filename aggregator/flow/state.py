@@ -22,6 +22,7 @@ from aggregator.model import (
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.pace import Pace
 from aggregator.plan.plan import Plan
+from aggregator.plan.positions import GapKind
 from aggregator.plan.suspects import Stand
 
 
@@ -32,7 +33,8 @@ class Partition:
     `lane` has it while it is in one. `left_at` is until when a lane read it, `until` when it is
     tried again (monotonic seconds). `key` names the life of a lane whose tasks may still send of
     it. `suspect` and `stopped` say why its lane is to give it up. `hole` is what its next lane has
-    to leave out.
+    to leave out. `cut` is from where on its log is another one than was read, and `damaged`:
+    its reader could not read the record at its position; both until a look has judged that.
     """
 
     stage: Stage = Stage.OUT
@@ -44,6 +46,8 @@ class Partition:
     suspect: str = ""
     stopped: str = ""
     hole: Hole | None = None
+    cut: int | None = None
+    damaged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,16 @@ class State:
     def in_lanes(self) -> set[SourcePartition]:
         """Partitions that a lane has."""
         return self.of(*IN_A_LANE)
+
+    @property
+    def damaged(self) -> frozenset[SourcePartition]:
+        """What a reader could not read, and nobody has settled."""
+        open_ = {
+            it.gap.partition
+            for it in self.gaps.values()
+            if it.gap.kind is GapKind.DAMAGED and not it.resolved
+        }
+        return frozenset(open_ | {sp for sp, it in self.partitions.items() if it.damaged})
 
     @property
     def lost_keys(self) -> set[str]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from aggregator.flow.commands import End, Finish, Release
 from aggregator.flow.draft import Draft
-from aggregator.flow.failing import stop_partition
+from aggregator.flow.failing import may_try, stop_partition
 from aggregator.flow.news import LaneSeen
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneLife
 from aggregator.model import ReaderState, SourcePartition
 from aggregator.plan.suspects import ReadPosition, cut, follow_stands, foreign, gone
+
+STOPPED = (ReaderState.POISONED, ReaderState.DAMAGED)
 
 
 def notice_lanes(d: Draft) -> None:
@@ -48,7 +51,9 @@ def give_back(d: Draft, sp: SourcePartition, *, finished: bool) -> None:
     """A lane sends nothing more of a partition, and its position is committed."""
     partition = d.at(sp)
     if partition.stopped:
-        stage = Stage.DONE if d.state.until_done else Stage.RESTING
+        # What cannot be read is looked at before it is given up.
+        over = d.state.until_done and not (partition.damaged and may_try(d, sp))
+        stage = Stage.DONE if over else Stage.RESTING
         d.go(Way.STOPPED, sp, stage, lane="", left_at=d.now, why=partition.stopped)
     elif finished:
         d.go(Way.FINISHED, sp, Stage.DONE, lane="", left_at=d.now)
@@ -65,10 +70,10 @@ def notice_logs(d: Draft) -> None:
     follows, and judges each log by where its reader has stopped.
     """
     known, seen = d.news.known, d.news.seen
-    out_of_range = _out_of_range(d)
+    out_of_range, cuts = _out_of_range(d)
     before, probed = d.state.probed, {alias: it.asked_at for alias, it in seen.items()}
     fresh = {alias for alias, at in probed.items() if before.get(alias) != at}
-    if not fresh and all(d.at(sp).suspect for sp in out_of_range):
+    if not fresh and all(d.at(sp).suspect for sp in out_of_range) and _are_noted(d, cuts):
         # Nobody was asked since the last step.
         return
     reading, logs = d.state.in_lanes, known.remembered.logs
@@ -77,11 +82,15 @@ def notice_logs(d: Draft) -> None:
         for sp in reading
         if sp.cluster in fresh and (at := known.positions.get(sp)) is not None and sp in logs
     }
-    stands = follow_stands(d.state.stands, readings, d.now)
-    found = {**out_of_range, **cut(stands, seen), **foreign(readings, seen)}
+    stands = follow_stands(d.state.stands, readings, seen, d.now)
+    found = {**out_of_range, **cut(stands, d.now), **foreign(readings, seen)}
     for sp, reason in sorted(found.items()):
-        if not d.at(sp).suspect:
-            d.keep(sp, replace(d.at(sp), suspect=reason))
+        stand = stands.get(sp)
+        ends = [cuts.get(sp), d.at(sp).cut, stand.lowest if stand is not None else None]
+        lowest = min((it for it in ends if it is not None), default=None)
+        is_new = not d.at(sp).suspect
+        d.keep(sp, replace(d.at(sp), suspect=d.at(sp).suspect or reason, cut=lowest))
+        if is_new:
             d.tell("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
             d.dirty = True
             d.look_again()
@@ -99,19 +108,30 @@ def notice_logs(d: Draft) -> None:
 def _notice_poison(d: Draft, life: LaneLife, seen: LaneSeen) -> None:
     for sp, told in sorted(seen.states.items()):
         is_new = sp in life.lane.partitions and d.at(sp).stage is Stage.READING
-        if told == ReaderState.POISONED and is_new and not d.at(sp).stopped:
+        if told in STOPPED and is_new and not d.at(sp).stopped:
             stop_partition(d, sp, seen.reasons.get(sp, told))
+            d.keep(sp, replace(d.at(sp), damaged=told == ReaderState.DAMAGED))
 
 
-def _out_of_range(d: Draft) -> dict[SourcePartition, str]:
-    found = {}
+def _out_of_range(
+    d: Draft,
+) -> tuple[dict[SourcePartition, str], dict[SourcePartition, int]]:
+    """What its readers tell: the reasons, and from where on a log is another one."""
+    found, cuts = {}, {}
     for name, life in d.state.lanes.items():
         seen = d.news.lanes.get(name)
         for sp, told in seen.states.items() if seen is not None else ():
-            if told == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions:
+            if told == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions and seen:
                 at = d.news.known.positions.get(sp)
                 found[sp] = f"its log does not hold {at}, where its reader stands"
-    return found
+                if sp in seen.cuts:
+                    cuts[sp] = seen.cuts[sp]
+                    found[sp] = f"its log was cut off at {cuts[sp]}, and read up to {at} before"
+    return found, cuts
+
+
+def _are_noted(d: Draft, cuts: Mapping[SourcePartition, int]) -> bool:
+    return all((known := d.at(sp).cut) is not None and known <= at for sp, at in cuts.items())
 
 
 def _has_left(seen: LaneSeen, sp: SourcePartition) -> bool:

@@ -107,9 +107,10 @@ def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
 def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
     """Where a partition goes on that is not to stop; None where there is nothing to read.
 
-    After a loss: behind it. In a log that was truncated: where it ended when that was found, since
-    all that came later is new. In a log that is another one: at its earliest. Where the hub holds
-    records of another log: where it is, whatever the log has lost meanwhile is a gap of its own.
+    After a loss, or what cannot be read: behind it. In a log that was truncated: where it ended
+    when that was found, since all that came later is new. In a log that is another one: at its
+    earliest. Where the hub holds records of another log: where it is, whatever the log has lost
+    meanwhile is a gap of its own.
     """
     if log is None or gap.kind is GapKind.TOPIC_GONE:
         return None
@@ -118,6 +119,7 @@ def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
     wanted = {
         GapKind.BELOW_EARLIEST: max(gap.position, log.earliest),
         GapKind.BEYOND_END: gap.start,
+        GapKind.DAMAGED: gap.position if gap.end is None else gap.end,
     }.get(gap.kind, log.earliest)
     return min(max(wanted, log.earliest), log.latest)
 
@@ -185,7 +187,7 @@ class _Planning:
     def settle(self, gap: Gap, record: GapRecord | None) -> None:
         """Decide about a gap that is there now."""
         sp, sight = gap.partition, self.sight
-        log = sight.observed.offsets.get(sp)
+        log = sight.observed.reach(sp)
         if record is not None:
             gap = _with_what_was_known(gap, record.gap)
         if sight.is_busy(gap) or (log is None and sp in sight.selected):
@@ -239,7 +241,12 @@ class _Planning:
             at = "unknown" if position is None else position
             self.records.append(record.closed(f"its position is now {at}", sight.now))
         elif self._is_back(record.gap):
-            self.records.append(record.closed("what the position belongs to is back", sight.now))
+            how = (
+                "it can be read again"
+                if record.gap.kind is GapKind.DAMAGED
+                else "what the position belongs to is back"
+            )
+            self.records.append(record.closed(how, sight.now))
         elif sp in sight.selected:
             self.settle(record.gap, record)
 
@@ -293,6 +300,9 @@ class _Planning:
                 return bool(then.cluster) and then.cluster == now.cluster
             case GapKind.TOPIC_RECREATED:
                 return bool(now.topic) and gap.then.topic == now.topic != gap.now.topic
+            case GapKind.DAMAGED:
+                found = observed.damages.get(sp)
+                return found is not None and found.end == gap.position == found.position
             case _:
                 return False
 

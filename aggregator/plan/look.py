@@ -13,6 +13,18 @@ from aggregator.plan.selection import selection_of
 
 
 @dataclass(frozen=True, slots=True)
+class Doubts:
+    """What a look is to look at more closely than it would.
+
+    A log that seems to end before its position may only be held back by a transaction; where the
+    positions are not known yet, any may. What a reader could not read, in `damaged`, is read again.
+    """
+
+    positions: Mapping[SourcePartition, int] | None = None
+    damaged: frozenset[SourcePartition] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class Look:
     """The plan that follows from what a look found, log ranges, and offsets for timestamp starts.
 

@@ -30,6 +30,7 @@ class GapKind(StrEnum):
 
     BELOW_EARLIEST = "BELOW_EARLIEST"
     BEYOND_END = "BEYOND_END"
+    DAMAGED = "DAMAGED"
     TOPIC_RECREATED = "TOPIC_RECREATED"
     TOPIC_GONE = "TOPIC_GONE"
     CLUSTER_CHANGED = "CLUSTER_CHANGED"
@@ -79,20 +80,56 @@ class StartPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Damage:
+    """What a try to read a log from a position on has met.
+
+    `end` is the first offset that can be read: the position itself where nothing is damaged, None
+    where none was found.
+    """
+
+    position: int
+    end: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """The clusters now: ids, every topic's id ("" = not told), partition ranges.
 
     A cluster that is not in `cluster_ids` did not answer; nothing is concluded from its silence.
+    Where the end of a log is a last stable offset, which an open transaction holds back, `highs`
+    has the end of all that is acknowledged, for positions beyond the former; of a source in
+    `stable` that is to be known first. `damages` are logs that were read because a reader could
+    not.
     """
 
     cluster_ids: Mapping[str, str]
     topic_ids: Mapping[TopicKey, str]
     offsets: Mapping[SourcePartition, OffsetRange]
+    stable: frozenset[str] = frozenset()
+    highs: Mapping[SourcePartition, int] = field(default_factory=dict)
+    damages: Mapping[SourcePartition, Damage] = field(default_factory=dict)
 
     def log(self, sp: SourcePartition) -> LogId:
         """The log that is there now."""
         topic = self.topic_ids.get((sp.cluster, sp.topic), "")
         return LogId(self.cluster_ids.get(sp.cluster, ""), topic)
+
+    def reach(self, sp: SourcePartition) -> OffsetRange | None:
+        """A log with what an open transaction holds back, where that is known."""
+        log = self.offsets.get(sp)
+        return log and OffsetRange(log.earliest, max(log.latest, self.highs.get(sp, log.latest)))
+
+    def end(self, sp: SourcePartition, position: int) -> int | None:
+        """Where a log ends that is known, as far as a position can lie in it.
+
+        None when a position may lie in what an open transaction holds back, and that is not known.
+        """
+        latest = self.offsets[sp].latest
+        if position <= latest or sp.cluster not in self.stable:
+            return latest
+        high = self.highs.get(sp)
+        return None if high is None else max(latest, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +140,7 @@ class Remembered:
     after it was created again, and others not yet. `snapshots` tell one commit of a position from
     the next. Of a partition in `unsure` the hub may hold more than the position says; its log is
     not compared until that is known. `copied` are offsets beyond a position that the hub holds.
+    `cuts` are offsets from which on a log is another one than was read, as its reader tells.
     """
 
     positions: Positions = field(default_factory=Positions)
@@ -111,6 +149,7 @@ class Remembered:
     snapshots: Mapping[SourcePartition, int] = field(default_factory=dict)
     unsure: frozenset[SourcePartition] = frozenset()
     copied: Mapping[SourcePartition, Ranges] = field(default_factory=dict)
+    cuts: Mapping[SourcePartition, int] = field(default_factory=dict)
 
     def log(self, sp: SourcePartition) -> LogId:
         """The log that a position belongs to."""
@@ -143,11 +182,15 @@ def plan_positions(
     for sp in selected:
         gap = _identity_gap(sp, known, observed)
         log = observed.offsets.get(sp)
-        if gap is None and log is not None and sp in known.positions and sp not in known.unsure:
-            gap = _range_gap(sp, known, observed, log)
+        compared = log is not None and sp in known.positions and sp not in known.unsure
+        if gap is None and compared:
+            gap = _range_gap(sp, known, observed) or _damage_gap(sp, known, observed)
         if gap is not None:
             gaps.append(gap)
             held[sp] = gap.reason
+        elif compared and (why := _unproven(sp, known, observed)):
+            held[sp] = why
+            unread.add(sp)
         elif log is None:
             held[sp] = "its offsets could not be read; it starts when they can"
             unread.add(sp)
@@ -223,10 +266,8 @@ def _of_the_old(
     return Gap(sp, kind, position, end, reason, position, lost, then, now)
 
 
-def _range_gap(
-    sp: SourcePartition, known: Remembered, observed: Observed, log: OffsetRange
-) -> Gap | None:
-    position = known.positions[sp]
+def _range_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Gap | None:
+    position, log = known.positions[sp], observed.offsets[sp]
     then, now = known.log(sp), observed.log(sp)
     if position < log.earliest:
         return Gap(
@@ -240,20 +281,58 @@ def _range_gap(
             then,
             now,
         )
-    if position > log.latest:
-        return Gap(
-            sp,
-            GapKind.BEYOND_END,
-            log.latest,
-            position,
-            f"position {position} is beyond the log's end {log.latest}: the log was truncated, or "
-            "the topic is another one",
-            position,
-            None,
-            then,
-            now,
+    end = observed.end(sp, position)
+    cut = known.cuts.get(sp)
+    if end is not None and end < position:
+        start = end if cut is None else min(cut, end)
+        reason = (
+            f"position {position} is beyond the log's end {end}: the log was truncated, or "
+            "the topic is another one"
         )
-    return None
+    elif cut is not None and cut < position:
+        start = cut
+        reason = (
+            f"the log was cut off at {cut}, and read up to {position} before: a leader that did "
+            "not have it all has written other records there"
+        )
+    else:
+        return None
+    return Gap(sp, GapKind.BEYOND_END, start, position, reason, position, None, then, now)
+
+
+def _damage_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Gap | None:
+    """Offsets that nobody can read: neither a task, nor whoever tried it after that."""
+    found, position = observed.damages.get(sp), known.positions[sp]
+    if found is None or found.position != position or found.end in (None, position):
+        return None
+    end = found.end
+    return Gap(
+        sp,
+        GapKind.DAMAGED,
+        position,
+        end,
+        f"offsets {position} to {end - 1} cannot be read: {found.reason}",
+        position,
+        end - position,
+        known.log(sp),
+        observed.log(sp),
+    )
+
+
+def _unproven(sp: SourcePartition, known: Remembered, observed: Observed) -> str:
+    """Why nothing is to start from a position that no gap was found at; "" when it may."""
+    position, found = known.positions[sp], observed.damages.get(sp)
+    if observed.end(sp, position) is None:
+        return (
+            f"position {position} is beyond the last stable offset {observed.offsets[sp].latest}: "
+            "whether the log holds it is asked next"
+        )
+    if found is not None and found.position == position and found.end is None:
+        return (
+            f"offset {position} cannot be read, nor was anything behind it ({found.reason}); it is "
+            "tried again, and `aggregator positions set` moves it on"
+        )
+    return ""
 
 
 def _vanished(

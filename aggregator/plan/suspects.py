@@ -7,23 +7,32 @@ or cluster is another one by now, and that a log was cut below what it has read 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aggregator.model import UNKNOWN_LOG, LogId, SourcePartition
 from aggregator.plan.positions import Observed
+
+PATIENCE_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What the last probe of one source told: its ids, its log ends, and when it asked for them.
 
-    `topic_ids` are those of the topics that were asked for; one that is not there is absent.
+    `topic_ids` are those of the topics that were asked for; one that is not there is absent. Where
+    an open transaction holds the ends back, `highs` are the ends of all that is acknowledged; a
+    probe that did not ask for them has none.
     """
 
     asked_at: float = 0.0
     cluster_id: str = ""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    highs: Mapping[SourcePartition, int] | None = None
+
+    def end(self, sp: SourcePartition) -> int | None:
+        """Where a log ends, whatever transactions are open; None when that is not known."""
+        return (self.ends if self.highs is None else self.highs).get(sp)
 
 
 def seen_of(observed: Observed) -> dict[str, Seen]:
@@ -49,10 +58,16 @@ class ReadPosition:
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Since when a reader stands at a position."""
+    """Since when a reader stands at a position.
+
+    `cut_at` is when its log was first seen to end before that, and `lowest` the lowest end of then
+    and since; None when the reader has moved since.
+    """
 
     position: int
     since: float
+    cut_at: float | None = None
+    lowest: int | None = None
 
 
 def foreign(
@@ -76,32 +91,45 @@ def foreign(
 def follow_stands(
     before: Mapping[SourcePartition, Stand],
     readings: Mapping[SourcePartition, ReadPosition],
+    seen: Mapping[str, Seen],
     now: float,
 ) -> dict[SourcePartition, Stand]:
-    """The stands after one more look."""
-    after = {}
-    for sp, reading in readings.items():
-        stand = before.get(sp)
-        moved = stand is None or stand.position != reading.position
-        after[sp] = Stand(reading.position, now) if moved or stand is None else stand
-    return after
-
-
-def cut(
-    stands: Mapping[SourcePartition, Stand], seen: Mapping[str, Seen]
-) -> dict[SourcePartition, str]:
-    """Partitions whose log ends below what was read of it, with the reason.
+    """The stands after one more look, by what the probes told.
 
     A probe is older than the moment it is looked at: only one that asked after the reader came to
     stand there counts.
     """
-    found = {}
-    for sp, stand in stands.items():
+    after = {}
+    for sp, reading in readings.items():
+        stand = before.get(sp)
+        if stand is None or stand.position != reading.position:
+            stand = Stand(reading.position, now, None if stand is None else stand.cut_at)
         probe = seen.get(sp.cluster, Seen())
-        end = probe.ends.get(sp)
-        if end is not None and end < stand.position and probe.asked_at > stand.since:
-            found[sp] = f"its log ends at {end}, and was read up to {stand.position} before"
-    return found
+        end = probe.end(sp)
+        if end is not None and probe.asked_at > stand.since:
+            if end >= stand.position:
+                stand = Stand(stand.position, stand.since)
+            else:
+                lowest = end if stand.lowest is None else min(end, stand.lowest)
+                stand = replace(stand, cut_at=stand.cut_at or now, lowest=lowest)
+        after[sp] = stand
+    return after
+
+
+def cut(stands: Mapping[SourcePartition, Stand], now: float) -> dict[SourcePartition, str]:
+    """Partitions whose log ends below what was read of it, with the reason.
+
+    A reader that knows the epoch of what it has read finds out by itself, and from where on its log
+    is another one. So it is given a moment; one that reads on is not.
+    """
+    return {
+        sp: f"its log ended at {stand.lowest}, and was read up to {stand.position} before"
+        if stand.lowest is not None
+        else f"its log ended before {stand.position}, where its reader is by now"
+        for sp, stand in stands.items()
+        if stand.cut_at is not None
+        and (stand.lowest is None or now - stand.cut_at >= PATIENCE_SECONDS)
+    }
 
 
 def gone(readings: Collection[SourcePartition], seen: Mapping[str, Seen]) -> set[tuple[str, str]]:

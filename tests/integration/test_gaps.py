@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka.cimpl import NewTopic
-from deltalake import DeltaTable
-from typer.testing import CliRunner
 
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.cli.main import app
-from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import PartitionState, Status
+from aggregator.documents.document import PartitionState
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import (
     SECONDS,
@@ -35,25 +29,12 @@ from support.application import KILLED, application
 from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
+from support.gaps import Told, cli, gap_events, rows, states
 from support.reading import Record, read_topic, wait_until_topic_has
-from support.running import Run, catch_up, make_config, run_in_background, source
+from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import judge
 
 OLD, NEW = b"old-", b"new-"
-
-
-class Told(NamedTuple):
-    """What a row of the table of gaps says."""
-
-    topic: str
-    partition: int
-    cause: str
-    start: int
-    end: int | None
-    lost: int | None
-    decision: str
-    resolved: bool
-    resumes_at: int | None
 
 
 def numbers(
@@ -72,39 +53,6 @@ def recreate(servers: str, topic: str, records: Sequence[NewRecord]) -> None:
     produce(servers, topic, records)
 
 
-def rows(config: Config) -> list[Told]:
-    """Every row of the table, sorted."""
-    table = DeltaTable(f"{config.checkpoint.path}/gaps").to_pyarrow_table()
-    return sorted(
-        (
-            Told(
-                row["topic"],
-                row["partition"],
-                row["cause"],
-                row["from_offset"],
-                row["to_offset"],
-                row["lost"],
-                row["decision"],
-                row["resolved"],
-                row["resumes_at"],
-            )
-            for row in table.to_pylist()
-        ),
-        key=str,
-    )
-
-
-def cli(config: Config, folder: Path, *words: str) -> Any:
-    """What `aggregator gaps ... -o json` prints."""
-    file = folder / "gaps.yaml"
-    file.write_text(to_yaml(config), "utf-8")
-    done = CliRunner().invoke(
-        app, ["gaps", *words, "-c", str(file), "-o", "json"], catch_exceptions=False
-    )
-    assert done.exit_code == 0, done.output
-    return json.loads(done.stdout)
-
-
 def assert_once(alias: str, source_records: Iterable[Record], hub: Iterable[Record]) -> None:
     """The hub holds each of these records of a source once, in order, and no other."""
     verdict = judge({alias: list(source_records)}, list(hub))
@@ -113,23 +61,6 @@ def assert_once(alias: str, source_records: Iterable[Record], hub: Iterable[Reco
 
 def tagged(records: Iterable[Record], tag: bytes) -> list[Record]:
     return [record for record in records if (record.value or b"").startswith(tag)]
-
-
-def states(status: Status) -> dict[tuple[str, str, int], PartitionState]:
-    """(alias, topic, partition) -> state, of those that are not RUNNING."""
-    return {
-        (part.cluster, part.topic, part.partition): part.state
-        for part in status.partitions
-        if part.state is not PartitionState.RUNNING
-    }
-
-
-def gap_events(running: Run, *words: str) -> list[str]:
-    return [
-        event.message
-        for event in running.events
-        if event.kind == "gap" and all(word in event.message for word in words)
-    ]
 
 
 def move_beyond_the_end(config: Config, sp: SourcePartition, position: int) -> None:
@@ -575,41 +506,50 @@ def test_a_log_that_an_unclean_election_cut_off_is_not_read_on_as_if_nothing_had
     servers = cut.bootstrap_servers
     config = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
     kafka = admin(servers)
-    topic = NewTopic(unique, 1, replica_assignment=[[2, 3]], config=config)
-    kafka.create_topics([topic])[unique].result(SECONDS)
-    produce(servers, unique, numbers(0, 100))
-    settings = make_config(hub, tmp_path, {"eu": source(cut, unique)}, api={"listen": "off"})
+    # One is filled beyond its old end before anybody can see that it was cut off.
+    slow, quick = f"{unique}.slow", f"{unique}.quick"
+    topics = (slow, quick)
+    made = kafka.create_topics(
+        [NewTopic(topic, 1, replica_assignment=[[2, 3]], config=config) for topic in topics]
+    )
+    for topic in topics:
+        made[topic].result(SECONDS)
+        produce(servers, topic, numbers(0, 100))
+    settings = make_config(hub, tmp_path, {"eu": source(cut, f"{unique}.*")}, api={"listen": "off"})
     with run_in_background(settings) as running:
-        wait_until_topic_has(to, unique, 100)
+        for topic in topics:
+            wait_until_topic_has(to, topic, 100)
         follower, leader = cut.brokers[2], cut.brokers[1]
         follower.kill()
-        produce(servers, unique, numbers(100, 150))
-        wait_until_topic_has(to, unique, 150)
+        for topic in topics:
+            produce(servers, topic, numbers(100, 150))
+            wait_until_topic_has(to, topic, 150)
         running.wait_for(
-            lambda: any(part.position == 150 for part in running.status.partitions), "a batch ends"
+            lambda: [part.position for part in running.status.partitions] == [150, 150],
+            "a batch ends",
         )
-        old = read_topic(servers, unique)
+        old = {topic: read_topic(servers, topic) for topic in topics}
         leader.kill()
         follower.start()
-        running.wait_for(lambda: gap_events(running, "BEYOND_END"), "the gap is found")
-        produce(servers, unique, numbers(100, 300, NEW))
+        produce(servers, quick, numbers(100, 300, NEW))
+        running.wait_for(
+            lambda: len(gap_events(running, "BEYOND_END")) == len(topics), "the gaps are found", 60
+        )
+        produce(servers, slow, numbers(100, 300, NEW))
         running.wait_for(
             lambda: set(states(running.status).values()) == {PartitionState.QUARANTINED},
-            "it is shown",
+            "they are shown",
         )
         cli(settings, tmp_path, "accept", "--source", "eu")
-        wait_until_topic_has(to, unique, 350)
-    gap = Told(unique, 0, "BEYOND_END", 100, 150, None, "stop", False, None)
-    assert rows(settings) == sorted(
-        [
-            gap,
-            gap._replace(decision="accept"),
-            gap._replace(decision="accept", resolved=True, resumes_at=100),
-        ],
-        key=str,
-    )
-    found = read_topic(to, unique)
-    assert_once("eu", old, tagged(found, OLD))
-    fresh = tagged(read_topic(servers, unique), NEW)
-    assert len(fresh) == 200
-    assert_once("eu", fresh, tagged(found, NEW))
+        for topic in topics:
+            wait_until_topic_has(to, topic, 350)
+    gaps = [Told(topic, 0, "BEYOND_END", 100, 150, None, "stop", False, None) for topic in topics]
+    accepted = [gap._replace(decision="accept") for gap in gaps]
+    ended = [gap._replace(resolved=True, resumes_at=100) for gap in accepted]
+    assert rows(settings) == sorted([*gaps, *accepted, *ended], key=str)
+    for topic in topics:
+        found = read_topic(to, topic)
+        assert_once("eu", old[topic], tagged(found, OLD))
+        fresh = tagged(read_topic(servers, topic), NEW)
+        assert len(fresh) == 200
+        assert_once("eu", fresh, tagged(found, NEW))

@@ -13,6 +13,7 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
@@ -326,6 +327,101 @@ class FeedTest {
         feed.hold(Set.of("orders/0"));
         feed.hold(Set.of());
         assertEquals(Feed.State.OUT_OF_RANGE, feed.states[0]);
+    }
+
+    @Test
+    void fromWhereALogIsAnotherOneIsToldAndTheOthersGoOn() {
+        source.with("orders", 0, 0, 1, 2, 3).with("orders", 1, 0, 1);
+        source.cuts.put(new TopicPartition("orders", 0), 2L);
+        Feed feed = feed(part("orders", 0, 3), part("orders", 1, 0));
+        assertEquals(List.of("1@0", "1@1"), drain(feed));
+        assertArrayEquals(
+            new Feed.State[] {Feed.State.OUT_OF_RANGE, Feed.State.READING}, feed.states);
+        assertArrayEquals(new long[] {3, 2}, feed.positions);
+        assertArrayEquals(new long[] {2, -1}, feed.cuts);
+        assertEquals(1, source.opened.size());
+    }
+
+    @Test
+    void itSeeksWithTheEpochOfTheLastRecordUnlessSomethingElseCameBehindThat() {
+        TopicPartition name = new TopicPartition("orders", 0);
+        source.epoch = 7;
+        source.with("orders", 0, 0, 1);
+        Feed feed = feed(part("orders", 0, 0));
+        drain(feed);
+        assertEquals(Optional.empty(), source.reader().epochs.get(name));
+        feed.hold(Set.of("orders/0"));
+        drain(feed);
+        feed.hold(Set.of());
+        drain(feed);
+        assertEquals(Optional.of(7), source.reader().epochs.get(name));
+        // Markers of a later leader, in whose epoch the position is now.
+        source.end("orders", 0, 4);
+        drain(feed);
+        feed.followPositions();
+        assertArrayEquals(new long[] {4}, feed.positions);
+        feed.hold(Set.of("orders/0"));
+        drain(feed);
+        feed.hold(Set.of());
+        drain(feed);
+        assertEquals(Optional.empty(), source.reader().epochs.get(name));
+    }
+
+    @Test
+    void aPartitionWhoseNextRecordCannotBeReadIsDamagedAndTheOthersGoOn() {
+        source.with("orders", 0, 0, 1, 2, 3).with("orders", 1, 0, 1).with("orders", 11, 0);
+        source.damaged.put(new TopicPartition("orders", 1), 1L);
+        Feed feed = feed(part("orders", 0, 0), part("orders", 1, 0), part("orders", 11, 0));
+        List<String> found = drain(feed);
+        assertEquals(Set.of("0@0", "0@1", "0@2", "0@3", "1@0", "2@0"), Set.copyOf(found));
+        assertArrayEquals(
+            new Feed.State[] {Feed.State.READING, Feed.State.DAMAGED, Feed.State.READING},
+            feed.states);
+        assertArrayEquals(new long[] {4, 1, 1}, feed.positions);
+        assertEquals(
+            "offset 1 of orders-1 cannot be read: Record batch for partition orders-1 is invalid",
+            feed.reasons[1]);
+        assertEquals("", feed.error());
+        assertEquals(1, source.opened.size());
+        // Neither a hold nor a look at the positions changes that.
+        feed.hold(Set.of("orders/1"));
+        feed.hold(Set.of());
+        feed.followPositions();
+        assertEquals(Feed.State.DAMAGED, feed.states[1]);
+        assertEquals(1, feed.positions[1]);
+    }
+
+    @Test
+    void whileALogInHangsNothingIsWaitedForAndThenAllIsRead() {
+        source.with("orders", 0, 0, 1);
+        source.login = new CountDownLatch(1);
+        Feed feed = feed(part("orders", 0, 0));
+        long start = System.nanoTime();
+        assertFalse(feed.next(0));
+        assertFalse(feed.next(MILLISECOND));
+        feed.followPositions();
+        assertTrue(System.nanoTime() - start < DEADLINE_NANOS, "it waits");
+        assertEquals("", feed.error());
+        within(() -> {
+            assertFalse(feed.next(100 * MILLISECOND));
+            return feed.error().contains("log in");
+        });
+        source.login.countDown();
+        within(() -> feed.next(MILLISECOND));
+        assertEquals(0, feed.record.offset());
+        assertEquals("", feed.error());
+        assertEquals(1, source.opened.size());
+    }
+
+    @Test
+    void aConsumerThatComesToBeWhenNobodyWantsItIsClosed() {
+        source.with("orders", 0, 0);
+        source.login = new CountDownLatch(1);
+        Feed feed = feed(part("orders", 0, 0));
+        assertFalse(feed.next(0));
+        feed.close();
+        source.login.countDown();
+        within(() -> !source.opened.isEmpty() && source.reader().closed());
     }
 
     @Test

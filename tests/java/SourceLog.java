@@ -9,18 +9,23 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.IntSupplier;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.LogTruncationException;
 import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TopicAuthorizationException;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
 
 /** A source cluster: logs of partitions, and consumers that read them as Kafka's do. */
 final class SourceLog implements Feed.Consumers {
@@ -34,6 +39,14 @@ final class SourceLog implements Feed.Consumers {
     private final Map<TopicPartition, Log> logs = new HashMap<>();
     /** Topics that may not be read. */
     final Set<String> refused = new HashSet<>();
+    /** Of the leader that takes the records from now on. */
+    int epoch;
+    /** Where a record cannot be read. */
+    final Map<TopicPartition, Long> damaged = new HashMap<>();
+    /** From where on a log is another one than its readers have read. */
+    final Map<TopicPartition, Long> cuts = new HashMap<>();
+    /** Until this is counted down no consumer is made. */
+    CountDownLatch login = new CountDownLatch(0);
     /** What the next consumers to be made fail with; null for one that is made. */
     final Deque<KafkaException> openFailures = new ArrayDeque<>();
     /** Every consumer that was made, and the settings that it was made with. */
@@ -54,7 +67,20 @@ final class SourceLog implements Feed.Consumers {
 
     void add(String topic, int partition, long offset, byte[] key) {
         Log log = log(topic, partition);
-        log.records.put(offset, new ConsumerRecord<>(topic, partition, offset, key, new byte[0]));
+        log.records.put(
+            offset,
+            new ConsumerRecord<>(
+                topic,
+                partition,
+                offset,
+                0,
+                TimestampType.CREATE_TIME,
+                key == null ? -1 : key.length,
+                0,
+                key,
+                new byte[0],
+                new RecordHeaders(),
+                Optional.of(epoch)));
         log.end = Math.max(log.end, offset + 1);
     }
 
@@ -72,6 +98,11 @@ final class SourceLog implements Feed.Consumers {
 
     @Override
     public Reader open(Map<String, String> given) {
+        try {
+            login.await();
+        } catch (InterruptedException interrupted) {
+            throw new AssertionError(interrupted);
+        }
         settings.add(given);
         KafkaException failure = openFailures.poll();
         if (failure != null) {
@@ -95,6 +126,8 @@ final class SourceLog implements Feed.Consumers {
     final class Reader extends MockConsumer<byte[], byte[]> {
         /** How often it was assigned partitions. */
         int assigned;
+        /** The epochs with which it was told to seek last. */
+        final Map<TopicPartition, Optional<Integer>> epochs = new HashMap<>();
         /** What it throws when it is asked for a position the next time. */
         KafkaException positionFailure;
         private boolean woken;
@@ -110,6 +143,12 @@ final class SourceLog implements Feed.Consumers {
         }
 
         @Override
+        public synchronized void seek(TopicPartition partition, OffsetAndMetadata offset) {
+            super.seek(partition, offset);
+            epochs.put(partition, offset.leaderEpoch());
+        }
+
+        @Override
         public synchronized ConsumerRecords<byte[], byte[]> poll(Duration timeout) {
             if (waiting != null) {
                 awaitWakeup();
@@ -122,7 +161,8 @@ final class SourceLog implements Feed.Consumers {
             for (TopicPartition each : assignment()) {
                 int most = atOnce.getAsInt();
                 Log log = logs.getOrDefault(each, new Log());
-                log.records.tailMap(position(each))
+                log.records.headMap(damaged.getOrDefault(each, Long.MAX_VALUE))
+                    .tailMap(position(each))
                     .values()
                     .stream()
                     .limit(most)
@@ -159,6 +199,16 @@ final class SourceLog implements Feed.Consumers {
             }
             Log log = logs.getOrDefault(each, new Log());
             long at = position(each);
+            if (cuts.getOrDefault(each, Long.MAX_VALUE) < at) {
+                throw new LogTruncationException(
+                    Map.of(each, at), Map.of(each, new OffsetAndMetadata(cuts.get(each))));
+            }
+            if (damaged.getOrDefault(each, -1L) == at) {
+                throw new KafkaException(
+                    "Received exception when fetching the next record from " + each
+                        + ". If needed, please seek past the record to continue consumption.",
+                    new KafkaException("Record batch for partition " + each + " is invalid"));
+            }
             if (at < log.start || at > log.end) {
                 throw new OffsetOutOfRangeException(Map.of(each, at));
             }

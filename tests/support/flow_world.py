@@ -35,7 +35,7 @@ from aggregator.model import (
 )
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
+from aggregator.plan.positions import Damage, Gap, GapKind, Observed, Remembered
 from aggregator.plan.recovery import (
     counts_below,
     highest,
@@ -151,6 +151,8 @@ class World:
         self.only = set(ROUTES)
         self.commits = self.generation = 0
         self.poisoned: set[SourcePartition] = set()
+        self.damaged: dict[SourcePartition, int] = {}
+        """How many offsets from the position on cannot be read."""
         self.busy: set[SourcePartition] = set()
         self.refused = ""
         self.stopping = False
@@ -433,6 +435,8 @@ class World:
                 continue
             if sp in self.poisoned:
                 states[sp] = ReaderState.POISONED
+            elif sp in self.damaged:
+                states[sp] = ReaderState.DAMAGED
             elif sp in tasks.held:
                 states[sp] = ReaderState.HELD
             elif log.topic_id == tasks.ids[sp] and not log.earliest <= at <= log.end:
@@ -478,7 +482,13 @@ class World:
         ids = {key: it for key, it in ids.items() if key[0] in known}
         clusters = {alias: alias for alias in known}
         unreachable = dict.fromkeys(self.away, "it does not answer")
-        return Look(plan, Observed(clusters, ids, logs), {}, self.now, unreachable)
+        damages = {
+            sp: Damage(at, at + self.damaged.get(sp, 0), "bad sum" if sp in self.damaged else "")
+            for sp in self.state.damaged
+            if (at := self._news(turn=False).known.positions.get(sp)) is not None
+        }
+        observed = Observed(clusters, ids, logs, damages=damages)
+        return Look(plan, observed, {}, self.now, unreachable)
 
     # What it does
 
@@ -713,7 +723,7 @@ class World:
         """Some of the next few records arrive; `wild`: for the last time, and not in order."""
         for sp, at in list(tasks.positions.items()):
             log, sent = self.logs[sp], tasks.sent[sp]
-            if sp in self.poisoned and not sent:
+            if sp in {*self.poisoned, *self.damaged} and not sent:
                 continue
             last = min(log.end, at + 4, tasks.until.get(sp, log.end))
             is_there = log.topic_id == tasks.ids[sp] and at >= log.earliest

@@ -35,6 +35,7 @@ ORDER = (
     "test_connect_rest.py",
     "test_standby.py",
     "test_groups_at_the_hub.py",
+    "test_source_edges.py",
     "test_refused_login.py",
     "test_demo.py",
     "test_no_secret_shown.py",

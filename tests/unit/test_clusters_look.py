@@ -14,6 +14,7 @@ from aggregator.config.schema import Config
 from aggregator.discover import AdminPool, ClusterAdmin, ClusterCallError
 from aggregator.errors import AggregatorError
 from aggregator.model import ClusterFacts
+from aggregator.plan.look import Doubts
 from aggregator.plan.refusals import NOTHING_REFUSED
 
 SETS = (
@@ -87,7 +88,7 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(look_module, "discover", failing)
     for _ in range(2):
-        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED)) == "no answer"
+        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts())) == "no answer"
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other

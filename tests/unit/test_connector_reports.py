@@ -41,6 +41,7 @@ def told(**changed: Any) -> dict[str, Any]:
         "positions": {"orders/0": 10, "orders/1": 20},
         "states": {},
         "reasons": {},
+        "cuts": {},
         "topics": {"orders": [4, 400]},
         "ends": [["hub.orders", 0, 31], ["hub.orders", 2, 33]],
         "error": "",

@@ -11,7 +11,7 @@ from aggregator.flow.draft import Draft
 from aggregator.flow.news import LaneSeen
 from aggregator.flow.watching import notice_logs
 from aggregator.model import ReaderState, SourcePartition
-from aggregator.plan.suspects import Seen
+from aggregator.plan.suspects import PATIENCE_SECONDS, Seen
 from support.flow_world import EU, EU0, EU1, US, US0, World, running
 
 
@@ -80,7 +80,22 @@ def test_a_log_that_was_cut_is_suspect_when_it_was_asked_after_its_reader_stood(
     assert scene.act() == set()
     scene.now += 1
     scene.probe("eu", ends=short)
+    assert scene.act() == set()
+    scene.now += PATIENCE_SECONDS
+    scene.probe("eu", ends=short)
     assert scene.act() == {EU0}
+    assert scene.world.state.at(EU0).cut == 2
+
+
+def test_from_where_a_log_is_another_one_is_kept_as_its_reader_tells_it(scene: Scene) -> None:
+    scene.reads({EU1: ReaderState.OUT_OF_RANGE})
+    assert scene.act() == {EU1}
+    assert scene.world.state.at(EU1).cut is None
+    lane = replace(scene.news.lanes["union"], cuts={EU1: 7})
+    scene.news = replace(scene.news, lanes={"union": lane})
+    assert scene.act() == {EU1}
+    assert scene.world.state.at(EU1).cut == 7
+    assert len(scene.told) == 1
 
 
 def test_a_topic_that_is_gone_is_news_once(scene: Scene) -> None:

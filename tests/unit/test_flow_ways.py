@@ -222,6 +222,35 @@ def test_stopped_at_a_record_that_cannot_be_written(ways: Ways) -> None:
     assert ways[2:] == [Way.DUE, Way.JUDGED, Way.STARTED]
 
 
+def test_what_cannot_be_read_is_stopped_alone_and_quarantined_until_it_can(ways: Ways) -> None:
+    world = running(**{"sources.eu.on_gap": "stop"})
+    for log in world.logs.values():
+        log.end += 9
+    world.damaged = {EU0: 2}
+    ways.clear()
+    world.until_all(Stage.QUARANTINED, EU0)
+    assert ways[:3] == [Way.TAKEN_OUT, Way.STOPPED, Way.DUE]
+    assert "cannot be read: bad sum" in world.state.at(EU0).why
+    assert world.state.of(Stage.READING) == {EU1, *US}
+    assert world.state.damaged == {EU0}
+    world.damaged = {}
+    world.until_all(Stage.READING)
+    assert world.state.damaged == set()
+    (gap,) = [it for it in world.state.gaps.values() if it.gap.partition == EU0]
+    assert (gap.resolved, gap.note) == (True, "it can be read again")
+
+
+def test_a_run_that_is_to_end_says_of_what_cannot_be_read_that_it_is_a_gap() -> None:
+    world = World(Random(7), until_done=True, **{"sources.eu.on_gap": "stop"})
+    world.calm = True
+    world.until(lambda: world.state.begun)
+    for log in world.logs.values():
+        log.end += 9
+    world.damaged = {EU0: 2}
+    world.until(lambda: world.state.is_over)
+    assert world.state.at(EU0).stage is Stage.QUARANTINED
+
+
 def test_finished_when_it_was_copied_up_to_its_end(ways: Ways) -> None:
     world = World(Random(7), until_done=True)
     world.calm = True

@@ -23,6 +23,7 @@ from aggregator.gaps.core import (
 )
 from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.positions import (
+    Damage,
     Gap,
     GapKind,
     Observed,
@@ -379,3 +380,32 @@ def test_without_gaps_nothing_is_changed() -> None:
         StartPlan(Positions({SP: 5})), [], GapSight(known(5), observed(), {}, {SP}, (), NOW, 1)
     )
     assert empty == GapPlan(Positions({SP: 5}))
+
+
+def damaged(end: int | None) -> Observed:
+    return replace(observed(), damages={SP: Damage(12, end, "bad sum" if end != 12 else "")})
+
+
+def test_damage_stops_until_somebody_accepts_it_and_then_ends_behind_it() -> None:
+    found = settle(known(12), damaged(15))
+    assert set(found.quarantined) == {SP}
+    # A look that could not try it again changes nothing.
+    later = settle(known(12), observed(), records=folded(found))
+    assert (set(later.quarantined), later.records) == ({SP}, ())
+    (record,) = found.records
+    accepted = settle(known(12), damaged(15), records={record.id: record.accepted(NOW)})
+    assert dict(accepted.moves) == {SP: 15}
+    assert dict(settle(known(12), damaged(15), "skip").moves) == {SP: 15}
+
+
+def test_damage_that_is_mended_closes_its_gap_and_nothing_is_left_out() -> None:
+    found = settle(known(12), damaged(15))
+    mended = settle(known(12), damaged(12), records=folded(found))
+    assert dict(mended.positions) == {SP: 12}
+    (record,) = mended.records
+    assert (record.resolved, record.resumes_at, record.note) == (True, None, "it can be read again")
+
+
+def test_what_was_cut_off_behind_an_open_transaction_goes_on_where_the_log_ended() -> None:
+    now = replace(observed(), stable=frozenset({"eu"}), highs={SP: 22})
+    assert dict(settle(known(25), now, "skip").moves) == {SP: 22}

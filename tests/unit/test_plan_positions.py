@@ -4,6 +4,7 @@ import pytest
 
 from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
 from aggregator.plan.positions import (
+    Damage,
     Gap,
     GapKind,
     Observed,
@@ -208,3 +209,82 @@ def test_a_silent_cluster_or_an_unselected_topic_is_no_finding() -> None:
     assert vanished(Observed({}, {}, {})) == StartPlan(Positions())
     assert vanished(Observed({"eu": "C"}, {KEY: "T"}, {})) == StartPlan(Positions())
     assert vanished(Observed({"eu": "C"}, {KEY: "U"}, {})) == StartPlan(Positions())
+
+
+def judged(
+    known: int,
+    *,
+    stable: bool = False,
+    high: int | None = None,
+    cut: int | None = None,
+    damage: Damage | None = None,
+    unsure: bool = False,
+) -> StartPlan:
+    """A partition of LOG whose reader, or a closer look, told more of it."""
+    seen = Observed(
+        {"eu": "C"},
+        {KEY: "T"},
+        {SP: LOG},
+        frozenset({"eu"}) if stable else frozenset(),
+        {SP: high} if high is not None else {},
+        {SP: damage} if damage is not None else {},
+    )
+    remembered = Remembered(
+        Positions({SP: known}),
+        {SP: LogId("C", "T")},
+        cuts={SP: cut} if cut is not None else {},
+        unsure=frozenset({SP}) if unsure else frozenset(),
+    )
+    route = Route("eu", "orders", "orders", 1, 4)
+    return plan_positions([route], remembered, seen, {"eu": "earliest"})
+
+
+def ranges(plan: StartPlan) -> list[tuple[GapKind, int, int | None, int | None]]:
+    return [(gap.kind, gap.start, gap.end, gap.lost) for gap in plan.gaps]
+
+
+@pytest.mark.parametrize("high", [25, 26])
+def test_a_position_that_only_a_transaction_holds_back_is_kept(high: int) -> None:
+    plan = judged(25, stable=True, high=high)
+    assert (plan.gaps, dict(plan.positions)) == ((), {SP: 25})
+
+
+def test_beyond_a_last_stable_offset_it_is_asked_first_where_the_log_ends() -> None:
+    plan = judged(25, stable=True)
+    assert (plan.gaps, plan.unread) == ((), frozenset({SP}))
+    assert SP not in plan.positions
+    assert "last stable offset 20" in plan.held[SP]
+    assert ranges(judged(25, stable=True, high=22)) == [(GapKind.BEYOND_END, 22, 25, None)]
+    # An answer that is older than the other one says no less.
+    assert ranges(judged(25, stable=True, high=15)) == [(GapKind.BEYOND_END, 20, 25, None)]
+    assert judged(20, stable=True).positions[SP] == 20
+
+
+@pytest.mark.parametrize(("known", "cut", "start"), [(18, 12, 12), (25, 12, 12), (25, 30, 20)])
+def test_a_log_that_was_cut_off_lacks_all_from_there_however_long_it_is_by_now(
+    known: int, cut: int, start: int
+) -> None:
+    assert ranges(judged(known, cut=cut)) == [(GapKind.BEYOND_END, start, known, None)]
+
+
+def test_where_it_was_cut_off_says_nothing_of_what_is_not_behind_it_or_not_certain() -> None:
+    assert judged(18, cut=18).positions[SP] == 18
+    assert judged(18, cut=12, unsure=True).gaps == ()
+
+
+def test_what_nobody_can_read_is_a_gap_that_ends_where_something_can_be_read() -> None:
+    plan = judged(12, damage=Damage(12, 15, "bad sum"))
+    assert ranges(plan) == [(GapKind.DAMAGED, 12, 15, 3)]
+    assert plan.held[SP] == "offsets 12 to 14 cannot be read: bad sum"
+
+
+def test_what_can_be_read_by_now_or_was_met_elsewhere_is_no_gap() -> None:
+    assert judged(12, damage=Damage(12, 12)).positions[SP] == 12
+    assert judged(14, damage=Damage(12, 15, "bad sum")).positions[SP] == 14
+
+
+def test_damage_without_an_end_is_held_and_looked_at_again() -> None:
+    plan = judged(12, damage=Damage(12, None, "bad sum"))
+    assert (plan.gaps, plan.unread) == ((), frozenset({SP}))
+    assert SP not in plan.positions
+    assert "aggregator positions set" in plan.held[SP]

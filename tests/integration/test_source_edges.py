@@ -1,0 +1,170 @@
+"""One login, partition or log in trouble: named, decided about, and nobody else waits for it."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from aggregator.documents.document import PartitionState
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model import SourceState
+from support.clusters import ClusterFactory
+from support.gaps import states
+from support.load import load
+from support.reading import read_topic, wait_for, wait_until_topic_has
+from support.running import catch_up, make_config, run_in_background, source
+from support.secured import OAUTH
+from support.silence import listening
+from support.verdict import judge
+
+WATCHED_SECONDS = 6.0
+LOG = logging.getLogger(__name__)
+
+
+@contextmanager
+def silent_server() -> Iterator[str]:
+    """A server that takes connections and never says a word."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen(100)
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/token"
+
+
+def logs_in_at(url: str) -> dict[str, str]:
+    """Settings of a Java client that asks this server for a token."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.jaas.config": f'{OAUTH} clientId="c" clientSecret="s";',
+        "sasl.oauthbearer.token.endpoint.url": url,
+    }
+
+
+@pytest.mark.timeout(300)
+def test_a_login_that_hangs_holds_up_no_other_source_also_where_a_batch_ends(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    tmp_path: Path,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aggregator.stream.lane.BATCH_SECONDS", 1)
+    for cluster in (source_a, source_b):
+        create_topic(cluster.bootstrap_servers, unique)
+    produce(source_a.bootstrap_servers, unique, [NewRecord(b"waits", b"k")])
+    with silent_server() as url:
+        config = make_config(
+            hub,
+            tmp_path,
+            {
+                # Only the readers: those who look at a source log in in another way.
+                "eu": source(source_a, unique, consumer=logs_in_at(url)),
+                "us": source(source_b, unique),
+            },
+            topics={"partitions": 1},
+            api={"listen": "off"},
+        )
+        with load([source_b], unique, 200), run_in_background(config) as running:
+            wait_until_topic_has(hub.bootstrap_servers, unique, 200, 30)
+            with listening(hub.bootstrap_servers, unique, 1) as arrivals:
+                began = time.monotonic()
+                wait_for(lambda: time.monotonic() > began + WATCHED_SECONDS, "some batches")
+                silence = arrivals.silence("us")
+            LOG.warning("longest silence of the other source: %.2f s", silence)
+            assert silence < 1.0, silence
+
+            def eu() -> tuple[SourceState, str]:
+                return next((it.state, it.reason) for it in running.status.sources)
+
+            running.wait_for(lambda: "log in" in eu()[1], "the login is named", 30)
+            assert eu()[0] is SourceState.FAILED
+
+
+def damage(log: Path, number: int) -> tuple[int, int]:
+    """Change the last byte of a batch, the first being 0; returns its offsets, first and next."""
+    content, at = bytearray(log.read_bytes()), 0
+    for _ in range(number):
+        at += 12 + struct.unpack_from(">i", content, at + 8)[0]
+    base, length = struct.unpack_from(">qi", content, at)
+    (delta,) = struct.unpack_from(">i", content, at + 23)
+    content[at + 12 + length - 1] ^= 1
+    log.write_bytes(content)
+    return base, base + delta + 1
+
+
+@pytest.mark.timeout(300)
+def test_a_damaged_batch_is_named_and_stops_its_partition_alone(
+    hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
+) -> None:
+    worn = cluster_factory("worn")
+    servers, to = worn.bootstrap_servers, hub.bootstrap_servers
+    create_topic(servers, unique, partitions=3)
+    for number in range(3):
+        for partition in range(3):
+            produce(
+                servers,
+                unique,
+                [NewRecord(b"%d-%d" % (number, at), b"k", partition) for at in range(10)],
+            )
+    (broker,) = worn.brokers
+    broker.stop()
+    start, _ = damage(broker.home / "data" / f"{unique}-0" / f"{0:020}.log", 1)
+    broker.start()
+    config = make_config(hub, tmp_path, {"eu": source(worn, unique)}, api={"listen": "off"})
+    with load([worn], unique, 200), run_in_background(config) as running:
+        wait_until_topic_has(to, unique, 60 + start)
+        with listening(to, unique, 3) as arrivals:
+            running.wait_for(lambda: "partition_stopped" in running.kinds(), "it is told", 60)
+            running.wait_for(
+                lambda: states(running.status) == {("eu", unique, 0): PartitionState.HELD},
+                "it is shown, and no other one",
+            )
+            silence = arrivals.silence("eu")
+        LOG.warning("longest silence of the other partitions: %.2f s", silence)
+        assert silence < 1.0
+        (reason,) = [it.reason for it in running.status.partitions if it.reason]
+        assert f"offset {start} " in reason and "cannot be read" in reason
+
+
+@pytest.mark.timeout(300)
+def test_what_an_open_transaction_holds_back_is_no_log_that_was_cut_off(
+    source_b: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    servers, to = source_b.bootstrap_servers, hub.bootstrap_servers
+    create_topic(servers, unique)
+    open_one = Producer({"bootstrap.servers": servers, "transactional.id": unique})
+    open_one.init_transactions(60)
+    open_one.begin_transaction()
+    open_one.produce(unique, b"open", b"k", partition=0)
+    open_one.flush(60)
+    produce(servers, unique, [NewRecord(b"%d" % at, b"k", 0) for at in range(20)])
+    everything = {"isolation.level": "read_uncommitted"}
+    config = make_config(
+        hub, tmp_path, {"eu": source(source_b, unique, consumer=everything)}, api={"listen": "off"}
+    )
+    assert catch_up(config).exit_code == 0
+    wait_until_topic_has(to, unique, 21)
+    committed = make_config(
+        hub, tmp_path, {"eu": source(source_b, unique, on_gap="skip")}, api={"listen": "off"}
+    )
+    with run_in_background(committed) as running:
+        running.wait_for(
+            lambda: [it.state for it in running.status.partitions] == [PartitionState.RUNNING],
+            "it reads on where it was",
+        )
+        open_one.commit_transaction(60)
+        produce(servers, unique, [NewRecord(b"new", b"k", 0)])
+        wait_until_topic_has(to, unique, 22)
+    assert not (tmp_path / "gaps").exists()
+    verdict = judge({"eu": read_topic(servers, unique)}, read_topic(to, unique))
+    assert not verdict.problems, verdict.problems
