@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 ESTABLISHED = "01"
+READINGS = 10
 ROOT = 0
 
 Address = tuple[str, int]
@@ -29,19 +30,21 @@ def is_same_user(peer: Address, own: Address, tables: tuple[Path, ...] = TABLES)
 
     False also when nothing tells: without such tables, or with the other end in another network.
     A socket that was closed counts as root's in the table. So it has to be open, and the same, in
-    two readings.
+    two readings. A reading may miss a line, or show it twice, where other connections come and go
+    meanwhile: the kernel hands a long table out in pieces. So there are a few of them.
     """
-    first = _ends(peer, own, tables)
-    return (
-        len(first) == 1
-        and first == _ends(peer, own, tables)
-        and all(it.user in (ROOT, os.geteuid()) and it.inode != "0" for it in first)
-    )
+    before: set[_End] = set()
+    for _ in range(READINGS):
+        ends = _ends(peer, own, tables)
+        if len(ends) == 1 and ends == before:
+            return all(it.user in (ROOT, os.geteuid()) and it.inode != "0" for it in ends)
+        before = ends
+    return False
 
 
-def _ends(peer: Address, own: Address, tables: tuple[Path, ...]) -> list[_End]:
+def _ends(peer: Address, own: Address, tables: tuple[Path, ...]) -> set[_End]:
     wanted = {(one, other) for one in _spelled(peer) for other in _spelled(own)}
-    found = []
+    found = set()
     for table in tables:
         try:
             lines = table.read_text("ascii").splitlines()[1:]
@@ -50,7 +53,7 @@ def _ends(peer: Address, own: Address, tables: tuple[Path, ...]) -> list[_End]:
         for line in lines:
             words = line.split()
             if (words[1], words[2]) in wanted and words[3] == ESTABLISHED:
-                found.append(_End(int(words[7]), words[9]))
+                found.add(_End(int(words[7]), words[9]))
     return found
 
 

@@ -24,7 +24,7 @@ from aggregator.documents.controls import SourceControl
 from aggregator.errors import ConfigError
 from aggregator.serve.gate import Right, right_of
 from aggregator.serve.holder import StatusHolder
-from aggregator.serve.peers import is_same_user
+from aggregator.serve.peers import READINGS, is_same_user
 from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
@@ -232,6 +232,21 @@ def test_who_holds_the_other_end(tmp_path: Path, changes: dict[str, Any], same: 
     line = {"user": os.geteuid(), "peer": f"{AT}:9C40", "own": f"{AT}:1F93", "state": "01"}
     (tmp_path / "tcp").write_text("head\n" + LINE.format(**{**line, "inode": 7, **changes}) + "\n")
     assert is_same_user(PEER, OWN, (tmp_path / "tcp", tmp_path / "none")) is same
+
+
+def test_a_line_that_a_reading_of_a_long_table_misses_or_repeats_is_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = {"user": os.geteuid(), "peer": f"{AT}:9C40", "own": f"{AT}:1F93", "state": "01"}
+    line = LINE.format(**found, inode=7)
+    others = LINE.format(**{**found, "user": NOBODY}, inode=8)
+    readings = ["head", f"head\n{line}", "head", f"head\n{line}\n{line}", f"head\n{line}"]
+    told = iter(readings)
+    monkeypatch.setattr(Path, "read_text", lambda *_: next(told))
+    assert is_same_user(PEER, OWN, (Path("tcp"),))
+    # One that changes hands between two readings is never believed.
+    told = iter([f"head\n{line}", f"head\n{others}"] * READINGS)
+    assert not is_same_user(PEER, OWN, (Path("tcp"),))
 
 
 def test_a_machine_that_does_not_tell_its_connections_trusts_nobody(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ class Java:
 
 def connector(java: Java) -> Connector:
     lanes = SimpleNamespace(answerFor=lambda ms: None)
-    own = SimpleNamespace(connector=SimpleNamespace(Lanes=lanes, HubTail=None, SourceSamples=None))
+    classes = SimpleNamespace(Lanes=lanes, HubTail=None, SourceSamples=None, HubEnds=None)
+    own = SimpleNamespace(connector=classes)
     jvm = SimpleNamespace(aggregator=own, java=SimpleNamespace(lang=SimpleNamespace(System=java)))
     spark: Any = SimpleNamespace(_jvm=jvm)
     return Connector(spark)
