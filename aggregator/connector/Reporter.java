@@ -108,6 +108,7 @@ final class Reporter extends Thread {
             Failpoint.pass("task-report");
         }
         long asked = DriverClock.own();
+        long askedNanos = System.nanoTime();
         ReportPlugin.Report message =
             new ReportPlugin.Report(context.executorID(), List.copyOf(open), Map.copyOf(news));
         Object answered;
@@ -121,16 +122,14 @@ final class Reporter extends Thread {
         ReportPlugin.Answer answer = ReportPlugin.Answer.of(answered);
         if (!here) {
             DriverClock.follow(answer.at(), asked, DriverClock.own());
+            WriteGuard.grant(answer.sendMillis(), asked, askedNanos);
         }
-        obey(answer, asked, here);
+        obey(answer);
         ANSWERED.countDown();
     }
 
-    private void obey(ReportPlugin.Answer answer, long asked, boolean here) {
+    private void obey(ReportPlugin.Answer answer) {
         snapshot = answer.snapshot();
-        if (!here) {
-            WriteGuard.until(WriteGuard.plus(asked, answer.sendMillis()));
-        }
         Map<String, Orders> next = new HashMap<>();
         for (Map.Entry<String, String> each : answer.orders().entrySet()) {
             boolean same = each.getValue().equals(ordersTold.get(each.getKey()));

@@ -18,38 +18,59 @@ import org.apache.kafka.common.errors.InterruptException;
 public final class WriteGuard {
     private static final long WAIT_MS = 20;
     private static final Map<String, FileChannel> HELD = new HashMap<>();
-    private static volatile long deadline = Long.MAX_VALUE;
+    private static final Lease ENDLESS = new Lease(Long.MAX_VALUE, 0);
+    private static volatile Lease lease = ENDLESS;
+
+    /**
+     * Until when records may be sent, by both clocks of this machine: the wall's may be set back,
+     * and the other one may stand still while the machine sleeps. The earlier end counts.
+     */
+    private record Lease(long millis, long nanos) {
+        /** In milliseconds; below 0: never again. */
+        long left() {
+            if (millis < 0 || this == ENDLESS) {
+                return millis;
+            }
+            long steady = (nanos - System.nanoTime()) / 1_000_000;
+            return Math.max(0, Math.min(millis - DriverClock.own(), steady));
+        }
+    }
 
     private WriteGuard() {}
 
-    /** Records are sent until then (ms since 1970) and wait from then on; below 0: never again. */
-    public static void until(long millis) {
-        deadline = millis;
+    /**
+     * Records are sent until then (ms since 1970), and for so many ms from now on at most, and wait
+     * from then on; below 0: never again.
+     */
+    public static void until(long millis, long left) {
+        lease = new Lease(millis, System.nanoTime() + left * 1_000_000);
+    }
+
+    /** For so many ms from a moment by both clocks on; below 0: never again. */
+    static void grant(long millis, long wall, long nanos) {
+        if (millis == Long.MAX_VALUE) {
+            lease = ENDLESS;
+        } else {
+            lease = new Lease(millis < 0 ? millis : wall + millis, nanos + millis * 1_000_000);
+        }
     }
 
     /** An executor may send nothing before the driver has answered it once. */
     static void mayAsk(boolean isDriver) {
         if (!isDriver) {
-            deadline = 0;
+            until(0, 0);
         }
     }
 
     /** Milliseconds that are left from now on; below 0: never again. */
     static long left() {
-        long until = deadline;
-        return until < 0 || until == Long.MAX_VALUE ? until
-                                                    : Math.max(0, until - DriverClock.own());
-    }
-
-    /** A deadline so many milliseconds behind a moment; below 0 stays so, and so does no end. */
-    static long plus(long moment, long millis) {
-        return millis < 0 || millis == Long.MAX_VALUE ? millis : moment + millis;
+        return lease.left();
     }
 
     /** Returns when a record may be sent. */
     static void await() {
-        while (DriverClock.own() >= deadline) {
-            if (deadline < 0) {
+        for (long left = left(); left <= 0; left = left()) {
+            if (left < 0) {
                 throw new IllegalStateException(
                     "refused: another instance writes in place of this one");
             }
@@ -76,7 +97,7 @@ public final class WriteGuard {
 
     /** Gives the lock of `hold` back, and lets records through as if there were no lease. */
     public static synchronized void free(String file) throws IOException {
-        deadline = Long.MAX_VALUE;
+        lease = ENDLESS;
         FileChannel channel = HELD.remove(file);
         if (channel != null) {
             channel.close();

@@ -24,9 +24,12 @@ class Guard:
         """The process id of the JVM."""
         return int(self._jvm.java.lang.ProcessHandle.current().pid())
 
-    def until(self, millis: int) -> None:
-        """Let records be sent until then (ms since 1970), and wait from then on; below 0: never."""
-        self._jvm.aggregator.connector.WriteGuard.until(millis)
+    def until(self, millis: int, left: int) -> None:
+        """Let records be sent until then (ms since 1970), and for so many ms from now on at most.
+
+        From then on they wait; below 0: never again.
+        """
+        self._jvm.aggregator.connector.WriteGuard.until(millis, left)
 
     def hold(self, file: str) -> bool:
         """Lock a file for as long as this JVM lives; False while another JVM has it.

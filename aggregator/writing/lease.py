@@ -20,8 +20,9 @@ TICK_SECONDS = 0.25
 RETRY_SECONDS = 1.0
 NEVER_AGAIN = -1
 
-Until = Callable[[int], None]
-"""Takes until when records may be sent, in ms since 1970 by this machine's clock."""
+Until = Callable[[int, int], None]
+"""Takes until when records may be sent: ms since 1970 by the wall's clock, and ms from now on by
+the one that only goes on."""
 
 
 class Title(Protocol):
@@ -173,11 +174,13 @@ class Lease:
             "another instance may write by now: see why checkpoint.path does not answer"
         )
         if self._until is not None:
-            self._until(NEVER_AGAIN)
+            self._until(NEVER_AGAIN, 0)
 
     def _tell_jvm(self) -> None:
         if self._until is not None:
-            self._until(round((self._renewed.wall + self._seconds * USABLE) * 1000))
+            usable = self._seconds * USABLE
+            left = max(0.0, usable - self._renewed.until(self._clock()))
+            self._until(round((self._renewed.wall + usable) * 1000), round(left * 1000))
 
     def _loop(self) -> None:
         try:

@@ -14,7 +14,7 @@ class LanesTest {
     @AfterEach
     void freeAgain() {
         Lanes.answerFor(Long.MAX_VALUE);
-        WriteGuard.until(Long.MAX_VALUE);
+        WriteGuard.grant(Long.MAX_VALUE, 0, 0);
         Lanes.reset();
     }
 
@@ -26,12 +26,31 @@ class LanesTest {
     void anExecutorMaySendUntilSoonAfterAnAnswerAndNeverLongerThanTheDriver() {
         Lanes.answerFor(5_000);
         assertEquals(5_000, mayThenSend());
-        WriteGuard.until(System.currentTimeMillis() + LONG_MS);
+        WriteGuard.until(System.currentTimeMillis() + LONG_MS, LONG_MS);
         assertEquals(5_000, mayThenSend());
-        WriteGuard.until(System.currentTimeMillis() + 1_000);
+        WriteGuard.until(System.currentTimeMillis() + 1_000, LONG_MS);
         assertTrue(mayThenSend() <= 1_000);
-        WriteGuard.until(-1);
+        // The wall's clock was set back: the other one knows how long it has been.
+        WriteGuard.until(System.currentTimeMillis() + LONG_MS, 1_000);
+        assertTrue(mayThenSend() <= 1_000);
+        WriteGuard.until(System.currentTimeMillis() + LONG_MS, 0);
+        assertEquals(0, mayThenSend());
+        WriteGuard.until(-1, 0);
         assertEquals(-1, mayThenSend());
+    }
+
+    @Test
+    void whatIsGrantedEndsByWhicheverClockSaysSoFirst() {
+        long wall = System.currentTimeMillis();
+        long nanos = System.nanoTime();
+        WriteGuard.grant(5_000, wall, nanos);
+        assertTrue(WriteGuard.left() > 4_000);
+        WriteGuard.grant(5_000, wall - 10_000, nanos);
+        assertEquals(0, WriteGuard.left());
+        WriteGuard.grant(5_000, wall + 10_000, nanos - 10_000_000_000L);
+        assertEquals(0, WriteGuard.left());
+        WriteGuard.grant(-1, wall, nanos);
+        assertEquals(-1, WriteGuard.left());
     }
 
     @Test

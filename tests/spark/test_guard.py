@@ -47,12 +47,12 @@ def test_records_wait_for_the_lease_to_be_renewed(
     spark: SparkSession, send: Callable[[], None]
 ) -> None:
     guard = Guard(spark)
-    guard.until(in_ms(-1))
+    guard.until(in_ms(-1), 0)
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[None] = pool.submit(send)
         with pytest.raises(TimeoutError):
             waiting.result(0.5)
-        guard.until(in_ms(600))
+        guard.until(in_ms(600), 600_000)
         waiting.result(30)
 
 
@@ -60,10 +60,10 @@ def test_records_of_a_fenced_writer_are_refused(
     spark: SparkSession, send: Callable[[], None]
 ) -> None:
     guard = Guard(spark)
-    guard.until(in_ms(-1))
+    guard.until(in_ms(-1), 0)
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[None] = pool.submit(send)
-        guard.until(-1)
+        guard.until(-1, 0)
         with pytest.raises(Py4JJavaError, match=REFUSED):
             waiting.result(30)
     with pytest.raises(Py4JJavaError, match=REFUSED):
@@ -74,7 +74,7 @@ def test_one_that_gives_its_lock_back_leaves_no_lease_behind(
     spark: SparkSession, send: Callable[[], None]
 ) -> None:
     guard = Guard(spark)
-    guard.until(-1)
+    guard.until(-1, 0)
     guard.free("no such file")
     send()
 

@@ -49,10 +49,15 @@ class Kept:
     def __init__(self, title: LockTitle | TableTitle, guarded: bool = True) -> None:
         self.clocks = Clocks()
         self.untils: list[int] = []
+        self.lefts: list[int] = []
         self.told: list[str] = []
         self.lease = Lease(title, LEASE, lambda kind, _: self.told.append(kind), self.clocks)
         if guarded:
-            self.lease.guard(self.untils.append)
+            self.lease.guard(self._take)
+
+    def _take(self, until: int, left: int) -> None:
+        self.untils.append(until)
+        self.lefts.append(left)
 
 
 def local(path: Path) -> tuple[WriterLock, CheckpointTable]:
@@ -91,6 +96,19 @@ def test_a_lock_that_is_held_is_renewed_however_late(tmp_path: Path) -> None:
         assert kept.untils[2:] == [kept.clocks.ms(0.9 * LEASE)]
         assert kept.told == ["lease_over", "lease_renewed"]
         assert kept.lease.error is None
+
+
+def test_a_clock_that_is_set_back_makes_no_lease_longer(tmp_path: Path) -> None:
+    """The JVM is told what is left by the clock that only goes on as well."""
+    lock, table = local(tmp_path)
+    with lock:
+        kept = Kept(LockTitle(lock, table))
+        assert kept.lefts == [round(900 * LEASE)]
+        kept.clocks.forward(LEASE / 2)
+        kept.clocks.moment = replace(kept.clocks.moment, wall=kept.clocks.moment.wall - 3_600)
+        with kept.lease._lock:
+            kept.lease._tell_jvm()
+        assert kept.lefts[-1] == round(400 * LEASE)
 
 
 def test_a_lock_that_was_lifted_fences(tmp_path: Path) -> None:
