@@ -1,6 +1,7 @@
 """Named places at which a process can be made to die, to fail or to wait. For tests only.
 
-Those of `task-` are in the connector's Java, where a process can only be made to die.
+Those of `task-` are in the connector's Java, where a process can be made to die, or to raise an
+Error.
 
 `AGGREGATOR_FAILPOINT=after-lock` kills the process (SIGKILL) when it first passes `after-lock`.
 `after-commit:3` means the third pass, `after-scan=pause:20` waits 20 s there instead, and

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -13,13 +14,19 @@ from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, 
 from aggregator.cli.recording import recording
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.serving import serving
-from aggregator.cli.signals import SIGNAL_SECONDS, reload_on_hangup, stop_on_signals
+from aggregator.cli.signals import (
+    SIGNAL_SECONDS,
+    reload_on_hangup,
+    stop_on_dead_thread,
+    stop_on_signals,
+)
 from aggregator.cli.submit import as_submitted
 from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.documents.document import Status
+from aggregator.errors import EXIT_DONE, EXIT_OTHER
 from aggregator.events import EventSink
 from aggregator.steering.control import Control
 
@@ -116,6 +123,7 @@ def run_config(
     stop = threading.Event()
     with (
         stop_on_signals(stop, log),
+        stop_on_dead_thread(stop, log) as died,
         reload_on_hangup(control.reload, log),
         recording(control, log, lambda text: masked(ctx, text)) as record,
         serving(control, log, record.recorder, take_over=take_over or standby) as put,
@@ -131,6 +139,11 @@ def run_config(
                 *(stop, show_view, record.take),
             )
         )
+    result = replace(
+        result,
+        exit_code=result.exit_code or (EXIT_OTHER if died else EXIT_DONE),
+        problems=(*result.problems, *died),
+    )
     if until_caught_up and not only_backfills:
         show(report_of_result(result.status, result.exit_code, result.problems), output)
     for problem in result.problems:

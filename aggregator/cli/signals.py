@@ -1,6 +1,6 @@
 """SIGTERM and Ctrl-C: the first asks for a clean stop, the second ends the process at once.
 
-SIGHUP has the config read again.
+SIGHUP has the config read again. A thread of ours that has died asks for a stop as well.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -22,6 +23,7 @@ SIGNAL_SECONDS = 0.5
 A signal that another thread was given, or that came just before the main thread slept, is handled
 when that runs again, and nothing else wakes it.
 """
+OURS = f"{__name__.partition('.')[0]}."
 SAME_SIGNAL_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 HARD = (
@@ -65,6 +67,35 @@ def stop_on_signals(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iterator[list[str]]:
+    """While the block runs, an error that nobody takes in a thread of ours sets `stop`.
+
+    What only that thread did would never be done again, and nothing would tell. Yields what died.
+    Threads of other libraries are left to them.
+    """
+    died: list[str] = []
+    before = threading.excepthook
+
+    def look(told: threading.ExceptHookArgs) -> None:
+        before(told)
+        if issubclass(told.exc_type, SystemExit):
+            return
+        frames = traceback.walk_tb(told.exc_traceback)
+        if any(str(frame.f_globals.get("__name__", "")).startswith(OURS) for frame, _ in frames):
+            name = told.thread.name if told.thread is not None else "unknown"
+            error = traceback.format_exception_only(told.exc_type, told.exc_value)[-1].strip()
+            died.append(f"thread {name} has died, a defect of ours: {error}")
+            stop.set()
+            log("thread_died", died[-1])
+
+    threading.excepthook = look
+    try:
+        yield died
+    finally:
+        threading.excepthook = before
 
 
 @contextmanager

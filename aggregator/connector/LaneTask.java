@@ -616,7 +616,10 @@ final class LaneTask {
 
     private static Producer<byte[], byte[]> producer(TaskSpec spec, Map<String, String> given) {
         ByteArraySerializer asItIs = new ByteArraySerializer();
-        return new KafkaProducer<>(settings(spec, given), asItIs, asItIs);
+        Map<String, Object> settings = settings(spec, given);
+        Producer<byte[], byte[]> made = new KafkaProducer<>(settings, asItIs, asItIs);
+        FatalErrors.watchProducer(settings.get("client.id").toString());
+        return made;
     }
 
     /** The consumers of a task, one after the other, all of one cluster. */

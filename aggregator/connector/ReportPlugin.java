@@ -78,6 +78,7 @@ public final class ReportPlugin implements SparkPlugin {
         return new DriverPlugin() {
             @Override
             public Map<String, String> init(SparkContext context, PluginContext plugin) {
+                FatalErrors.watch();
                 Lanes.reset();
                 context.addSparkListener(new Exits());
                 return new HashMap<>();
@@ -97,6 +98,7 @@ public final class ReportPlugin implements SparkPlugin {
 
             @Override
             public void init(PluginContext context, Map<String, String> conf) {
+                FatalErrors.watch();
                 reporter = new Reporter(context);
                 reporter.start();
             }

@@ -80,6 +80,8 @@ final class Reporter extends Thread {
             } catch (Exception failure) {
                 // Without an answer the lease ends, and with it what the tasks may send.
                 LOG.warn("the driver does not answer: {}", failure.toString());
+            } catch (Error error) {
+                FatalErrors.end(this, error);
             }
         }
     }

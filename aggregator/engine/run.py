@@ -31,6 +31,7 @@ from aggregator.status.document import status
 from aggregator.status.view import View, first_view, waiting_view
 from aggregator.steering.control import Control
 from aggregator.steering.door import STARTING
+from aggregator.stream.gone import naming_java
 from aggregator.writing.standby import Standby
 from aggregator.writing.writer import Writer
 
@@ -73,7 +74,8 @@ def run(
     emit: EventSink = on_event or (lambda _: None)
     tell: Callable[[View], None] = on_view or (lambda _: None)
     if not standby:
-        return _run(config, control, stop, emit, tell, until_caught_up, take_over, fresh)
+        with naming_java():
+            return _run(config, control, stop, emit, tell, until_caught_up, take_over, fresh)
 
     def wait_for(words: str) -> None:
         control.door.put_off(f"it {words}")
@@ -83,9 +85,11 @@ def run(
     while True:
         silent = waits.wait()
         try:
-            return _run(
-                *(config, control, stop, emit, tell, until_caught_up, bool(silent), fresh), silent
-            )
+            with naming_java():
+                return _run(
+                    *(config, control, stop, emit, tell, until_caught_up, bool(silent), fresh),
+                    silent,
+                )
         except HeldError as error:
             # Another one that stood by was quicker.
             waits.again(error)

@@ -32,6 +32,10 @@ COMPILER = " ".join(
 record gets there within a second all the same; Spark's planning, a lot of code that is run a few
 times in a batch, no longer takes a third of the CPU of the first minutes to be optimised."""
 
+NO_HALF_LIFE = "-XX:+ExitOnOutOfMemoryError"
+"""Memory that a thread did not get ends the process, with exit code 3: a producer or a reporter
+whose thread has ended by it would leave an instance that runs and does nothing."""
+
 RECORDER = "StartFlightRecording"
 OWN_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
@@ -50,7 +54,8 @@ def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -
 
 def executor_options(given: str) -> str:
     """Options of an executor's Java, which does the work of the lanes: `given` are the user's."""
-    return _joined("" if OWN_COLLECTOR.search(given) else COLLECTOR, COMPILER, given)
+    collector = "" if OWN_COLLECTOR.search(given) else COLLECTOR
+    return _joined(collector, COMPILER, NO_HALF_LIFE, given)
 
 
 def _joined(*options: str) -> str:

@@ -21,7 +21,10 @@ def compile_tests(sources: Sequence[Path], target: Path) -> None:
 
 
 def run_java(target: Path, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """Run a main class, and its arguments, with what was compiled into a folder."""
+    """Run a main class, and its arguments, with what was compiled into a folder.
+
+    Options of Java may come before the class.
+    """
     # All on one class path, so that a test sees what is private to the package that it tests.
     return _run([target, *_class_path()], *arguments, given=given)
 

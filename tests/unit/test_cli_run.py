@@ -19,7 +19,7 @@ import pytest
 
 from aggregator.cli.logs import event_log
 from aggregator.cli.run import in_thread
-from aggregator.cli.signals import reload_on_hangup, stop_on_signals
+from aggregator.cli.signals import reload_on_hangup, stop_on_dead_thread, stop_on_signals
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
 from aggregator.config import load_text
 from aggregator.config.schema import Config
@@ -301,3 +301,34 @@ def test_without_spark_submit_nothing_changes(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv(GATEWAY_VARIABLE, raising=False)
     assert GATEWAY_VARIABLE not in os.environ
     assert as_submitted(config()) == config()
+
+
+def test_a_thread_of_ours_that_dies_asks_for_a_stop_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # That of pytest makes it an error of this test.
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    stop, lines = threading.Event(), io.StringIO()
+
+    def work() -> None:
+        in_thread(lambda: json.loads("{"))
+
+    with stop_on_dead_thread(stop, event_log(str, lines)) as died:
+        thread = threading.Thread(target=work, name="watch-eu")
+        thread.start()
+        thread.join()
+    assert stop.is_set()
+    assert len(died) == 1
+    assert died[0].startswith("thread watch-eu has died, a defect of ours: json.decoder")
+    assert "thread_died" in lines.getvalue()
+
+
+def test_a_thread_of_another_library_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    stop = threading.Event()
+    with stop_on_dead_thread(stop, event_log(str, io.StringIO())) as died:
+        thread = threading.Thread(target=json.loads, args=("{",))
+        thread.start()
+        thread.join()
+    assert not died
+    assert not stop.is_set()
