@@ -1,6 +1,5 @@
 package aggregator.connector;
 
-import com.fasterxml.jackson.core.JsonFactory;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -16,7 +15,6 @@ import org.apache.kafka.common.header.Headers;
  * @param by "key", "header:NAME" or "value:$.NAME.NAME"
  */
 record EventRule(String by, long windowMs) implements Serializable {
-    private static final JsonFactory JSON = new JsonFactory();
     private static final String HEADER = "header:";
     private static final String VALUE = "value:$.";
 
@@ -44,7 +42,7 @@ record EventRule(String by, long windowMs) implements Serializable {
     /** The text, number or truth value at the path; no more is parsed than it takes to find it. */
     private byte[] inside(byte[] value) {
         String[] names = by.substring(VALUE.length()).split("\\.");
-        try (JsonParser json = JSON.createParser(value)) {
+        try (JsonParser json = Json.FACTORY.createParser(value)) {
             if (json.nextToken() != JsonToken.START_OBJECT) {
                 return null;
             }

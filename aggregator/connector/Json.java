@@ -8,14 +8,21 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 
 /** JSON between Python and Java. Malformed text is a defect of ours, so it is unchecked. */
 final class Json {
-    /** Keys of records stand in it, so only a record's own size bounds how long a text is. */
-    private static final ObjectMapper MAPPER =
-        new ObjectMapper(JsonFactory.builder()
-                             .streamReadConstraints(StreamReadConstraints.builder()
-                                                        .maxStringLength(Integer.MAX_VALUE)
-                                                        .maxNameLength(Integer.MAX_VALUE)
-                                                        .build())
-                             .build());
+    /**
+     * Without Jackson's own limits: keys of records stand in what is read, or it is a record, so a
+     * record's size bounds it. Its parsers keep a place per level on the heap and call nothing for
+     * it.
+     */
+    static final JsonFactory FACTORY =
+        JsonFactory.builder()
+            .streamReadConstraints(StreamReadConstraints.builder()
+                                       .maxStringLength(Integer.MAX_VALUE)
+                                       .maxNameLength(Integer.MAX_VALUE)
+                                       .maxNumberLength(Integer.MAX_VALUE)
+                                       .maxNestingDepth(Integer.MAX_VALUE)
+                                       .build())
+            .build();
+    private static final ObjectMapper MAPPER = new ObjectMapper(FACTORY);
 
     private Json() {}
 

@@ -18,7 +18,8 @@ import org.apache.spark.sql.api.java.UDF1;
 public final class JsonFields implements UDF1<byte[], Boolean> {
     private static final JsonFactory FACTORY = JsonFactory.builder()
                                                    .build()
-                                                   // As Spark reads JSON.
+                                                   // As Spark reads JSON, and within the same
+                                                   // limits: what it cannot read is nothing new.
                                                    .enable(JsonParser.Feature.ALLOW_SINGLE_QUOTES);
 
     private final String struct;

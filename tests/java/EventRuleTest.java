@@ -49,6 +49,26 @@ class EventRuleTest {
     }
 
     @Test
+    void theIdIsFoundHoweverLongOrDeepTheRestIs() {
+        String name = "n".repeat(60_000);
+        assertEquals("x", inValue("id", "{\"" + name + "\": 1, \"id\": \"x\"}"));
+        assertEquals(
+            "x",
+            inValue(
+                "id",
+                "{\"n\": "
+                    + "7".repeat(2_000) + ", \"id\": \"x\"}"));
+        for (String pair : new String[] {"[]", "{\"a\":}"}) {
+            String open = pair.substring(0, pair.length() - 1);
+            String deep =
+                open.repeat(100_000) + "[1]" + pair.substring(pair.length() - 1).repeat(100_000);
+            assertEquals("x", inValue("id", "{\"deep\": " + deep + ", \"id\": \"x\"}"));
+        }
+        String digits = "7".repeat(2_000);
+        assertEquals(EventHash.told(bytes(digits)), inValue("id", "{\"id\": " + digits + "}"));
+    }
+
+    @Test
     void whereThePathLeadsToNothingThereIsNoId() {
         for (String value : new String[] {
                  "{}",

@@ -57,6 +57,17 @@ class JsonFieldsTest {
     }
 
     @Test
+    void whatSparkCannotReadIsNothingNewAndNoError() {
+        String deep = "{\"new\": "
+            + "[".repeat(1_001) + "1"
+            + "]".repeat(1_001) + "}";
+        assertEquals(false, isNew(deep.getBytes(StandardCharsets.UTF_8)));
+        String name = "{\""
+            + "n".repeat(60_000) + "\": 1}";
+        assertEquals(false, isNew(name.getBytes(StandardCharsets.UTF_8)));
+    }
+
+    @Test
     void aFieldThatTheStructHasNotIsNew() {
         for (String text : NEW) {
             assertEquals(true, isNew(text.getBytes(StandardCharsets.UTF_8)), text);
