@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin, open_admin
-from aggregator.errors import ClusterError
 from aggregator.model import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 
@@ -60,7 +59,7 @@ class GroupPublisher:
                     while not last:
                         last = self._over.wait(EVERY_SECONDS)
                         self._publish(admin)
-            except ClusterError as error:
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
                 # No client comes of its settings. A file that they name may be mended.
                 self.failure = str(error)
                 last = self._over.wait(EVERY_SECONDS)

@@ -73,7 +73,7 @@ class HeartbeatWriter:
                         # One that is late is not made up for: there are never two at once.
                         while not self._over.wait(RETRY_SECONDS if self.failure else EVERY_SECONDS):
                             self._beat(admin)
-                except ClusterError as error:
+                except Exception as error:  # a thread has no caller to raise to: it is the answer
                     # No client comes of its settings. A file that they name may be mended.
                     self._fail(error)
                     self._over.wait(RETRY_SECONDS)

@@ -65,7 +65,7 @@ class SourceWatch:
             try:
                 with open_admin(self._config, self.alias) as admin:
                     self._watch(admin)
-            except ClusterCallError as error:
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
                 # No client comes of its settings. A file that they name may be mended.
                 self.latest = replace(self.latest, failure=str(error))
                 self._stop.wait(PROBE_SECONDS)

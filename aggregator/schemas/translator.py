@@ -197,8 +197,8 @@ class _Worker:
         forgotten = self._forgotten
         try:
             answer = self._translator.answer(self._alias, asked)
-        except RegistryError as error:
-            self._wait(asked, str(error), forgotten)
+        except Exception as error:  # a thread has no caller to raise to: it is why records wait
+            self._wait(asked, str(error) or type(error).__name__, forgotten)
             return False
         with self._lock:
             self._wanted.discard(asked)

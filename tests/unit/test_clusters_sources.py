@@ -151,6 +151,23 @@ def test_watches_come_and_go_with_the_config_and_the_others_go_on(clock: Clock) 
     assert not before["eu"]._stop.is_set()
 
 
+def test_a_defect_is_the_answer_of_its_watch_which_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(watch, "open_admin", fails)
+    found = SourceWatch(config(), "eu")
+    found.follow(frozenset({EU0}))
+    try:
+        told = wait_for(lambda: found.latest.failure, "the source is told as failed")
+        assert told == "a defect"
+        assert found._thread.is_alive()
+    finally:
+        found.stop()
+
+
 def test_settings_that_no_client_takes_are_the_answer_of_a_watch_which_goes_on() -> None:
     found = SourceWatch(config("sources.eu.kafka.client.dns.lookup=unseen"), "eu")
     found.follow(frozenset({EU0}))

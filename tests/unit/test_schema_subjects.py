@@ -152,6 +152,20 @@ def test_what_cannot_be_asked_for_is_asked_again_and_holds_up_nothing_else(desk:
     assert not desk.asked.wait(0.2)
 
 
+def test_a_defect_is_why_records_wait_and_their_source_is_answered_later(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_alias: str, _asked: Question) -> Named | NoSchema:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr(desk.translator, "answer", fails)
+    desk.answers[1] = 11
+    desk.translator.ask("eu", [Question("orders", "value", 1)])
+    wait_for(lambda: desk.known() == {1: "a defect"}, "it is told")
+    monkeypatch.setattr(desk.translator, "answer", desk.answer)
+    wait_for(lambda: desk.known() == {1: 11}, "it is known")
+
+
 def test_an_id_that_was_not_known_may_be_later(desk: Desk) -> None:
     desk.answers[1] = refusal(1)
     desk.translator.ask("eu", [Question("orders", "value", 1)])
