@@ -31,6 +31,7 @@ from aggregator.plan.positions import Gap, GapKind, is_same_log
 from aggregator.plan.recovery import (
     TailPlan,
     counts_below,
+    earlier_hub_ends,
     highest,
     hub_topics_of,
     plan_losses,
@@ -115,7 +116,9 @@ class Recovery:
         """
         state, look = self._observer.state, command.look
         begin = self._observer.positions.only(command.partitions)
-        bound = state.hub_ends_for(command.partitions)
+        earlier = self._earlier(begin, look.plan, config)
+        bound = state.hub_ends_for(command.partitions) | earlier
+        topics = hub_topics_of(look.plan.routes, begin) | {tp.topic for tp in earlier}
         known = replace(state.remembered(), positions=begin)
         logs = {
             sp: log
@@ -123,7 +126,7 @@ class Recovery:
             if sp in command.partitions and is_same_log(sp, known, look.observed)
         }
         began = time.monotonic()
-        tail = self._tail(begin, bound, look.plan, config, alone=command.alone)
+        tail = self._tail(begin, bound, topics, config, alone=command.alone)
         told = self._read(tail, look.plan, config)
         failpoint("after-scan")
         routes = look.plan.routes
@@ -153,10 +156,23 @@ class Recovery:
             judged.silent,
         )
 
+    def _earlier(self, begin: Positions, plan: Plan, config: Config) -> dict[TopicPartition, int]:
+        """Bounds in hub topics of before the config was changed, where the hub still has them."""
+        named = earlier_hub_ends(self._observer.state.own_hub_ends(begin), plan.routes)
+        if not named:
+            return {}
+        there = self._hub.partition_counts(config.supervision.connect_timeout)
+        return {tp: end for tp, end in named.items() if tp.topic in there}
+
     def _tail(
-        self, begin: Positions, bound: Ends, plan: Plan, config: Config, *, alone: bool
+        self,
+        begin: Positions,
+        bound: Ends,
+        topics: frozenset[str],
+        config: Config,
+        *,
+        alone: bool,
     ) -> TailPlan:
-        topics = hub_topics_of(plan.routes, begin)
         failpoint("before-settle")
         timeout = config.supervision.connect_timeout
         hub_logs: Mapping[TopicPartition, OffsetRange] = (

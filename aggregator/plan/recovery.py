@@ -169,6 +169,24 @@ def plan_losses(
     return tuple(gaps)
 
 
+def earlier_hub_ends(
+    own_ends: Mapping[SourcePartition, Mapping[TopicPartition, int]],
+    routes: Iterable[Route],
+) -> dict[TopicPartition, int]:
+    """The bounds in hub topics that these partitions may have gone to, and that no route names.
+
+    Such a topic was renamed in the config since, or quarantine was. Of several bounds the lowest
+    holds; a partition that names none never went there.
+    """
+    present = {name for route in routes for name in route.hub_topics}
+    earlier: dict[TopicPartition, int] = {}
+    for ends in own_ends.values():
+        for tp, end in ends.items():
+            if tp.topic not in present:
+                earlier[tp] = min(end, earlier.get(tp, end))
+    return earlier
+
+
 def hub_topics_of(
     routes: Iterable[Route], partitions: Collection[SourcePartition]
 ) -> frozenset[str]:

@@ -100,7 +100,8 @@ class World:
     # The hub, as its admin client is asked.
 
     def partition_counts(self, _timeout: float) -> dict[str, int]:
-        return {"orders": len(self.logs)} if self.logs else {}
+        names = [tp.topic for tp in self.logs]
+        return {name: names.count(name) for name in names}
 
     def offsets(self, wanted: Iterable[TopicPartition], _timeout: float) -> PartitionOffsets:
         return PartitionOffsets({tp: self.logs[tp] for tp in wanted})
@@ -250,6 +251,21 @@ def test_the_tail_is_read_whole_and_without_regard_to_transactions(world: World)
     assert consumer["isolation.level"] == "read_uncommitted"
     assert consumer["bootstrap.servers"] == "127.0.0.1:9"
     assert compacted == ["orders"]
+
+
+def test_the_hub_topic_of_before_a_rename_is_read_as_well(world: World) -> None:
+    old = TopicPartition("before.orders", 0)
+    # The lane wrote to another topic when it died, and to one that is gone by now.
+    now = world.logs
+    world.logs = {old: OffsetRange(0, 20), TopicPartition("gone", 0): OffsetRange(0, 1)}
+    world.observer.begin("eu", 1, Positions({EU0: 5}))
+    world.logs = {**now, old: OffsetRange(0, 30)}
+    world.found = {EU0: Skip([(5, 9), (11, 12)])}
+    world.recover(EU0)
+    assert world.asked[-1][0].ranges == {HUB0: OffsetRange(0, 20), old: OffsetRange(20, 30)}
+    assert world.observer.state.positions == Positions({EU0: 9})
+    # Another crash finds the same again.
+    assert world.bound(EU0) == {HUB0: 0, old: 20, TopicPartition("gone", 0): 1}
 
 
 def test_a_tail_without_anything_in_it_is_not_read(world: World) -> None:

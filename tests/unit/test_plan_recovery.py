@@ -23,6 +23,7 @@ from aggregator.model import (
 from aggregator.plan.positions import Remembered
 from aggregator.plan.recovery import (
     counts_below,
+    earlier_hub_ends,
     highest,
     hub_topics_of,
     plan_losses,
@@ -52,6 +53,14 @@ def test_a_tail_lies_between_the_checkpoint_and_the_end() -> None:
 def test_a_hub_partition_the_checkpoint_does_not_know_is_read_from_its_beginning() -> None:
     tail = plan_tail(Positions({EU0: 5}), {HUB0: 10}, {HUB1: OffsetRange(3, 9)})
     assert tail.ranges == {HUB1: OffsetRange(3, 9)}
+
+
+def test_hub_topics_of_before_a_rename_are_bounded_by_whoever_went_there_first() -> None:
+    old0, old1 = TopicPartition("old", 0), TopicPartition("old", 1)
+    routes = (Route("eu", "orders", "orders", 2, 2),)
+    own = {EU0: {old0: 7, old1: 3, HUB0: 1}, EU1: {old0: 5}, US0: {HUB0: 2}}
+    assert earlier_hub_ends(own, routes) == {old0: 5, old1: 3}
+    assert earlier_hub_ends({US0: {HUB0: 2}}, routes) == {}
 
 
 def test_a_tail_never_leaves_the_log() -> None:
