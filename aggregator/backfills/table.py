@@ -17,7 +17,7 @@ from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
 from aggregator.checkpoint.notes import append_note, read_notes
 from aggregator.model import LogId, SourcePartition, TopicPartition
 
-TABLE = "backfills"
+TABLE, KEY = "backfills", "id"
 
 _PART = pa.struct(
     [
@@ -107,7 +107,7 @@ class BackfillTable:
                 for tp, end in backfill.bound.items()
             ],
         }
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+        append_note(self.path, self.storage_options, TABLE, row, SCHEMA, KEY)
 
 
 def _backfill(row: Mapping[str, Any]) -> Backfill:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from aggregator.checkpoint.notes import append_rows, read_notes
+from aggregator.checkpoint.notes import append_notes, read_notes
 from aggregator.plan.look import TopicsSeen
 
 TABLE = "topics"
@@ -57,4 +57,4 @@ class SeenTable:
             }
             for alias, names in seen.topics.items()
         ]
-        append_rows(self.path, self.storage_options, TABLE, rows, SCHEMA)
+        append_notes(self.path, self.storage_options, TABLE, rows, SCHEMA)

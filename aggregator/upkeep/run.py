@@ -15,10 +15,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from aggregator.backfills.table import KEY as BACKFILL
+from aggregator.backfills.table import TABLE as BACKFILLS
+from aggregator.checkpoint.controls import TABLE as CONTROLS
 from aggregator.checkpoint.delta import local_path
+from aggregator.checkpoint.failovers import TABLE as FAILOVERS
 from aggregator.checkpoint.maintenance import maintain as maintain_checkpoint
+from aggregator.checkpoint.notes import tidy
+from aggregator.checkpoint.seen import TABLE as SEEN
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.completeness.table import TABLE as CLAIMS
 from aggregator.config.schema import Config
+from aggregator.connect.table import TABLE as CONNECTORS
 from aggregator.dedup.table import TABLE as DEDUP
 from aggregator.dedup.table import DedupTable
 from aggregator.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
@@ -29,6 +37,12 @@ from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
 from aggregator.writing.lock import WriterLock, has_lock
 
 CHECKPOINTS = "checkpoints"
+NONE_YET = "there is none yet"
+NOTES = {CONTROLS: "", CONNECTORS: "", FAILOVERS: "", SEEN: "", BACKFILLS: BACKFILL, CLAIMS: ""}
+"""Tables of what people decided and what was seen, with the key of which only the newest counts.
+
+Claims of completeness stay, however old: the newest has to, and only an instance makes a new one.
+"""
 
 
 class TableUpkeep(BaseModel):
@@ -73,6 +87,7 @@ def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
         CHECKPOINTS: partial(_checkpoint, config),
         HISTORY: partial(_timeline, config, HISTORY),
         EVENTS: partial(_timeline, config, EVENTS),
+        **{name: partial(_notes, config, name, key) for name, key in NOTES.items()},
     }
     if config.topics.has_dedup:
         works[DEDUP] = partial(_dedup, config)
@@ -81,7 +96,8 @@ def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
         return [TableUpkeep(table=name, done=False, left=why) for name in works]
     try:
         with WriterLock.acquire(place.path):
-            return [_timed(name, work) for name, work in works.items()]
+            done = [_timed(name, work) for name, work in works.items()]
+            return [it for it in done if it.table not in NOTES or it.left != NONE_YET]
     except HeldError:
         why = "an instance runs, and maintains it itself"
         return [TableUpkeep(table=name, done=False, left=why) for name in works]
@@ -91,7 +107,7 @@ def _checkpoint(config: Config) -> TableUpkeep:
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     if table is None:
-        return TableUpkeep(table=CHECKPOINTS, done=False, left="there is none yet")
+        return TableUpkeep(table=CHECKPOINTS, done=False, left=NONE_YET)
     did = maintain_checkpoint(table, place.history, time.time_ns() // 1_000_000)
     return TableUpkeep(
         table=CHECKPOINTS,
@@ -106,6 +122,12 @@ def _timeline(config: Config, name: str) -> TableUpkeep:
     table = TimelineTable(config.checkpoint.path, config.checkpoint.storage_options, name)
     before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
     return TableUpkeep(table=name, done=True, rows_deleted=table.maintain(before))
+
+
+def _notes(config: Config, name: str, key: str) -> TableUpkeep:
+    dropped = tidy(config.checkpoint.path, config.checkpoint.storage_options, name, key)
+    left = NONE_YET if dropped is None else ""
+    return TableUpkeep(table=name, done=dropped is not None, rows_deleted=dropped, left=left)
 
 
 def _dedup(config: Config) -> TableUpkeep:

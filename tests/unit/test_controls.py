@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake.exceptions import CommitFailedError
 
+from aggregator.checkpoint import notes
 from aggregator.checkpoint.controls import SCHEMA, Controls, Paused, to_resume
 from aggregator.checkpoint.controls import TABLE as TABLE_OF_CONTROLS
-from aggregator.checkpoint.delta import TABLE, translated
-from aggregator.checkpoint.notes import append_note
+from aggregator.checkpoint.delta import TABLE, make_durable, open_delta, translated
+from aggregator.checkpoint.notes import append_note, read_notes, tidy
 from aggregator.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.model import Part, Pause
 
@@ -60,6 +62,57 @@ def test_a_table_from_before_there_were_parts_is_read(tmp_path: Path) -> None:
     controls.put_parts([Part("us", "orders")], paused=True)
     assert controls.read().sources.keys() == {"eu"}
     assert controls.read().parts.keys() == {Part("us", "orders")}
+
+
+def test_many_notes_become_few_files_and_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "TIDY_EVERY", 8)
+    path = str(tmp_path / "state")
+    controls = Controls(path, {})
+    first = controls.put("eu", paused=True, by="ann")
+    for _ in range(19):
+        controls.put("us", paused=True)
+    assert controls.read().sources["eu"] == Pause(first, by="ann")
+    table = open_delta(path, {}, TABLE_OF_CONTROLS)
+    assert table is not None
+    assert len(table.file_uris()) <= 8
+    assert len(read_notes(path, {}, TABLE_OF_CONTROLS)) == 20
+
+
+def test_of_what_has_a_key_the_newest_row_stays(tmp_path: Path) -> None:
+    path, begin = str(tmp_path / "state"), datetime(2026, 1, 1, tzinfo=UTC)
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.string())])
+    for number in range(7):
+        row = {"at": begin + timedelta(microseconds=number), "id": "ab'"[number % 3]}
+        append_note(path, {}, "t", row, schema, "id")
+    assert tidy(path, {}, "t", "id") == 4
+    assert [row["id"] for row in read_notes(path, {}, "t")] == ["b", "'", "a"]
+    assert tidy(path, {}, "none") is None
+
+
+def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controls, others = (Controls(str(tmp_path / "state"), {}) for _ in range(2))
+    controls.put("eu", paused=True)
+    forced: list[int] = []
+    written, append = make_durable, notes.append_rows
+
+    def with_another(*arguments: Any) -> None:
+        append(*arguments)
+        monkeypatch.setattr(notes, "append_rows", append)
+        others.put("us", paused=True)
+        forced.clear()
+
+    def durable(path: str, version: int, table: str) -> None:
+        forced.append(version)
+        written(path, version, table)
+
+    monkeypatch.setattr(notes, "make_durable", durable)
+    monkeypatch.setattr(notes, "append_rows", with_another)
+    controls.put("eu", paused=False)
+    assert forced == [1, 2]
 
 
 def test_what_is_resumed_with_what() -> None:

@@ -120,7 +120,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Values that name a schema of a registry, as columns.
     "wire": BELOW_EDGES | {"registry"},
     # All tables at once, while nobody writes them.
-    "upkeep": BELOW_EDGES | {"checkpoint", "stream", "writing", "timeline", "tee", "dedup"},
+    "upkeep": BELOW_EDGES
+    | {"checkpoint", "stream", "writing", "timeline", "tee", "dedup"}
+    | {"completeness", "backfills", "connect"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS | {"apart", "documents", "clusters", "gaps", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
