@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from aggregator.clusters.prepare import ask_sources
 from aggregator.discover import AdminPool, ClusterAdmin
-from aggregator.discover.damage import read_on
-from aggregator.model import SourcePartition
+from aggregator.model import OffsetRange, SourcePartition
 from aggregator.plan.look import Doubts
 from aggregator.plan.positions import Damage, Observed
 
@@ -24,15 +23,15 @@ def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Obser
     """
     config = clients.config
     beyond: dict[str, list[SourcePartition]] = {}
-    damaged: dict[str, dict[SourcePartition, int]] = {}
+    damaged: dict[str, dict[SourcePartition, OffsetRange]] = {}
     for sp, log in observed.offsets.items():
         at = doubts.positions.get(sp) if doubts.positions is not None else log.latest + 1
         if at is None:
             continue
         if at > log.latest and sp.cluster in observed.stable:
             beyond.setdefault(sp.cluster, []).append(sp)
-        if sp in doubts.damaged and log.earliest <= at < log.latest:
-            damaged.setdefault(sp.cluster, {})[sp] = at
+        if sp in doubts.damaged and doubts.read_on and log.earliest <= at < log.latest:
+            damaged.setdefault(sp.cluster, {})[sp] = OffsetRange(at, log.latest)
     timeout = config.supervision.connect_timeout
 
     def highs(alias: str) -> Callable[[ClusterAdmin], Mapping[SourcePartition, int]]:
@@ -47,6 +46,7 @@ def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Obser
         def call(_: ClusterAdmin) -> Mapping[SourcePartition, Damage]:
             names = {sp.topic_partition: sp for sp in sorted(damaged[alias])[:MOST]}
             wanted = {tp: damaged[alias][sp] for tp, sp in names.items()}
+            read_on = doubts.read_on or (lambda *_: {})
             found = read_on(config.sources[alias], wanted, min(timeout, READ_SECONDS))
             return {names[tp]: it for tp, it in found.items()}
 

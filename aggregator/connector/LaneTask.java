@@ -103,25 +103,46 @@ final class LaneTask {
 
     /** The task for an attempt: the one of the batch before where it is here, else a new one. */
     static LaneTask lease(TaskSpec spec, long[] positions, Orders orders, long attempt) {
-        synchronized (OPEN) {
-            LaneTask task = OPEN.get(spec.name);
-            if (task != null) {
-                task.mustBeAt(positions);
-            } else {
-                mustBegin(spec, positions);
-                task = new LaneTask(spec, positions);
-                OPEN.put(spec.name, task);
+        // Not under the lock: a new one logs in at the hub, and nobody else is to wait for that.
+        LaneTask made = OPEN.containsKey(spec.name) ? null : begin(spec, positions);
+        try {
+            synchronized (OPEN) {
+                LaneTask task = OPEN.get(spec.name);
+                if (task != null) {
+                    task.mustBeAt(positions);
+                } else if (made != null) {
+                    task = made;
+                    OPEN.put(spec.name, task);
+                    made = null;
+                }
+                if (task != null) {
+                    task.leaseTo(attempt, orders);
+                    return task;
+                }
             }
-            if (task.attempt >= 0) {
-                throw new IllegalStateException(
-                    "task " + spec.name + " is still at work for another attempt");
+        } finally {
+            if (made != null) {
+                made.kill();
             }
-            task.attempt = attempt;
-            task.nextPoint = 0;
-            task.obey(orders);
-            LEASED.put(attempt, task);
-            return task;
         }
+        // It was closed just now, as one that nobody needs.
+        return lease(spec, positions, orders, attempt);
+    }
+
+    private static LaneTask begin(TaskSpec spec, long[] positions) {
+        mustBegin(spec, positions);
+        return new LaneTask(spec, positions);
+    }
+
+    private void leaseTo(long to, Orders orders) {
+        if (attempt >= 0) {
+            throw new IllegalStateException(
+                "task " + spec.name + " is still at work for another attempt");
+        }
+        attempt = to;
+        nextPoint = 0;
+        obey(orders);
+        LEASED.put(to, this);
     }
 
     /** What this attempt has leased; null when its reader was never asked for anything. */

@@ -19,6 +19,7 @@ from aggregator.backfills.table import BackfillTable
 from aggregator.checkpoint.seen import SeenTable
 from aggregator.commits.known import KnownOf
 from aggregator.config.schema import Config
+from aggregator.connector.damage import DamageFinder
 from aggregator.documents.document import Phase
 from aggregator.engine.hands import Hands
 from aggregator.engine.lanes import Lanes
@@ -73,6 +74,7 @@ class Engine:
         self.state = State(config, until_done=until_done, fresh=fresh, topics=seen, kept=seen)
         self._in_force = control.in_force
         self._connector = threads.connector
+        self._read_on = DamageFinder(threads.spark).read_on
         self._observer = observer = threads.told.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
@@ -275,7 +277,7 @@ class Engine:
         for _ in range(STEPS_IN_A_TURN):
             begun = self.state.begun
             self.state, commands = step(self.state, news, time.monotonic())
-            self._lookout.doubts = Doubts(news.known.positions, self.state.damaged)
+            self._lookout.doubts = Doubts(news.known.positions, self.state.damaged, self._read_on)
             if not commands:
                 return
             outcomes = self._hands.carry_out(commands, config)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from aggregator.config.schema import Config
-from aggregator.model import SourcePartition
+from aggregator.config.schema import ClusterConfig, Config
+from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Observed, TopicKey
+from aggregator.plan.positions import Damage, Observed, TopicKey
 from aggregator.plan.selection import selection_of
+
+ReadOn = Callable[
+    [ClusterConfig, Mapping[TopicPartition, OffsetRange], float], Mapping[TopicPartition, Damage]
+]
+"""What is met in logs of a source, from a position to an end of each, within so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +22,13 @@ class Doubts:
     """What a look is to look at more closely than it would.
 
     A log that seems to end before its position may only be held back by a transaction; where the
-    positions are not known yet, any may. What a reader could not read, in `damaged`, is read again.
+    positions are not known yet, any may. What a reader could not read, in `damaged`, is read again
+    by `read_on`.
     """
 
     positions: Mapping[SourcePartition, int] | None = None
     damaged: frozenset[SourcePartition] = frozenset()
+    read_on: ReadOn | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,8 +83,8 @@ class StartPlan:
 class Damage:
     """What a try to read a log from a position on has met.
 
-    `end` is the first offset that can be read: the position itself where nothing is damaged, None
-    where none was found.
+    `end` is the first offset behind what cannot be read: the position itself where nothing is
+    damaged, None where it was not found.
     """
 
     position: int
@@ -329,8 +329,8 @@ def _unproven(sp: SourcePartition, known: Remembered, observed: Observed) -> str
         )
     if found is not None and found.position == position and found.end is None:
         return (
-            f"offset {position} cannot be read, nor was anything behind it ({found.reason}); it is "
-            "tried again, and `aggregator positions set` moves it on"
+            f"offset {position} cannot be read, and how far that goes was not found "
+            f"({found.reason}); it is tried again, and `aggregator positions set` moves it on"
         )
     return ""
 

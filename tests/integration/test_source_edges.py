@@ -18,7 +18,7 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.model import SourceState
 from support.clusters import ClusterFactory
-from support.gaps import states
+from support.gaps import Told, cli, rows, states
 from support.load import load
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
@@ -27,6 +27,7 @@ from support.silence import listening
 from support.verdict import judge
 
 WATCHED_SECONDS = 6.0
+PACKED = {"compression.type": "lz4", "linger.ms": "200"}
 LOG = logging.getLogger(__name__)
 
 
@@ -103,37 +104,60 @@ def damage(log: Path, number: int) -> tuple[int, int]:
 
 
 @pytest.mark.timeout(300)
-def test_a_damaged_batch_is_named_and_stops_its_partition_alone(
+def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes_on_behind_it(
     hub: EmbeddedCluster, cluster_factory: ClusterFactory, tmp_path: Path, unique: str
 ) -> None:
     worn = cluster_factory("worn")
     servers, to = worn.bootstrap_servers, hub.bootstrap_servers
-    create_topic(servers, unique, partitions=3)
-    for number in range(3):
+    packed = f"packed-{unique}"
+    for topic in (unique, packed):
+        create_topic(servers, topic, partitions=3)
+    for count in (10, 900, 10):
         for partition in range(3):
-            produce(
-                servers,
-                unique,
-                [NewRecord(b"%d-%d" % (number, at), b"k", partition) for at in range(10)],
-            )
+            numbers = [NewRecord(b"%d-%d" % (count, at), b"k", partition) for at in range(count)]
+            produce(servers, unique, numbers[:10])
+            produce(servers, packed, numbers, client=PACKED)
     (broker,) = worn.brokers
     broker.stop()
-    start, _ = damage(broker.home / "data" / f"{unique}-0" / f"{0:020}.log", 1)
+    data, log = broker.home / "data", f"{0:020}.log"
+    start, end = damage(data / f"{unique}-0" / log, 1)
+    _, first = damage(data / f"{packed}-0" / log, 0)
+    second, _ = damage(data / f"{packed}-1" / log, 1)
+    _, last = damage(data / f"{packed}-1" / log, 2)
     broker.start()
-    config = make_config(hub, tmp_path, {"eu": source(worn, unique)}, api={"listen": "off"})
+    config = make_config(
+        hub, tmp_path, {"eu": source(worn, f"(packed-)?{unique}")}, api={"listen": "off"}
+    )
+    found = [(packed, 0, 0, first), (packed, 1, second, last), (unique, 0, start, end)]
+    assert 0 < first <= second < last == 920
     with load([worn], unique, 200), run_in_background(config) as running:
         wait_until_topic_has(to, unique, 60 + start)
         with listening(to, unique, 3) as arrivals:
-            running.wait_for(lambda: "partition_stopped" in running.kinds(), "it is told", 60)
-            running.wait_for(
-                lambda: states(running.status) == {("eu", unique, 0): PartitionState.HELD},
-                "it is shown, and no other one",
-            )
+            out = {("eu", *it[:2]): PartitionState.QUARANTINED for it in found}
+            running.wait_for(lambda: states(running.status) == out, "they are found, no other", 60)
+            reasons = [it.reason for it in running.status.partitions if it.reason]
+            assert any(f"offsets {start} to {end - 1} cannot be read" in it for it in reasons)
             silence = arrivals.silence("eu")
         LOG.warning("longest silence of the other partitions: %.2f s", silence)
-        assert silence < 1.0
-        (reason,) = [it.reason for it in running.status.partitions if it.reason]
-        assert f"offset {start} " in reason and "cannot be read" in reason
+        cli(config, tmp_path, "accept", "--source", "eu")
+        running.wait_for(lambda: not states(running.status), "it goes on", 60)
+        wanted = [at for at in range(end + 20) if not start <= at < end]
+        wait_for(lambda: copied(to, unique, end + 20) == wanted, "what lies behind comes, once")
+    gaps = [
+        Told(topic, number, "DAMAGED", at, to_, to_ - at, "stop", False, None)
+        for topic, number, at, to_ in found
+    ]
+    accepted = [gap._replace(decision="accept") for gap in gaps]
+    done = [gap._replace(resolved=True, resumes_at=gap.end) for gap in accepted]
+    assert rows(config) == sorted([*gaps, *accepted, *done], key=str)
+    # They were read once in ten seconds.
+    assert silence < 3.0
+
+
+def copied(to: str, topic: str, end: int) -> list[int]:
+    """Offsets of the first source partition below `end` that the hub holds."""
+    origins = [it.origin for it in read_topic(to, topic)]
+    return sorted(it.offset for it in origins if it.partition == 0 and it.offset < end)
 
 
 @pytest.mark.timeout(300)
