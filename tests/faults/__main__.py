@@ -14,7 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from aggregator.jars import jars
+from aggregator.jars import cache_folder, jars, spark_java_home
+from aggregator.stream.classes import class_archive
+from aggregator.stream.driver import spark_jars
 from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
 from faults.report import Report, machine, write
@@ -47,6 +49,9 @@ def campaign(
     executors: Annotated[
         bool, typer.Option(help="Tasks run on a standalone master with two workers.")
     ] = False,
+    patience: Annotated[
+        float, typer.Option(help="Deadlines are so many times as long: for a busy machine.")
+    ] = 1.0,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("docs/results"),
     show: Annotated[bool, typer.Option("--list", help="Name faults and scenarios.")] = False,
 ) -> None:
@@ -59,7 +64,7 @@ def campaign(
     if show:
         _list()
         return
-    given: dict[str, Any] = {} if rate is None else {"rate": rate}
+    given: dict[str, Any] = {"patience": patience} | ({} if rate is None else {"rate": rate})
     if executors:
         given["master"] = WORKERS
     settings = Settings(seed=seed if seed is not None else int(time.time()) % 100_000, **given)
@@ -70,8 +75,7 @@ def campaign(
     _refuse_unknown(chosen, WEIGHTS, "--kinds")
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for jar_set in ("broker", "spark"):
-        jars(jar_set, progress=_teller())
+    _prepare()
     where, rounds = machine(), []
     try:
         for name in names:
@@ -89,6 +93,13 @@ def campaign(
         if rounds:
             _write(rounds, where, out)
     raise typer.Exit(0 if all(each.good for each in rounds) else 1)
+
+
+def _prepare() -> None:
+    """What is made once is there before anything has to be in time."""
+    tell = _teller()
+    jars("broker", progress=tell)
+    class_archive(cache_folder(), spark_java_home(), spark_jars(None, tell), tell)
 
 
 def _write(rounds: list[Round], where: Mapping[str, object], out: Path) -> None:

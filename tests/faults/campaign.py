@@ -101,7 +101,7 @@ def run_round(
 
 def drain(made: World) -> float:
     """End the load, wait until the hub holds it all, stop the application; seconds it took."""
-    began = time.monotonic()
+    began, allowed = time.monotonic(), DRAIN_SECONDS * made.settings.patience
     for writer in made.writers:
         writer.stop()
     expected = made.expected()
@@ -111,10 +111,8 @@ def drain(made: World) -> float:
         # What is there twice does not count for what is not there yet: so it has to stand still.
         before = held
         made.keep_alive()
-        if time.monotonic() > began + DRAIN_SECONDS:
-            made.note(
-                f"{held} of {expected} records in the hub {DRAIN_SECONDS:.0f} s after the load"
-            )
+        if time.monotonic() > began + allowed:
+            made.note(f"{held} of {expected} records in the hub {allowed:.0f} s after the load")
             break
         time.sleep(STILL_SECONDS)
     seconds = time.monotonic() - began

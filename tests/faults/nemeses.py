@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from faults.edges import (
+    back_up_sometimes,
     checkpoint_lost,
     checkpoint_restored,
     follower_cut,
@@ -50,7 +51,7 @@ def strike(world: World, fault: Fault) -> None:
 def app_kill(world: World, fault: Fault) -> None:
     """kill -9, then start it again."""
     world.kill_app()
-    _back_up(world, fault)
+    back_up_sometimes(world, fault)
     world.restart_app(fault.kind)
 
 
@@ -76,7 +77,7 @@ def app_kill_recovering(world: World, fault: Fault) -> None:
 def app_restart(world: World, fault: Fault) -> None:
     """A clean stop, and a start."""
     world.stop_app()
-    _back_up(world, fault)
+    back_up_sometimes(world, fault)
     world.restart_app(fault.kind)
 
 
@@ -157,12 +158,6 @@ def _workers(world: World) -> Workers:
         raise ValueError("this needs executors: --executors")
     wait_for(world.workers.executors, "an executor")
     return world.workers
-
-
-def _back_up(world: World, fault: Fault) -> None:
-    """Copy the state aside at some of the ends, clean or not, to be restored some day."""
-    if fault.target % 3 == 0:
-        world.back_up()
 
 
 def die_at(world: World, failpoint: str, why: str) -> None:

@@ -14,7 +14,7 @@ from faults.nemeses import NEMESES, die_at, die_within, strike
 from faults.schedule import RECOVERY, Fault, needs
 from faults.steering import WARM_SECONDS, steer
 from faults.steps import step, tell_silence
-from faults.world import ALIASES, SECONDS, World
+from faults.world import ALIASES, World
 from support.workers import EXECUTOR
 
 QUIET = {
@@ -101,7 +101,7 @@ def zombie(world: World) -> None:
     time.sleep(1)
     world.kill_app()
     restart = world.start_app("a hub broker is frozen")
-    deadline = time.monotonic() + 2 * SECONDS
+    deadline = time.monotonic() + 2 * world.allowed_seconds
     while not world.app.has_logged("recovered") and time.monotonic() < deadline:
         if not world.app.alive:
             world.notes.append(f"while the broker was frozen: {world.exit_of_app()}")

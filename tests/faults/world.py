@@ -37,6 +37,8 @@ LATER, REFUSED = "later", "refused"
 BACKUPS = 3
 """So many backups of the state are kept, the newest ones."""
 SECONDS = 120.0
+ASKED_SECONDS = 60.0
+"""A broker that is asked may be busy."""
 
 OWN_ENDS_ALLOWED = 4
 """So many lives in a row may end by themselves, without a record, before the round is given up."""
@@ -59,7 +61,8 @@ class Settings:
     which takes topics that the hub refuses; hub topics then take their configs from sources.
     `proxied`: the application and hub brokers reach hub brokers through proxies, and these look
     every second for producers to forget. `silence_seconds`: the others may be silent for so long
-    when something is done to one source.
+    when something is done to one source. `patience`: what has to be in time may take so many times
+    as long, on a machine that is busy with other things.
     """
 
     seed: int = 1
@@ -86,6 +89,7 @@ class Settings:
     proxied: bool = False
     batch_seconds: float = 0.0
     silence_seconds: float = 5.0
+    patience: float = 1.0
 
 
 @dataclass
@@ -159,6 +163,11 @@ class World:
         return time.monotonic() - self.began
 
     @property
+    def allowed_seconds(self) -> float:
+        """How long a record, a clean stop or a replica may take."""
+        return SECONDS * self.settings.patience
+
+    @property
     def aliases(self) -> tuple[str, ...]:
         """Of the sources that there are."""
         return tuple(self.sources)
@@ -207,9 +216,13 @@ class World:
         self.first_record(restart)
         return restart
 
-    def first_record(self, restart: Restart) -> None:
-        """Wait for a record that this life wrote: one after the JVM of the last life was gone."""
-        launched, after = self.app.started, self.app.started
+    def first_record(self, restart: Restart, after: float = 0.0) -> None:
+        """Wait for a record that this life wrote: one after the JVM of the last life was gone.
+
+        Not before `after`, where what that one wrote is seen later.
+        """
+        launched = self.app.started
+        after = max(launched, after)
         if len(self.lives) > 1 and self.lives[-2].members():
             self.lives[-2].wait_gone()
             after = time.monotonic()
@@ -221,13 +234,12 @@ class World:
         arrived = dict(self.arrivals.last)
         return arrived.get(alias, 0.0) if alias else max(arrived.values(), default=0.0)
 
-    def wait_for_records(
-        self, after: float, why: str, seconds: float = SECONDS, alias: str = ""
-    ) -> bool:
+    def wait_for_records(self, after: float, why: str, alias: str = "") -> bool:
         """Wait until a record arrives after a moment; notes a failure and returns False if none.
 
         With `alias` only records of that source count.
         """
+        seconds = self.allowed_seconds
         deadline = time.monotonic() + seconds
         while self.last_arrival(alias) <= after:
             if not self.app.alive:
@@ -238,6 +250,16 @@ class World:
                 return False
             time.sleep(0.05)
         return True
+
+    def catch_up(self, why: str) -> None:
+        """Wait until the hub holds as much as the sources do by now; a failure when it is late."""
+        expected = self.expected()
+        deadline = time.monotonic() + self.allowed_seconds
+        while self.delivered() < expected and self.app.alive:
+            if time.monotonic() > deadline:
+                self.note(f"{why}: not caught up within {self.allowed_seconds:.0f} s")
+                return
+            time.sleep(0.1)
 
     def keep_alive(self) -> None:
         """Start the application again when it has ended by itself, which is a failure.
@@ -255,8 +277,9 @@ class World:
         """kill -9 of Python; its JVM notices by itself."""
         self.app.kill()
 
-    def stop_app(self, seconds: float = SECONDS) -> None:
+    def stop_app(self) -> None:
         """SIGTERM; a failure is noted when it does not end well in time."""
+        seconds = self.allowed_seconds
         self.app.terminate()
         if not self.app.wait(seconds):
             self.note(f"it does not end within {seconds:.0f} s of SIGTERM")
@@ -315,7 +338,7 @@ class World:
         found = self._metadata()[partition].leader
         return next(broker for broker in self.hub.brokers if broker.node == found)
 
-    def wait_in_sync(self, seconds: float = SECONDS) -> None:
+    def wait_in_sync(self) -> None:
         """Wait until every hub partition has all its replicas; ClusterError when it is late."""
 
         def whole() -> bool:
@@ -324,7 +347,8 @@ class World:
             except KafkaException:
                 return False
 
-        wait_until(whole, seconds=seconds, what="the hub's replicas are not in sync")
+        late = self.allowed_seconds
+        wait_until(whole, seconds=late, what="the hub's replicas are not in sync")
 
     def set_min_isr(self, number: int) -> None:
         """Set min.insync.replicas of the hub topic."""
@@ -351,7 +375,7 @@ class World:
 
     def hub_has(self, topic: str) -> bool:
         """Whether the hub has a topic."""
-        return topic in admin(self.hub.admin_servers).list_topics(timeout=10).topics
+        return topic in admin(self.hub.admin_servers).list_topics(timeout=ASKED_SECONDS).topics
 
     def topics_in_hub(self) -> dict[str, str]:
         """Topics made while it ran that are to be in the hub, and the source that has each.
@@ -365,8 +389,8 @@ class World:
         }
 
     def _metadata(self) -> Mapping[int, Any]:
-        kafka = admin(self.hub.admin_servers)
-        found: Mapping[int, Any] = kafka.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions
+        told = admin(self.hub.admin_servers).list_topics(TOPIC, timeout=ASKED_SECONDS)
+        found: Mapping[int, Any] = told.topics[TOPIC].partitions
         return found
 
     def hub_topic_config(self) -> dict[str, str]:
