@@ -100,7 +100,8 @@ def test_what_the_hub_holds_of_an_earlier_life_of_a_topic_does_not_swallow_the_n
     events: list[Event] = []
     assert catch_up(config, events).exit_code == EXIT_DATA
     held = {event.fields["partition"] for event in events if event.kind == "gap"}
-    changed = ("longer", "shorter", "empty")
+    # Of the empty one nothing is left to copy, so nothing has to be believed: it is read on.
+    changed = ("longer", "shorter")
     assert held == {f"eu/{unique}-{name}-{part}" for name in changed for part in range(2)}
     assert {name: values(hub, f"{unique}-{name}") for name in lengths} == old
 

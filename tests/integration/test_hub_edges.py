@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
+from aggregator.errors import ClusterError
 from support.application import SHORT_BATCHES, application
 from support.changing import alter_topic
 from support.load import load, records
@@ -47,7 +48,14 @@ def create_at(cluster: EmbeddedCluster, topic: str, brokers: list[int], **config
     )
     kafka = admin(cluster.admin_servers)  # Its futures end with it.
     kafka.create_topics([new])[topic].result(SECONDS)
-    end_offsets(cluster.admin_servers, topic)
+
+    def has_leader() -> bool:
+        # Another broker than the one that made it answers, and may hear of it later.
+        with suppress(ClusterError):
+            return bool(end_offsets(cluster.admin_servers, topic))
+        return False
+
+    wait_for(has_leader, f"{topic} has a leader")
 
 
 @contextmanager
