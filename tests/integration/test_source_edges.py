@@ -166,7 +166,8 @@ def test_what_an_open_transaction_holds_back_is_no_log_that_was_cut_off(
 ) -> None:
     servers, to = source_b.bootstrap_servers, hub.bootstrap_servers
     create_topic(servers, unique)
-    open_one = Producer({"bootstrap.servers": servers, "transactional.id": unique})
+    patient = {"transaction.timeout.ms": 600_000}
+    open_one = Producer({"bootstrap.servers": servers, "transactional.id": unique, **patient})
     open_one.init_transactions(60)
     open_one.begin_transaction()
     open_one.produce(unique, b"open", b"k", partition=0)
