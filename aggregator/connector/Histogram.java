@@ -4,8 +4,9 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 
 /**
- * Counts of milliseconds in buckets whose bounds grow by a quarter. Written by one thread, read by
- * others, which may see a count a moment later. Python turns the counts into percentiles.
+ * Counts of milliseconds in buckets whose bounds grow by a quarter. Read by
+ * other threads than it is written by, which may see a count a moment later; where two write at the
+ * same moment one count may be lost. Python turns the counts into percentiles.
  */
 final class Histogram {
     /** Upper bounds in milliseconds; what is beyond the last is counted in one more bucket. */

@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicLong;
  * was sent later, so per hub partition it lies at or behind the highest acknowledged offset of the
  * epochs that are covered, and at or behind the hub snapshot that was known when the epoch closed.
  *
- * <p>The task's thread sends and closes, the producer's acknowledges; `settle` may be called by
+ * <p>The task's thread sends and closes, those of its producers acknowledge; `settle` may be called by
  * any.
  */
 final class Points {
@@ -34,13 +34,13 @@ final class Points {
             ends = new long[places];
         }
 
-        /** By the producer's thread: the record's NEXT hub offset, or less than 1 if unknown. */
+        /** By a producer's thread, one for a place: the NEXT hub offset, below 1 if unknown. */
         void acknowledge(int place, long end) {
             if (end > ends[place]) {
                 ends[place] = end;
             }
-            // Publishes `ends`; only one thread writes.
-            acknowledged.lazySet(acknowledged.get() + 1);
+            // Publishes `ends`. A task has two producers, each with a thread of its own.
+            acknowledged.getAndIncrement();
         }
 
         private boolean isDone() {

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Random;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -129,6 +130,38 @@ class PointsTest {
         second.acknowledge(1, 3);
         points.close(longs(3), states(READING), 0, 2);
         assertPoint(points.settle(), 2, longs(3), longs(8, 3), 0);
+    }
+
+    @Test
+    void acknowledgementsOfTwoProducersAreAllCounted() throws Exception {
+        int each = 5_000_000;
+        CyclicBarrier both = new CyclicBarrier(2);
+        Points points = points(0);
+        Points.Epoch epoch = points.sending();
+        for (int i = 1; i < 2 * each; i++) {
+            points.sending();
+        }
+        points.close(longs(2 * each), states(READING), 0, 1);
+        ExecutorService producers = Executors.newFixedThreadPool(2);
+        try {
+            List<Future<?>> all = new ArrayList<>();
+            for (int place = 0; place < 2; place++) {
+                int own = place;
+                all.add(producers.submit(() -> {
+                    both.await();
+                    for (int i = 1; i <= each; i++) {
+                        epoch.acknowledge(own, i);
+                    }
+                    return null;
+                }));
+            }
+            for (Future<?> done : all) {
+                done.get();
+            }
+        } finally {
+            producers.shutdownNow();
+        }
+        assertPoint(points.settle(), 1, longs(2 * each), longs(each, each), 0);
     }
 
     @Test
