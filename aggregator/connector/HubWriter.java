@@ -101,6 +101,8 @@ final class HubWriter {
         private long rises;
         /** What was acknowledged when it was found to be full; below 0 when it was not. */
         private long fullAt = -1;
+        /** The largest record that it was too full for since it had room last. */
+        private int fullFor;
 
         private long underWay() {
             return given - acknowledged.get();
@@ -244,6 +246,7 @@ final class HubWriter {
         if (!isFull(place, bytes)) {
             return true;
         }
+        place.fullFor = Math.max(place.fullFor, bytes);
         if (place.fullAt == place.acknowledged.get()) {
             // It was waited for before, and nothing has come.
             return false;
@@ -269,9 +272,14 @@ final class HubWriter {
         return true;
     }
 
-    /** Whether a place is still as full as when `takes` said so. */
+    /** Whether a place has room by now for all that `takes` has refused. */
     boolean hasRoom(int number) {
-        return !isFull(places[number], 0);
+        Place place = places[number];
+        boolean room = !isFull(place, place.fullFor);
+        if (room) {
+            place.fullFor = 0;
+        }
+        return room;
     }
 
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */

@@ -254,6 +254,20 @@ class HubWriterTest {
     }
 
     @Test
+    void roomForALargeRecordIsThereWhenItFits() {
+        send(0, "a");
+        usual.free = BUFFER - 800 * BYTES;
+        writer.look(NOW);
+        assertFalse(writer.takes(0, 300 * BYTES));
+        // A smaller one would fit, and the large one would be read for nothing, again and again.
+        assertFalse(writer.hasRoom(0));
+        usual.free = BUFFER - 600 * BYTES;
+        writer.look(NOW);
+        assertTrue(writer.hasRoom(0));
+        assertTrue(writer.takes(0, 300 * BYTES));
+    }
+
+    @Test
     void itIsClosedWhenNoThreadIsLeftAlsoAfterAnInterrupt() {
         send(0, "old", 0);
         usual.interrupts.set(2);
