@@ -128,7 +128,8 @@ final class SampleReader {
             return;
         } catch (AuthenticationException | AuthorizationException refused) {
             throw refused;
-        } catch (KafkaException damaged) {
+        } catch (KafkaException | IllegalStateException | IllegalArgumentException damaged) {
+            // The latter two are codes of errors that the client does not expect.
             if (assigned.size() == 1) {
                 next(source, assigned.iterator().next());
             } else {

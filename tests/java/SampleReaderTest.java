@@ -98,6 +98,15 @@ class SampleReaderTest {
 
     @Test
     void aRecordThatCannotBeReadHoldsUpNoOther() {
+        holdsUpNoOther(new KafkaException("a damaged batch"));
+    }
+
+    @Test
+    void norDoesOneThatABrokerDoesNotHandOut() {
+        holdsUpNoOther(new IllegalStateException("Unexpected error code 99 while fetching"));
+    }
+
+    private void holdsUpNoOther(RuntimeException failure) {
         Map<TopicPartition, List<Long>> wanted = new HashMap<>();
         for (int i = 0; i < 9; i++) {
             source.with("orders", i, 0, 1);
@@ -105,7 +114,7 @@ class SampleReaderTest {
         }
         TopicPartition bad = new TopicPartition("orders", 4);
         SampleReader reader = new SampleReader(wanted, 2, 60_000, () -> false);
-        reader.read(() -> new Damaged(source.open(Map.of()), bad).consumer);
+        reader.read(() -> new Damaged(source.open(Map.of()), bad, failure).consumer);
         assertEquals(17, reader.found.size(), found(reader).toString());
         assertEquals(Map.of(), reader.silent);
     }
@@ -122,7 +131,7 @@ class SampleReaderTest {
         final org.apache.kafka.clients.consumer.Consumer<byte[], byte[]> consumer;
 
         @SuppressWarnings("unchecked")
-        Damaged(SourceLog.Reader real, TopicPartition bad) {
+        Damaged(SourceLog.Reader real, TopicPartition bad, RuntimeException failure) {
             consumer = (org.apache.kafka.clients.consumer.Consumer<byte[], byte[]>)
                            java.lang.reflect.Proxy.newProxyInstance(
                                Damaged.class.getClassLoader(),
@@ -131,7 +140,7 @@ class SampleReaderTest {
                                    boolean polls = method.getName().equals("poll");
                                    if (polls && real.assignment().contains(bad)
                                        && real.position(bad) == 0) {
-                                       throw new KafkaException("a damaged batch");
+                                       throw failure;
                                    }
                                    return method.invoke(real, arguments);
                                });
