@@ -158,7 +158,8 @@ def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: GapSight) -
     found = {gap_id(gap): gap for gap in start.gaps}
     for name, gap in found.items():
         plan.settle(gap, recorded.get(name))
-    for name, record in recorded.items():
+    # What nobody has decided comes first: nothing of its partition moves before.
+    for name, record in sorted(recorded.items(), key=lambda item: _is_decided(item[1])):
         if name not in found:
             plan.follow(record)
     plan.hold_newcomers()
@@ -203,7 +204,13 @@ class _Planning:
             if record is None or record.resolved or record.decision is not decision:
                 self.records.append(GapRecord(before.id, gap, before.found_at, before.epoch))
             return
+        if sp in self.quarantined:
+            # Another finding about the same partition waits for its own decision.
+            self.undecided.append(gap)
+            return
         at = resume_at(gap, log)
+        if at is not None:
+            at = min(at, self.moves.get(sp, at))
         after = replace(
             before,
             gap=gap,
@@ -317,6 +324,10 @@ def _with_what_was_known(gap: Gap, before: Gap) -> Gap:
         lost = None if before.lost is None else before.lost + more
         return replace(gap, start=before.start, lost=lost, reason=before.reason)
     return gap
+
+
+def _is_decided(record: GapRecord) -> bool:
+    return record.resolved or record.decision is Decision.ACCEPT
 
 
 def _decided(record: GapRecord) -> tuple[object, ...]:

@@ -290,6 +290,26 @@ def test_a_decision_about_what_is_foreign_is_carried_out_after_a_crash_and_only_
         assert settle_foreign(other, decided).moves == Positions()
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_nothing_moves_for_an_accepted_gap_while_another_one_is_undecided(order: int) -> None:
+    cut = GapRecord("a", Gap(SP, BEYOND, 12, 15, "cut off", 15), NOW, 7)
+    foreign = GapRecord("b", foreign_gap(), NOW, 7)
+    for one, other in ((cut, foreign), (foreign, cut)):
+        records = [one.accepted(NOW), other][::order]
+        plan = settle_clean(*records)
+        assert plan.quarantined.keys() == plan.held.keys() == {SP}
+        assert (plan.positions, plan.moves, plan.records) == (Positions(), Positions(), ())
+    both = settle_clean(*[cut.accepted(NOW), foreign.accepted(NOW)][::order])
+    # Where the log was cut off: what came behind that is new.
+    assert both.moves == both.positions == Positions({SP: 12})
+    assert not both.held and all(it.resolved for it in both.records)
+
+
+def settle_clean(*records: GapRecord) -> GapPlan:
+    sight = GapSight(known(15), observed(), {"eu": "stop"}, {SP}, set(), NOW, 7)
+    return plan_gaps(StartPlan(Positions({SP: 15})), records, sight)
+
+
 def test_in_a_topic_that_was_created_again_nothing_goes_on_at_the_position_in_the_old_one() -> None:
     record = GapRecord("an id", foreign_gap(), NOW, 7).accepted(NOW)
     recreated = Gap(SP, RECREATED, 15, None, "created again", 15)
@@ -313,6 +333,8 @@ logs = st.tuples(offsets, offsets).map(lambda pair: OffsetRange(*sorted(pair)))
 ids = st.sampled_from(["T", "U"])
 
 
+# A log that was truncated, which a person accepts; by the next look more of it is deleted.
+@example(5, "T", "T", OffsetRange(0, 3), OffsetRange(7, 9), True, ["stop", "stop"], True, False)
 # A log that was truncated, and by the next look has grown up to the position again.
 @example(1, "T", "T", OffsetRange(0, 0), OffsetRange(1, 1), True, ["stop", "skip"], False, False)
 @given(
