@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.backfills.core import Backfill, BackfillState
 from aggregator.backfills.core_progress import Scanned, after_report, after_scan
-from aggregator.clusters.hub import read_logs, whole_logs
+from aggregator.clusters.hub import later_logs, read_logs, whole_logs
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector, TailFound
@@ -195,10 +195,16 @@ class BackfillTry:
         topics = hub_topics_of(self.routes, backfill.positions)
         timeout = config.supervision.connect_timeout
         hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+        # Of one that has never begun nothing can be under way.
+        logs = (
+            later_logs(self._tools.hub, topics, timeout, self._cancelled)
+            if backfill.bound
+            else read_logs(self._tools.hub, topics, timeout)
+        )
         hub_logs = whole_logs(
             self._tools.hub,
             lambda partitions, seconds: self._tools.connector.log_ends(partitions, hub, seconds),
-            read_logs(self._tools.hub, topics, timeout),
+            logs,
             *(timeout, self._cancelled, lambda _: None),
         )
         bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
@@ -209,8 +215,8 @@ class BackfillTry:
             if foreign := self._why_foreign(told, sight):
                 return Scanned(backfill, {}, {}, foreign)
             found = {sp: skip.ranges for sp, skip in told.parts.items()}
-        logs = sight.look.observed.offsets
-        return after_scan(replace(backfill, bound=bound), found, logs, hub_logs)
+        sources = sight.look.observed.offsets
+        return after_scan(replace(backfill, bound=bound), found, sources, hub_logs)
 
     def _why_foreign(self, told: TailFound, sight: BackfillSight) -> str:
         """What was found that is of another log, in words; ClusterError when that is not told."""

@@ -20,6 +20,8 @@ AGAIN_SECONDS = 0.2
 """Between two questions for ends that were not all told."""
 REPLICATED_LIMIT_SECONDS = 120.0
 """A replica that died or hangs is given up within some 40 s, by Kafka's defaults."""
+LEADERS_SECONDS = 5.0
+"""So often leaders are asked again meanwhile where their logs end."""
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
@@ -72,6 +74,19 @@ def read_logs(
     return told_logs(hub, topics, counts, timeout)
 
 
+def later_logs(
+    hub: ClusterAdmin, topics: Collection[str], timeout: float, stop: threading.Event
+) -> dict[TopicPartition, OffsetRange]:
+    """As `read_logs`, a moment after all leaders have answered once.
+
+    A broker that hung carries out what it was sent before when it answers again. Beside lanes that
+    run the ends never stand still, so nothing but time tells.
+    """
+    read_logs(hub, topics, timeout)
+    stop.wait(SETTLE_SECONDS)
+    return read_logs(hub, topics, timeout)
+
+
 def settled_logs(
     hub: ClusterAdmin,
     topics: Collection[str],
@@ -115,10 +130,11 @@ def whole_logs(
     """Logs as they were read, once all can be read that their leaders held when this was asked.
 
     A leader may hold what a replica lacks that has just died: nobody sees it before that one is
-    given up, and it stays. ClusterError when that takes too long.
+    given up, and it stays. Unless another leader takes its place, whose log then counts.
+    ClusterError when that takes too long.
     """
-    now, whole = dict(logs), log_ends(list(logs), timeout)
-    began, told = time.monotonic(), False
+    now, whole = dict(logs), dict(log_ends(list(logs), timeout))
+    began, told, ask_at = time.monotonic(), False, LEADERS_SECONDS
     while late := sorted(tp for tp, end in whole.items() if end > now[tp].latest):
         count = sum(whole[tp] - now[tp].latest for tp in late)
         names = ", ".join(sorted({tp.topic for tp in late}))
@@ -130,6 +146,10 @@ def whole_logs(
             told = True
         if waited > REPLICATED_LIMIT_SECONDS:
             raise ClusterError(f"hub: it holds {words}, and does not show them: is a broker away?")
+        if waited >= ask_at:
+            ask_at = waited + LEADERS_SECONDS
+            newer = log_ends(late, timeout)
+            whole |= {tp: min(whole[tp], newer.get(tp, whole[tp])) for tp in late}
         if stop.wait(AGAIN_SECONDS):
             raise ClusterError("stopped while the hub was waited for")
         counts = {tp.topic: 0 for tp in late}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.clusters.hub import StoodAt, read_logs, settled_logs, whole_logs
+from aggregator.clusters.hub import StoodAt, later_logs, settled_logs, whole_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import Config
@@ -178,7 +178,7 @@ class Recovery:
         hub_logs: Mapping[TopicPartition, OffsetRange] = (
             settled_logs(self._hub, topics, timeout, self._stop, self._emit, self._stood)
             if alone
-            else read_logs(self._hub, topics, timeout)
+            else later_logs(self._hub, topics, timeout, self._stop)
         )
         settings = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
         hub_logs = whole_logs(

@@ -268,6 +268,21 @@ def test_the_hub_topic_of_before_a_rename_is_read_as_well(world: World) -> None:
     assert world.bound(EU0) == {HUB0: 0, old: 20, TopicPartition("gone", 0): 1}
 
 
+def test_beside_lanes_what_comes_a_moment_after_the_hub_answers_is_read_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.crashed({EU0: 5})
+    ends = [50, 60]
+
+    def offsets(wanted: Iterable[TopicPartition], _timeout: float) -> PartitionOffsets:
+        world.grows_to(ends.pop(0) if ends else 60)
+        return PartitionOffsets({tp: world.logs[tp] for tp in wanted})
+
+    monkeypatch.setattr(world, "offsets", offsets)
+    world.recover(EU0, alone=False)
+    assert [tail.ranges for tail, _, _ in world.asked] == [{HUB0: OffsetRange(20, 60)}]
+
+
 def test_a_tail_without_anything_in_it_is_not_read(world: World) -> None:
     world.crashed({EU0: 5}, end=20)
     world.recover(EU0)
