@@ -30,8 +30,14 @@ from aggregator.rules import PoisonReason
 
 DELIVERY_SECONDS = 30.0
 """Well below `ledger.BUSY_MS`: after that nothing of this attempt arrives any more."""
-NOT_DELIVERED = (KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._PURGE_INFLIGHT)
+NOT_DELIVERED = (
+    *(KafkaError._MSG_TIMED_OUT, KafkaError._TIMED_OUT, KafkaError._PURGE_INFLIGHT),
+    *(KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT),
+    KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+)
 """Errors after which nobody knows whether the record was written."""
+NEVER_AGAIN = {"enable.idempotence": False, "retries": 0}
+"""By the timestamp of an old record the hub forgets who has sent it, and takes it a second time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,8 @@ class Retry:
         self._ledger = ledger
         self._by = uuid.uuid4().hex
         self._timeout = config.supervision.connect_timeout
-        self._producer = Producer(_settings(config))
+        self._notes = Producer(_settings(config))
+        self._records = record_producer(config)
         self._facts: dict[str, TopicFacts | None] = {}
 
     def retry(
@@ -116,7 +123,7 @@ class Retry:
         if found is not None:
             self._note(replace(found, state=RecordState.RETRIED, by=self._by))
             return RetryOutcome(record, RecordState.RETRIED, "an earlier retry had written it")
-        offset, error = self._send(place, content)
+        offset, error = send(self._records, place, content)
         if error is None:
             self._note(replace(attempt, state=RecordState.RETRIED, hub_offset=offset))
             return RetryOutcome(record, RecordState.RETRIED, f"written to {place}@{offset}")
@@ -125,8 +132,10 @@ class Retry:
             return RetryOutcome(
                 record, RecordState.TRYING, f"{detail}: it may be written yet; try again later"
             )
-        self._note(replace(attempt, state=RecordState.REFUSED, detail=detail))
-        return RetryOutcome(record, RecordState.REFUSED, detail)
+        # What the hub cannot take just now, such as while a leader moves, is not refused by it.
+        state = RecordState.OPEN if error.retriable() else RecordState.REFUSED
+        self._note(replace(attempt, state=state, detail=detail))
+        return RetryOutcome(record, state, detail)
 
     def _find(self, record: Quarantined, attempts: Sequence[Note]) -> Note | None:
         """Where an attempt that nobody told the end of has written the record, if it has."""
@@ -156,34 +165,42 @@ class Retry:
     def _note(self, note: Note) -> None:
         place = self._reader.place
         key = str(note.origin).encode()
-        _, error = self._send(place, Content(key, None, note.headers(), -1))
+        _, error = send(self._notes, place, Content(key, None, note.headers(), -1))
         if error is not None:
             raise ClusterError(
                 f"hub: {place.topic} takes no notes ({text_of(error)}); allow WRITE on it"
             )
 
-    def _send(self, place: TopicPartition, content: Content) -> tuple[int, KafkaError | None]:
-        """Write one record and wait: its offset, or why not."""
-        result: list[tuple[int, KafkaError | None]] = []
 
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            result.append((int(message.offset() or 0), error))
+def record_producer(config: Config) -> Producer:
+    """A producer for quarantined records, which never sends one again by itself."""
+    return Producer({**_settings(config), **NEVER_AGAIN})
 
-        try:
-            self._producer.produce(
-                place.topic,
-                content.value,
-                content.key,
-                place.partition,
-                on_delivery=delivered,
-                # 0 is now, in this client: the record has no timestamp.
-                timestamp=max(content.timestamp, 0),
-                headers=list(content.headers),
-            )
-        except KafkaException as error:
-            return 0, error.args[0]
-        self._producer.flush(DELIVERY_SECONDS + 5)
-        return result[0] if result else (0, KafkaError(KafkaError._MSG_TIMED_OUT))
+
+def send(
+    producer: Producer, place: TopicPartition, content: Content
+) -> tuple[int, KafkaError | None]:
+    """Write one record and wait: its offset, or why not."""
+    result: list[tuple[int, KafkaError | None]] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        result.append((int(message.offset() or 0), error))
+
+    try:
+        producer.produce(
+            place.topic,
+            content.value,
+            content.key,
+            place.partition,
+            on_delivery=delivered,
+            # 0 is now, in this client: the record has no timestamp.
+            timestamp=max(content.timestamp, 0),
+            headers=list(content.headers),
+        )
+    except KafkaException as error:
+        return 0, error.args[0]
+    producer.flush(DELIVERY_SECONDS + 5)
+    return result[0] if result else (0, KafkaError(KafkaError._MSG_TIMED_OUT))
 
 
 def _settings(config: Config) -> dict[str, Any]:

@@ -16,9 +16,11 @@ from aggregator.discover.check import check_cluster
 from aggregator.discover.clients import HUB
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import ONCE, create_topic, end_offsets
-from aggregator.model import Discovery
+from aggregator.model import Discovery, TopicPartition
 from aggregator.plan.plan import make_plan
 from aggregator.plan.producer import EXPIRY
+from aggregator.quarantine import retry
+from aggregator.quarantine.content import Content
 from support.clusters import ClusterFactory
 from support.proxied import ProxiedCluster
 from support.reading import wait_for
@@ -96,6 +98,24 @@ def test_old_records_whose_answer_is_lost_are_not_written_twice(
                 proxy.heal()
         running.wait_for(lambda: running.status.sources[0].lag == 0, "all is copied")
     assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub.admin_servers, unique), 3_000)
+
+
+def test_a_quarantined_record_is_not_sent_again_when_its_answer_is_lost(
+    hub: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    create_topic(hub.admin_servers, unique, partitions=1, config={"retention.ms": "-1"})
+    config = make_config(hub, tmp_path / "state", {"eu": source("nowhere:9092", "orders")})
+    producer = retry.record_producer(config)
+    place, then = TopicPartition(unique, 0), int(time.time() * 1000) - THREE_DAYS_MS
+    content = Content(b"a", b"1", (), then)
+    assert retry.send(producer, place, content) == (0, None)
+    (proxy,) = hub.proxies
+    proxy.mute()
+    # By then the hub has forgotten who wrote it.
+    threading.Timer(FORGOTTEN_SECONDS, proxy.heal).start()
+    _, error = retry.send(producer, place, content)
+    assert error is not None and error.code() in retry.NOT_DELIVERED
+    assert end_offsets(hub.admin_servers, unique) == {0: 2}
 
 
 def test_what_the_hub_remembers_is_asked_and_a_short_time_is_named(
