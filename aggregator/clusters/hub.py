@@ -27,7 +27,7 @@ SETTLE_LIMIT_SECONDS = 15.0
 
 
 LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int]]
-"""Tells where logs end at their leaders, within so many seconds; ClusterError when it cannot."""
+"""Tells where logs end at their leaders, within the given seconds; ClusterError when it cannot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from aggregator.errors import CheckpointError
 def copied_topics(place: CheckpointConfig) -> frozenset[tuple[str, str]]:
     """(alias, topic) of which there are positions; nothing where they cannot be read.
 
-    Whoever needs them next says why.
+    What needs them next says why.
     """
     try:
         table = CheckpointTable.open(place.path, place.storage_options)

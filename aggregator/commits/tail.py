@@ -31,8 +31,8 @@ class HubSnapshot:
 class HubTail:
     """Snapshots for the numbers that a report may still name; the last is the newest.
 
-    While a task stands, those from its own on become more by time alone. So of many only some are
-    kept, and a number stands for the last one before it that is: an older bound is a lower one.
+    While a task does not move, those from its own on become more by time alone. So of many only
+    some are kept, and a number means the last one before it that is: an older bound is a lower one.
     """
 
     number: int = 0

@@ -34,7 +34,7 @@ final class Damage {
         return -1;
     }
 
-    /** What is wrong, in the words of whoever found it. */
+    /** What is wrong, in the words of the client that found it. */
     static String reason(RuntimeException failure, TopicPartition name, long offset) {
         Throwable first = failure;
         while (first.getCause() != null) {

@@ -315,7 +315,7 @@ final class Feed {
         } catch (InterruptException ended) {
             throw ended;
         } catch (OffsetOutOfRangeException range) {
-            // First: whoever reads the states looks at these.
+            // First: a thread that sees the states looks at these.
             if (range instanceof LogTruncationException cut) {
                 cut.divergentOffsets().forEach((of, at) -> cuts[index.get(of)] = at.offset());
             }
@@ -371,7 +371,7 @@ final class Feed {
             return false;
         }
         // Behind the last record there may have been markers.
-        positions[at] = Math.max(positions[at], stands(names[at]));
+        positions[at] = Math.max(positions[at], readsAt(names[at]));
         exclude(
             List.of(names[at]), State.DAMAGED, Damage.reason(failure, names[at], positions[at]));
         return true;
@@ -389,7 +389,7 @@ final class Feed {
         for (TopicPartition name : wanted) {
             int at = index.get(name);
             // What is there already keeps what was fetched of it.
-            if (!before.contains(name) || stands(name) != positions[at]) {
+            if (!before.contains(name) || readsAt(name) != positions[at]) {
                 // With the epoch a log that was cut off shows, however long it is by now.
                 consumer.seek(name, new OffsetAndMetadata(positions[at], epochs.get(at), ""));
             }
@@ -398,7 +398,7 @@ final class Feed {
     }
 
     /** Where the consumer reads on; -1 when that is not certain. */
-    private long stands(TopicPartition name) {
+    private long readsAt(TopicPartition name) {
         try {
             return consumer.position(name, Duration.ZERO);
         } catch (TimeoutException | WakeupException notNow) {

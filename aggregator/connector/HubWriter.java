@@ -125,7 +125,7 @@ final class HubWriter {
     private static final long CAREFUL_MS = 10_000;
     private static final long PATIENCE_NANOS = 200_000_000L;
     private static final long SLICE_MS = 1;
-    /** A place may have so many times what is free, so that something is always free for others. */
+    /** A place may have this many times what is free: so something is always free for others. */
     private static final long TIMES_FREE = 4;
     /** At most this part of the buffer is held here beside it. */
     private static final long HELD_PART = 4;
@@ -375,8 +375,8 @@ final class HubWriter {
     }
 
     /**
-     * By whoever had an answer. First of all the producer is closed: its thread would go on with
-     * the next batch of the same place, which then stood before what has failed.
+     * By the thread that had the answer. First of all the producer is closed: its thread would send
+     * the next batch of the same place, which would then come before what has failed.
      */
     private void failed(Place place, Exception error) {
         synchronized (this) {

@@ -579,7 +579,7 @@ final class LaneTask {
         });
     }
 
-    /** It goes on where a batch begins; it may have passed markers since it told. */
+    /** It continues where a batch begins; it may have passed markers since its last report. */
     private void mustBeAt(long[] positions) {
         boolean behind = false;
         for (int i = 0; i < positions.length; i++) {

@@ -14,8 +14,8 @@ import java.util.concurrent.atomic.AtomicLong;
  * was sent later, so per hub partition it lies at or behind the highest acknowledged offset of the
  * epochs that are covered, and at or behind the hub snapshot that was known when the epoch closed.
  *
- * <p>The task's thread sends and closes, those of its producers acknowledge; `settle` may be called by
- * any.
+ * <p>The task's thread sends and closes, those of its producers acknowledge; `settle` may be called
+ * by any.
  */
 final class Points {
     /** Some records that were sent between two report points. */

@@ -39,14 +39,14 @@ public final class WriteGuard {
     private WriteGuard() {}
 
     /**
-     * Records are sent until then (ms since 1970), and for so many ms from now on at most, and wait
+     * Records are sent until then (ms since 1970), and for `left` ms from now on at most, and wait
      * from then on; below 0: never again.
      */
     public static void until(long millis, long left) {
         lease = new Lease(millis, System.nanoTime() + left * 1_000_000);
     }
 
-    /** For so many ms from a moment by both clocks on; below 0: never again. */
+    /** For this long (ms) from a moment by both clocks on; below 0: never again. */
     static void grant(long millis, long wall, long nanos) {
         if (millis == Long.MAX_VALUE) {
             lease = ENDLESS;

@@ -40,7 +40,7 @@ SAMPLE_SETTINGS = {
     "fetch.max.bytes": "8388608",
 }
 LIMIT_FACTOR = 6
-"""A source that tells something now and then is waited for so many times as long as a silence."""
+"""A source that answers now and then is waited for this many times as long as a silent one."""
 
 
 TOKEN_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -249,7 +249,7 @@ class Connector:
         return {TopicPartition(topic, partition): end for topic, partition, end in answer}
 
     def cancel_tail(self) -> None:
-        """End a `read_tail` or `read_samples` that goes on in another thread."""
+        """End a `read_tail` or `read_samples` of another thread."""
         self._tail.cancel()
         self._samples.cancel()
 

@@ -60,7 +60,7 @@ from aggregator.stream.settings import lane_settings
 from aggregator.stream.transform import check_transform
 
 MANY = 100
-"""From so many changes on people are told how far they are."""
+"""From this many changes on an event says how far they are."""
 
 
 class Hands:

@@ -147,7 +147,6 @@ class Recovery:
         failpoint("after-recovered")
         return Recovered(
             holes,
-            {tp: log.latest for tp, log in tail.ranges.items()},
             records,
             len(positions),
             tail.offsets,

@@ -103,7 +103,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What a recovery found and has committed, and how far it has `read` the hub.
+    """What a recovery found and has committed.
 
     `tail` is how many offsets it read for so many partitions, `found` how many records there were
     beyond the checkpoint, `seconds` how long it took. `silent` are partitions to be recovered again
@@ -111,7 +111,6 @@ class Recovered:
     """
 
     holes: Mapping[SourcePartition, Hole] = field(default_factory=dict)
-    read: Ends = field(default_factory=dict)
     records: tuple[GapRecord, ...] = ()
     partitions: int = 0
     tail: int = 0

@@ -22,7 +22,7 @@ Policy = Literal["stop", "skip", "restart"]
 OF_IDENTITY = (GapKind.TOPIC_RECREATED, GapKind.CLUSTER_CHANGED, GapKind.TOPIC_GONE)
 """What is behind the name is not what the position belongs to."""
 OF_ANOTHER_LOG = (*OF_IDENTITY, GapKind.FOREIGN_ORIGIN)
-"""Whoever makes topics anew on purpose has such findings."""
+"""Who creates topics again on purpose has such findings."""
 
 
 class Decision(StrEnum):

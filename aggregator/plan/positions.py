@@ -301,7 +301,7 @@ def _range_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Ga
 
 
 def _damage_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Gap | None:
-    """Offsets that nobody can read: neither a task, nor whoever tried it after that."""
+    """Offsets that nobody can read: neither a task, nor the client that tried it after that."""
     found, position = observed.damages.get(sp), known.positions[sp]
     if found is None or found.position != position or found.end in (None, position):
         return None

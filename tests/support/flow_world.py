@@ -678,7 +678,7 @@ class World:
             )
             for sp, skip in skips.items()
         }
-        recovered = c.Recovered(holes, {HUB: len(self.hub)}, records, silent=silent)
+        recovered = c.Recovered(holes, records, silent=silent)
         return c.Outcome(command, recovered)
 
     def _row(self, sp: SourcePartition, at: int, life: str, *, clean: bool, hub: int) -> Checkpoint:

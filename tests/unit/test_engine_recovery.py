@@ -189,7 +189,6 @@ def test_without_holes_positions_are_clean_behind_all_that_was_found(world: Worl
     assert world.holes == {}
     told = world.recovered
     assert (told.partitions, told.tail, told.found, told.records) == (2, 30, 4, ())
-    assert told.read == {HUB0: 50}
 
 
 def test_what_has_a_hole_is_not_clean_and_its_next_lane_leaves_out_what_was_found(
