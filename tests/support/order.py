@@ -9,6 +9,7 @@ ORDER = (
     "test_notebook.py",
     "test_walks_of_moves.py",
     "test_tee.py",
+    "test_faults_at_the_edges.py",
     "test_origin_header.py",
     "test_run_submit.py",
     "test_alerts_fire.py",
