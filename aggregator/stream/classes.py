@@ -24,6 +24,9 @@ import pyspark
 CLASS_LIST = Path(__file__).with_name("classes.txt")
 """Written by `python -m bench.classes`; a class that is not found is left out of the archive."""
 TIMEOUT_SECONDS = 180
+TIMED_OUT = "java took longer than"
+RETRY_SECONDS = 3600
+"""A machine that was too busy to make an archive is given another try after that."""
 UNUSED_SECONDS = 14 * 24 * 3600
 LAUNCHER = ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit")
 JAVA_ENVIRONMENT = "SPARK_SUBMIT_OPTS"
@@ -57,7 +60,7 @@ def class_archive(
             with contextlib.suppress(OSError):
                 os.utime(used)
         return archive
-    if refused.exists():
+    if _is_refused(refused):
         return None
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,7 @@ def class_archive(
         with archive.with_suffix(".lock").open("w") as lock:
             # Another process may make it meanwhile; the kernel frees the lock of one that dies.
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if not archive.exists() and not refused.exists():
+            if not archive.exists() and not _is_refused(refused):
                 _drop_unused(cache)
                 progress("preparing Java's classes for quick starts, once; half a minute")
                 problem = _make(archive, java_home, class_path)
@@ -75,6 +78,15 @@ def class_archive(
     except OSError as error:
         progress(f"starts will be slower: no class archive in {cache}: {error.strerror}")
     return archive if archive.exists() else None
+
+
+def _is_refused(note: Path) -> bool:
+    """Whether no archive is tried, as the last try failed: for good, or a short while ago."""
+    try:
+        problem, noted = note.read_text("utf-8"), note.stat().st_mtime
+    except OSError:
+        return False
+    return not problem.startswith(TIMED_OUT) or time.time() - noted < RETRY_SECONDS
 
 
 def launcher_words(archive: Path | None) -> tuple[str, ...]:
@@ -152,7 +164,9 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
                 return _last_line(done) or f"java ended with {done.returncode}"
             _words_of(archive).write_text(json.dumps(words[: words.index(LAUNCHER[1])]), "utf-8")
             fresh.replace(archive)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        return f"{TIMED_OUT} {error.timeout:g} s"
+    except OSError as error:
         return str(error)
     return ""
 

@@ -98,6 +98,25 @@ def test_without_a_java_the_reason_is_told_once(few: Path, tmp_path: Path) -> No
     assert archive_options(None) == ""
 
 
+def test_a_machine_that_was_too_busy_once_tries_again_an_hour_later(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "slow"
+    (slow / "bin").mkdir(parents=True)
+    (slow / "bin" / "java").write_text("#!/bin/sh\nexec sleep 60\n")
+    (slow / "bin" / "java").chmod(0o755)
+    monkeypatch.setattr(classes, "TIMEOUT_SECONDS", 0.1)
+    said: list[str] = []
+    for _ in range(2):
+        assert class_archive(few, slow, [], said.append) is None
+    assert [text for text in said if "took longer" in text] == said[-1:]
+    (note,) = few.glob("classes-*.none")
+    hour_ago = note.stat().st_mtime - classes.RETRY_SECONDS
+    os.utime(note, (hour_ago, hour_ago))
+    assert class_archive(few, slow, [], said.append) is None
+    assert len([text for text in said if "took longer" in text]) == 2
+
+
 def test_where_nothing_can_be_written_it_starts_without(tmp_path: Path) -> None:
     said: list[str] = []
     (tmp_path / "file").write_text("")
