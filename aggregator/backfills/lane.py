@@ -205,7 +205,9 @@ class BackfillTry:
             self._tools.hub,
             lambda partitions, seconds: self._tools.connector.log_ends(partitions, hub, seconds),
             logs,
-            *(timeout, self._cancelled, lambda _: None),
+            timeout=timeout,
+            stop=self._cancelled,
+            emit=lambda _: None,
         )
         bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
         tail = plan_tail(backfill.positions, bound, hub_logs)

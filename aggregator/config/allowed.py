@@ -184,14 +184,9 @@ def _parts(url: str) -> tuple[str, str, str, list[str]] | None:
         return None
     scheme = found[1].lower()
     parts = [it for it in found[4].split("/") if it]
-    return (
-        None
-        if {".", ".."} & set(parts)
-        else (
-            *(scheme, found[2].lower(), found[3] or _PORTS[scheme]),
-            parts,
-        )
-    )
+    if {".", ".."} & set(parts):
+        return None
+    return scheme, found[2].lower(), found[3] or _PORTS[scheme], parts
 
 
 def _covers(

@@ -183,7 +183,10 @@ class Recovery:
         hub_logs = whole_logs(
             self._hub,
             lambda partitions, seconds: self._connector.log_ends(partitions, settings, seconds),
-            *(hub_logs, timeout, self._stop, self._emit),
+            hub_logs,
+            timeout=timeout,
+            stop=self._stop,
+            emit=self._emit,
         )
         failpoint("after-settle")
         return plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))
