@@ -43,7 +43,7 @@ def follower_cut(world: World, fault: Fault) -> None:
             restart = _started_again(world) or restart
             time.sleep(0.2)
         time.sleep(RUNNING_SECONDS)
-    _all_flow(world, fault, restart)
+    _all_flow(world, fault, _begun(world, restart))
 
 
 def back_up_sometimes(world: World, fault: Fault) -> None:
@@ -131,6 +131,8 @@ def overlap(world: World, fault: Fault) -> None:
             while time.monotonic() < until:
                 restart = (_at_hub(fault) and _started_again(world)) or restart
                 time.sleep(0.2)
+    if restart is not None and _at_hub(fault):
+        restart = _begun(world, restart)
     _all_flow(world, fault, restart)
 
 
@@ -152,6 +154,14 @@ def _started_again(world: World) -> Restart | None:
         return None
     world.notes.append(f"while the hub was not whole: {world.exit_of_app()}")
     return world.start_app("the hub is not whole")
+
+
+def _begun(world: World, restart: Restart) -> Restart:
+    """The start that runs once the hub is whole: one that met the fault may end just after it."""
+    deadline = time.monotonic() + world.allowed_seconds
+    while world.app.alive and not world.app.has_logged("running") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return _started_again(world) or restart
 
 
 def _all_flow(world: World, fault: Fault, restart: Restart | None = None) -> None:
