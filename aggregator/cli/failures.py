@@ -11,7 +11,8 @@ from typer.core import TyperGroup
 
 from aggregator.config.mask import hide_passwords, mask_text
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_OTHER, AggregatorError
+from aggregator.errors import EXIT_OTHER, AggregatorError, JarsError
+from aggregator.jars import spark_home
 
 
 @dataclass(slots=True)
@@ -57,8 +58,18 @@ class Commands(TyperGroup):
         except (typer.TyperException, typer.Exit, typer.Abort):
             raise
         except Exception as error:
-            complain(invocation, f"unexpected {type(error).__name__}: {error}", error)
+            complain(invocation, _sentence(error), error)
             raise typer.Exit(EXIT_OTHER) from error
+
+
+def _sentence(error: Exception) -> str:
+    """What to say of an error that is none of ours."""
+    if isinstance(error, ImportError) and (error.name or "").startswith("pyspark"):
+        try:
+            spark_home()
+        except JarsError as found:
+            return str(found)
+    return f"unexpected {type(error).__name__}: {error}"
 
 
 def complain(invocation: Invocation, text: str, error: BaseException | None = None) -> None:

@@ -2,6 +2,16 @@
 
 from aggregator.jars.fetch import cache_folder, download, jars
 from aggregator.jars.java import java_command, java_home
+from aggregator.jars.spark_home import HOME_VARIABLE, spark_home
 from aggregator.jars.spark_java import spark_java_home
 
-__all__ = ["cache_folder", "download", "jars", "java_command", "java_home", "spark_java_home"]
+__all__ = [
+    "HOME_VARIABLE",
+    "cache_folder",
+    "download",
+    "jars",
+    "java_command",
+    "java_home",
+    "spark_home",
+    "spark_java_home",
+]

@@ -14,12 +14,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from aggregator.errors import JarsError
 from aggregator.jars.java import java_command
 from aggregator.jars.lock import IVY_SETTINGS, RETRIEVE_PATTERN, Jar, jars_of, render_ivy
+from aggregator.jars.spark_home import spark_home
 
 FOLDER_VARIABLE = "AGGREGATOR_JARS"
 CACHE_VARIABLE = "AGGREGATOR_CACHE"
@@ -193,12 +193,11 @@ def _run_ivy(missing: Sequence[Jar], work: Path, progress: Progress) -> str:
 
 
 def ivy_jar() -> Path:
-    """Ivy, as it ships inside pyspark; found without importing pyspark."""
-    spec = find_spec("pyspark")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        for path in sorted((Path(place) / "jars").glob("ivy-*.jar")):
-            return path
-    raise JarsError("no ivy jar inside pyspark: install the pyspark package from PyPI")
+    """Ivy, as it ships inside Spark; JarsError when there is no Spark, or none in it."""
+    home = spark_home()
+    for path in sorted((home / "jars").glob("ivy-*.jar")):
+        return path
+    raise JarsError(f"no ivy jar in {home / 'jars'}: install the pyspark package from PyPI")
 
 
 def _not_fetched(set_name: str, lost: Sequence[Jar], count: int, output: str) -> str:

@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pyspark
 
+from aggregator.jars import spark_home
+
 CLASS_LIST = Path(__file__).with_name("classes.txt")
 """Written by `python -m bench.classes`; a class that is not found is left out of the archive."""
 TIMEOUT_SECONDS = 180
@@ -133,11 +135,6 @@ def _drop_unused(cache: Path) -> None:
         with contextlib.suppress(OSError):
             if time.time() - old.stat().st_mtime > UNUSED_SECONDS:
                 old.unlink(missing_ok=True)
-
-
-def spark_home() -> Path:
-    """The folder of the Spark that pyspark starts."""
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
 
 
 def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:

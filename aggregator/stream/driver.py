@@ -11,9 +11,9 @@ from pyspark import SparkConf, SparkContext
 
 from aggregator.config.schema import Config
 from aggregator.connector.build import connector_jar
-from aggregator.jars import cache_folder, jars, spark_java_home
+from aggregator.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
 from aggregator.plan.producer import is_local
-from aggregator.stream.classes import class_archive, launcher_words, spark_home
+from aggregator.stream.classes import class_archive, launcher_words
 from aggregator.stream.gateway import CLASS_PATH, PORT, quick_command, start_quickly
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
@@ -50,9 +50,12 @@ def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
 def prepare_driver(config: Config, progress: Progress) -> Driver:
     """Fetch and archive what is not there yet; `progress` says what takes long.
 
-    JarsError when the jars or a Java cannot be had. Under spark-submit there is no archive: Java
-    runs already, and to make one takes half a minute and 200 MB.
+    JarsError when the jars, Spark or a Java cannot be had. Under spark-submit there is no archive:
+    Java runs already, and to make one takes half a minute and 200 MB.
     """
+    named, spark = os.environ.get(HOME_VARIABLE, ""), spark_home()
+    if named and spark != Path(named):
+        progress(f"{HOME_VARIABLE} names {named}, which is another Spark: {spark} is started")
     found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
     own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
     class_path = [*found, *(Path(each) for each in own if each)]
@@ -65,9 +68,11 @@ def prepare_driver(config: Config, progress: Progress) -> Driver:
 def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:
     """Start the JVM for a session with these settings, unless this process has one.
 
-    Raises PySparkRuntimeError when Java does not start.
+    Raises PySparkRuntimeError when Java does not start, JarsError when there is no Spark for us.
     """
-    os.environ["JAVA_HOME"] = str(driver.java_home)
+    home = spark_home()
+    # Where PySpark looks for it.
+    os.environ.update({"JAVA_HOME": str(driver.java_home), HOME_VARIABLE: str(home)})
     local = conf["spark.master"].startswith("local")
     # Spark looks the host name up to find its address; loopback is right for a local master, and
     # keeps a start from waiting for a name server.
@@ -75,11 +80,10 @@ def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     told = {it: conf[it] for it in conf if not local or it.startswith(AT_LAUNCH)}
     if is_local(conf["spark.master"]) and SparkContext._gateway is None:
-        home = spark_home()
         command = quick_command(driver.words, told, driver.java_home, home, os.environ)
         if command and start_quickly(command, home):
             return
-    os.environ.setdefault(LAUNCHER_OPTIONS, launcher_options(spark_home()))
+    os.environ.setdefault(LAUNCHER_OPTIONS, launcher_options(home))
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*told.items()]))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.stream.classes import spark_home
+from aggregator.jars import spark_home
 from aggregator.stream.driver import launcher_options
 
 
