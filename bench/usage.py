@@ -33,7 +33,7 @@ def memory_bytes(group: int) -> int:
     total = 0
     for pid in members(group):
         try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
         except OSError:
             continue
         total += sum(int(line.split()[1]) * KIB for line in lines if line.startswith("Pss:"))

@@ -108,7 +108,9 @@ def _version(file: Path) -> int:
 
 def _is_whole(file: Path) -> bool:
     try:
-        actions = [json.loads(line) for line in file.read_text().splitlines() if line.strip()]
+        actions = [
+            json.loads(line) for line in file.read_text("utf-8").splitlines() if line.strip()
+        ]
     except ValueError:
         return False
     return bool(actions) and all(isinstance(action, dict) for action in actions)
@@ -160,7 +162,7 @@ def make_durable(path: str, version: int, table: str = TABLE) -> None:
         return
     with translated(path, "written", table):
         commit = folder / "_delta_log" / f"{version:020}.json"
-        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        actions = [json.loads(line) for line in commit.read_text("utf-8").splitlines()]
         added = [folder / unquote(item["add"]["path"]) for item in actions if "add" in item]
         _force(*added, folder, commit, commit.parent)
 

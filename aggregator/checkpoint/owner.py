@@ -21,7 +21,7 @@ PROCESS_TABLE = Path("/proc/self/ns/pid")
 def here() -> ProcessPlace:
     """Where this process runs; boot id and process table only where Linux tells them."""
     try:
-        boot, processes = BOOT_ID.read_text().strip(), os.readlink(PROCESS_TABLE)  # noqa: PTH115
+        boot, processes = BOOT_ID.read_text(encoding="utf-8").strip(), os.readlink(PROCESS_TABLE)  # noqa: PTH115
     except OSError:
         boot, processes = "", ""
     return ProcessPlace(socket.gethostname(), boot, processes)

@@ -242,7 +242,9 @@ def _write(
 def write_config(file: Path, text: str, *, secret: bool) -> None:
     """Write a config; one with a `secret` in it is for nobody else to read."""
     mode = 0o600 if secret else 0o666
-    with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as opened:
+    with open(
+        os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8"
+    ) as opened:
         if secret:
             os.fchmod(opened.fileno(), mode)
         opened.write(text)

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -141,6 +142,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # There may be no stderr.
     with suppress(OSError, RuntimeError, ValueError):
         faulthandler.enable()
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A locale that lacks a character shows another one: no command ends for that.
+        sys.stdout.reconfigure(errors="replace")
     try:
         app(None if arguments is None else list(arguments))
     except SystemExit as end:

@@ -98,7 +98,7 @@ def base(buildah: Builder, tmp_path_factory: pytest.TempPathFactory) -> str:
 def trust(buildah: Builder, container: str, folder: Path) -> None:
     """Have the container trust what this machine trusts, as behind a proxy with a CA of its own."""
     known = set(certificates(buildah.run(container, "cat", str(CERTIFICATES))))
-    own = [it for it in certificates(CERTIFICATES.read_text()) if it not in known]
+    own = [it for it in certificates(CERTIFICATES.read_text(encoding="utf-8")) if it not in known]
     for number, each in enumerate(own):
         file = folder / f"own-{number}.crt"
         file.write_text(each)

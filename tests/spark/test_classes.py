@@ -72,7 +72,7 @@ def test_nobody_waits_for_the_archive_of_another_installation(
         if not class_path:
             begun.set()
             done.wait(30)
-        archive.write_text("")
+        archive.write_text("", encoding="utf-8")
         return ""
 
     monkeypatch.setattr(classes, "_make", make)

@@ -113,7 +113,7 @@ def _key(command: Sequence[str]) -> str:
 
 
 def _kill(java: Path) -> None:
-    pid = json.loads(java.read_text())["pid"]
+    pid = json.loads(java.read_text(encoding="utf-8"))["pid"]
     if _is_there(pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -249,7 +249,9 @@ def test_the_level_of_a_state_is_that_of_what_it_says() -> None:
 def test_a_line_is_one_write_where_python_does_not_buffer() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs, io.FileIO(ours.fileno(), "w", closefd=False) as raw:
-        event_log(str, io.TextIOWrapper(raw, write_through=True))("running", "2 lanes run")
+        event_log(str, io.TextIOWrapper(raw, encoding="utf-8", write_through=True))(
+            "running", "2 lanes run"
+        )
         packet = theirs.recv(1 << 16).decode()
     assert packet.endswith("}\n"), packet
 
