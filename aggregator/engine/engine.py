@@ -152,6 +152,8 @@ class Engine:
 
     def supervise(self) -> None:
         """Keep the lanes running until told to stop; or until all have ended, if they are to."""
+        # Before this nobody would carry a command out, and a recovery may take minutes.
+        self._control.door.open()
         self.tell(Phase.RUNNING)
         over = 0.0
         while not self._stop.wait(LOOP_SECONDS):

@@ -117,7 +117,7 @@ def threads_of(
     emit: EventSink,
 ) -> Iterator[Threads]:
     """What an engine works with; all of it is ended with the block."""
-    control.open()
+    control.load()
     config = control.config
     lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
     sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)

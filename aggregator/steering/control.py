@@ -282,6 +282,8 @@ class Control:
             raise RefusedError(
                 ["this instance was not started from a config that can be read again"]
             )
+        # Before any cluster is asked, which may take a while.
+        self.door.check_open()
         with self._reloading:
             new = self._reread(added)
             note_files(new)
@@ -317,10 +319,12 @@ class Control:
                 notes=(*warnings(new), *(() if plan is None else map(str, plan.refused))),
             )
 
-    def open(self) -> None:
-        """Take commands from now on; by the engine's thread. CheckpointError when that fails."""
+    def load(self) -> None:
+        """Take up what was decided before this start; CheckpointError when it cannot be read.
+
+        Commands are answered that it starts until the engine opens the door.
+        """
         self.pauses.load()
-        self.door.open()
 
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)

@@ -81,14 +81,18 @@ class Door:
         """
         future: Future[Answer] = Future()
         with self._lock:
-            if self._closed:
-                raise NotReadyError(self._closed)
+            self.check_open()
             self._commands.put((future, act))
         try:
             return future.result(seconds)
         except TimeoutError as error:
             future.cancel()
             raise NotReadyError("it is busy and did not answer in time: see its log") from error
+
+    def check_open(self) -> None:
+        """Raise NotReadyError while the door is closed."""
+        if self._closed:
+            raise NotReadyError(self._closed)
 
     def open(self) -> None:
         """Take commands from now on."""
@@ -103,7 +107,10 @@ class Door:
         with self._lock:
             self._closed = "it is stopping"
         while (command := self._next()) is not None:
-            command[0].set_exception(NotReadyError(self._closed))
+            future, _ = command
+            # Nobody waits for one that was not carried out in time.
+            if future.set_running_or_notify_cancel():
+                future.set_exception(NotReadyError(self._closed))
 
     def handle(self, engine: Actor) -> None:
         """Carry out what waits. A refusal is the caller's; any other error is the engine's, too."""

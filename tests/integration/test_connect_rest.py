@@ -175,9 +175,15 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
             rest("PUT", "/connectors/eu/config", emr(source_a, unique, unique))
         app.until(lambda: not app.alive, "it has died where it was told to")
         assert app.exit_code == KILLED
-    with application(config, tmp_path / "app", again=True) as app:
-        app.until_logged("running")
+    waits = "after-apply=pause:10"
+    with application(config, tmp_path / "app", failpoint=waits, again=True) as app:
+        app.until(lambda: "failpoint after-apply" in app.text, "it is still starting")
         assert rest("GET", "/connectors") == (200, ["eu"])
+        # Answered at once: nobody carries anything out while it recovers.
+        code, told = rest("PUT", "/api/sources/eu/reset")
+        assert (code, "still starting" in told["message"]) == (503, True)
+        assert not app.has_logged("running")
+        app.until_logged("running")
         # Taken back: the config has no such source.
         code, told = rest("PUT", "/api/sources/eu/reset")
         assert (code, told["removed"]) == (200, ["eu"]), told

@@ -122,7 +122,8 @@ class PlayedEngine:
         self.calls.append("tell")
 
     def _run(self) -> None:
-        self.control.open()
+        self.control.load()
+        self.control.door.open()
         self._open.set()
         try:
             while not self._stop.wait(0.01):

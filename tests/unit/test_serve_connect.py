@@ -109,7 +109,7 @@ def test_pause_stop_and_resume_are_kept_and_may_be_said_twice(
     code, told = ask("GET", f"{url}/connectors/eu/status")
     assert (code, told["connector"]["state"], told["tasks"]) == (200, "STOPPED", [])
     again = Control(control.config)
-    again.open()
+    again.load()
     assert again.stopped == {"eu"}
     assert again.paused == control.paused
     assert control.paused["eu"].by == "REST from 127.0.0.1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from aggregator.errors import (
 )
 from aggregator.serve.callers import CallerError, check_caller
 from aggregator.steering.control import Control
+from aggregator.steering.door import NotReadyError
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 
@@ -118,7 +120,7 @@ def test_a_topic_that_is_not_taken_is_not_paused(
 
 def test_what_is_paused_stays_so_over_a_restart(control: Control, config: Config) -> None:
     Controls(config.checkpoint.path, {}).put("eu", paused=True)
-    control.open()
+    control.load()
     assert control.paused.keys() == {"eu"}
 
 
@@ -165,6 +167,19 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert (code, body["message"]) == (503, "it is stopping")
     assert Controls(config.checkpoint.path, {}).read().sources == {}
+
+
+def test_a_command_that_was_not_taken_in_time_is_gone_when_it_stops(control: Control) -> None:
+    done: list[str] = []
+    control.door.open()
+    with pytest.raises(NotReadyError, match="it is busy and did not answer in time"):
+        control.door.ask(lambda _: done.append("late"), 0.01)
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(control.door.ask, lambda _: done.append("waits"), 60.0)
+        control.door.close()
+        with pytest.raises(NotReadyError, match="it is stopping"):
+            waits.result()
+    assert done == []
 
 
 @pytest.mark.parametrize(
