@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
 from pyarrow.dataset import Dataset
@@ -148,6 +150,15 @@ def at_known_version(**metadata: str) -> CommitProperties:
     do not conflict in Delta.
     """
     return CommitProperties(max_commit_retries=0, custom_metadata=dict(metadata))
+
+
+def highest(delta: DeltaTable, column: str) -> int:
+    """The highest value of a column of numbers, by the statistics of the files; 0 when none has."""
+    files = pa.table(delta.get_add_actions(flatten=True))
+    name = f"max.{column}"
+    if files.num_rows == 0 or name not in files.column_names:
+        return 0
+    return int(pc.max(files[name]).as_py() or 0)
 
 
 def last_commit(table: DeltaTable) -> dict[str, Any]:

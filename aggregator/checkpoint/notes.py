@@ -1,23 +1,28 @@
 """Small tables beside the checkpoints, which grow by rows: what people decided, and what was.
 
-They have a column `at`, and whoever reads them takes the newest row of what it asks for. Whatever
-cannot be read or written is a CheckpointError.
+Whoever reads one takes the newest row of what it asks for. Which that is says the column `seq`:
+each row gets the number after the highest that the table has. The column `at` is for people, as the
+clocks of machines differ. Whatever cannot be read or written is a CheckpointError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, WriterProperties, write_deltalake
+from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 from aggregator.checkpoint.delta import (
     NO_HOOKS,
+    at_known_version,
     cut_log,
     dataset,
+    highest,
     make_durable,
     open_delta,
     table_uri,
@@ -25,6 +30,9 @@ from aggregator.checkpoint.delta import (
 )
 from aggregator.errors import CheckpointError
 
+SEQ = "seq"
+ATTEMPTS = 50
+"""With each that fails somebody else has written."""
 KEEP_HOURS = 1
 """How long files that are no longer part of a table stay for readers that still use them."""
 TIDY_EVERY = 100
@@ -39,10 +47,23 @@ def read_notes(path: str, storage_options: Mapping[str, str], table: str) -> lis
     if delta is None:
         return []
     with translated(path, "read", table):
-        rows: list[dict[str, Any]] = (
-            dataset(delta, path, table).to_table().sort_by("at").to_pylist()
-        )
-    return rows
+        return _in_order(dataset(delta, path, table).to_table().to_pylist())
+
+
+def _in_order(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """By their numbers. Rows of a version that gave none have their place by their time."""
+    numbered: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
+    for row in rows:
+        (numbered if row.get(SEQ) else others).append(row)
+    numbered.sort(key=lambda row: int(row[SEQ]))
+    others.sort(key=_at)
+    return list(heapq.merge(others, numbered, key=_at))
+
+
+def _at(row: Mapping[str, Any]) -> datetime:
+    at: datetime = row["at"]
+    return at
 
 
 def append_rows(
@@ -75,6 +96,48 @@ def append_table(path: str, storage_options: Mapping[str, str], table: str, rows
         )
 
 
+def append_next(
+    path: str,
+    storage_options: Mapping[str, str],
+    table: str,
+    schema: pa.Schema,
+    rows_of: Callable[[DeltaTable], Sequence[Mapping[str, Any]]],
+) -> range:
+    """Append the rows that `rows_of` makes of a table as it is; asked again if another one writes.
+
+    So they come behind all that the table held when they were made. A missing table, and a column
+    that an older one lacks, is made. Returns the versions that came by it, on a local disk forced
+    to the disk; CheckpointError as well when others write all the time.
+    """
+    before: int | None = None
+    for _ in range(ATTEMPTS):
+        delta = open_delta(path, storage_options, table)
+        if before is None:
+            before = -1 if delta is None else int(delta.version())
+        with translated(path, "written", table):
+            delta = delta or _created(path, storage_options, table, schema)
+            rows = pa.Table.from_pylist([dict(row) for row in rows_of(delta)], schema=schema)
+            try:
+                write_deltalake(
+                    delta,
+                    rows,
+                    mode="append",
+                    schema_mode="merge",
+                    commit_properties=at_known_version(),
+                    post_commithook_properties=NO_HOOKS,
+                )
+            except CommitFailedError:
+                continue
+        written = range(before + 1, int(delta.version()) + 1)
+        for version in written:
+            make_durable(path, version, table)
+        return written
+    raise CheckpointError(
+        f"checkpoint.path {path}: the table of {table} cannot be written: others write there all "
+        "the time"
+    )
+
+
 def append_note(
     path: str,
     storage_options: Mapping[str, str],
@@ -83,7 +146,7 @@ def append_note(
     schema: pa.Schema,
     key: str = "",
 ) -> None:
-    """Append a row; a column that an older table lacks is added to it.
+    """Append a row behind all others; a column that an older table lacks is added to it.
 
     Returns when the row is in the table, on a local disk forced to the disk. Now and then the table
     is made tidy as well.
@@ -100,13 +163,13 @@ def append_notes(
     key: str = "",
 ) -> None:
     """The same with several rows, in one commit."""
-    before = _version(path, storage_options, table)
-    append_rows(path, storage_options, table, rows, schema)
-    after = _version(path, storage_options, table)
-    # One of them is this one; others may have written in between.
-    for version in range(before + 1, after + 1):
-        make_durable(path, version, table)
-    if after // TIDY_EVERY > max(before, 0) // TIDY_EVERY:
+
+    def numbered(delta: DeltaTable) -> list[dict[str, Any]]:
+        return [{**row, SEQ: seq} for seq, row in enumerate(rows, highest(delta, SEQ) + 1)]
+
+    with_numbers = schema.append(pa.field(SEQ, pa.int64()))
+    written = append_next(path, storage_options, table, with_numbers, numbered)
+    if any(version and version % TIDY_EVERY == 0 for version in written):
         # The rows are written. What fails here is done after as many again, or by `maintain`.
         with suppress(CheckpointError):
             tidy(path, storage_options, table, key)
@@ -122,14 +185,23 @@ def tidy(path: str, storage_options: Mapping[str, str], table: str, key: str = "
         return None
     dropped = 0
     with translated(path, "maintained", table):
-        newest = {it[key]: it["at"] for it in read_notes(path, storage_options, table) if key}
-        for name, at in newest.items():
+        newest = {it[key]: it for it in read_notes(path, storage_options, table) if key}
+        for name, row in newest.items():
             word = name.replace("'", "''")
-            replaced = f"{key} = '{word}' AND at < '{at.isoformat()}'"
+            replaced = f"{key} = '{word}' AND ({_older_than(row)})"
             done = delta.delete(replaced, post_commithook_properties=NO_HOOKS)
             dropped += int(done.get("num_deleted_rows") or 0)
         _make_few(delta, path, table)
     return dropped
+
+
+def _older_than(row: Mapping[str, Any]) -> str:
+    """What rows of a table have in common that come before this one."""
+    if row.get(SEQ):
+        return f"{SEQ} IS NULL OR {SEQ} < {row[SEQ]}"
+    older = f"at < '{row['at'].isoformat()}'"
+    # A table that no version with numbers has written has no such column.
+    return f"{older} OR {SEQ} IS NOT NULL" if SEQ in row else older
 
 
 def trim_rows(path: str, storage_options: Mapping[str, str], table: str, before: datetime) -> int:
@@ -161,7 +233,15 @@ def _make_few(delta: DeltaTable, path: str, table: str) -> None:
     cut_log(delta, path, table)
 
 
-def _version(path: str, storage_options: Mapping[str, str], table: str) -> int:
-    """The newest version of a table, below 0 when there is none."""
-    delta = open_delta(path, storage_options, table)
-    return -1 if delta is None else int(delta.version())
+def _created(
+    path: str, storage_options: Mapping[str, str], table: str, schema: pa.Schema
+) -> DeltaTable:
+    # "ignore": of two that create it at once both get the same.
+    return DeltaTable.create(
+        table_uri(path, table),
+        Schema.from_arrow(schema),
+        mode="ignore",
+        name=f"aggregator_{table}",
+        configuration=dict(CONFIGURATION),
+        storage_options=dict(storage_options),
+    )

@@ -23,6 +23,7 @@ from aggregator.checkpoint.delta import (
     NO_HOOKS,
     at_known_version,
     dataset,
+    highest,
     last_commit,
     make_durable,
     open_delta,
@@ -304,7 +305,7 @@ class CheckpointTable:
         return commit
 
     def _rows_since_full(self) -> pa.Table:
-        last = self._last_seq()
+        last = highest(self.delta, "seq")
         rows = dataset(self.delta, self.path)
         # The last full is nearly always near: file statistics spare reading the rest.
         for since in (last - 2 * FULL_EVERY, 0):
@@ -314,9 +315,3 @@ class CheckpointTable:
             if found.num_rows:
                 return rows.to_table(filter=pc.field("seq") >= pc.max(found["seq"]))
         return rows.to_table()
-
-    def _last_seq(self) -> int:
-        files = pa.table(self.delta.get_add_actions(flatten=True))
-        if files.num_rows == 0 or "max.seq" not in files.column_names:
-            return 0
-        return int(pc.max(files["max.seq"]).as_py() or 0)

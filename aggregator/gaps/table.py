@@ -1,7 +1,7 @@
 """The table of gaps, beside the checkpoints: a row when a gap is found, one for what became of it.
 
-Append-only; the newest row of a gap says how it stands. The running instance and the command line
-may append at the same time: appends do not conflict.
+Append-only; the row of a gap with the highest number says how it stands. The running instance and
+the command line may append at the same time: whoever is later has the higher number.
 """
 
 from __future__ import annotations
@@ -12,25 +12,16 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema, write_deltalake
-from deltalake.exceptions import CommitFailedError
+from deltalake import DeltaTable
 
-from aggregator.checkpoint.delta import (
-    NO_HOOKS,
-    dataset,
-    make_durable,
-    open_delta,
-    table_uri,
-    translated,
-)
-from aggregator.errors import CheckpointError
+from aggregator.checkpoint.delta import dataset, open_delta, translated
+from aggregator.checkpoint.notes import append_next
 from aggregator.failpoint import failpoint
 from aggregator.gaps.core import Decision, GapRecord
 from aggregator.model import LogId, SourcePartition
 from aggregator.plan.positions import Gap, GapKind
 
 TABLE = "gaps"
-ATTEMPTS = 8
 
 MOMENT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -84,13 +75,16 @@ class GapTable:
         wanted = list(records)
         if not wanted:
             return
-        known = self._load()
         now = datetime.now(UTC)
-        rows = [
-            _row(record, known[record.id][1] + 1 if record.id in known else 1, now)
-            for record in wanted
-        ]
-        make_durable(self.path, self._write(pa.Table.from_pylist(rows, schema=SCHEMA)), TABLE)
+
+        def rows(delta: DeltaTable) -> list[dict[str, Any]]:
+            known = self._read(delta)
+            return [
+                _row(record, known[record.id][1] + 1 if record.id in known else 1, now)
+                for record in wanted
+            ]
+
+        append_next(self.path, self.storage_options, TABLE, SCHEMA, rows)
         failpoint("after-gap")
 
     def resolve(
@@ -108,43 +102,12 @@ class GapTable:
         self.append(closed)
         return closed
 
-    def _write(self, rows: pa.Table) -> int:
-        """Append in one commit; returns its version, or a later one."""
-        for attempt in range(1, ATTEMPTS + 1):
-            with translated(self.path, "written", TABLE):
-                delta = self._opened()
-                try:
-                    write_deltalake(delta, rows, mode="append", post_commithook_properties=NO_HOOKS)
-                except CommitFailedError as error:
-                    # Somebody else has made the table, or appended, meanwhile.
-                    if attempt == ATTEMPTS:
-                        raise CheckpointError(
-                            f"checkpoint.path {self.path}: gaps cannot be recorded, others write "
-                            f"there all the time: {error}"
-                        ) from error
-                else:
-                    delta.update_incremental()
-                    return int(delta.version())
-        raise AssertionError("unreachable")
-
-    def _opened(self) -> DeltaTable:
-        delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is None:
-            delta = DeltaTable.create(
-                table_uri(self.path, TABLE),
-                Schema.from_arrow(SCHEMA),
-                mode="ignore",
-                name="aggregator_gaps",
-                storage_options=dict(self.storage_options),
-            )
-            make_durable(self.path, 0, TABLE)
-        return delta
-
     def _load(self) -> dict[str, tuple[GapRecord, int]]:
-        """Gap id -> its newest record and that row's seq, in the order of finding."""
         delta = open_delta(self.path, self.storage_options, TABLE)
-        if delta is None:
-            return {}
+        return {} if delta is None else self._read(delta)
+
+    def _read(self, delta: DeltaTable) -> dict[str, tuple[GapRecord, int]]:
+        """Gap id -> its newest record and that row's seq, in the order of finding."""
         with translated(self.path, "read", TABLE):
             rows = dataset(delta, self.path, TABLE).to_table().to_pylist()
         newest: dict[str, dict[str, Any]] = {}

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from deltalake.exceptions import CommitFailedError
+from hypothesis import given
+from hypothesis import strategies as st
 
+from aggregator import checkpoint, connect
 from aggregator.checkpoint import notes
 from aggregator.checkpoint.controls import SCHEMA, Controls, Paused, to_resume
 from aggregator.checkpoint.controls import TABLE as TABLE_OF_CONTROLS
 from aggregator.checkpoint.delta import TABLE, make_durable, open_delta, translated
-from aggregator.checkpoint.notes import append_note, read_notes, tidy
+from aggregator.checkpoint.notes import append_note, append_rows, read_notes, tidy
+from aggregator.connect.table import ConnectorTable
 from aggregator.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.model import Part, Pause
+from support.examples import examples
 
 
 def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
@@ -80,15 +87,80 @@ def test_many_notes_become_few_files_and_say_the_same(
     assert len(read_notes(path, {}, TABLE_OF_CONTROLS)) == 20
 
 
+ID_SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.string())])
+
+
 def test_of_what_has_a_key_the_newest_row_stays(tmp_path: Path) -> None:
     path, begin = str(tmp_path / "state"), datetime(2026, 1, 1, tzinfo=UTC)
-    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.string())])
     for number in range(7):
-        row = {"at": begin + timedelta(microseconds=number), "id": "ab'"[number % 3]}
-        append_note(path, {}, "t", row, schema, "id")
+        # By ever later clocks, and then by one that is late.
+        row = {"at": begin - timedelta(number == 6, microseconds=-number), "id": "ab'"[number % 3]}
+        append_note(path, {}, "t", row, ID_SCHEMA, "id")
     assert tidy(path, {}, "t", "id") == 4
     assert [row["id"] for row in read_notes(path, {}, "t")] == ["b", "'", "a"]
     assert tidy(path, {}, "none") is None
+
+
+def test_a_table_whose_rows_have_no_numbers_is_read_by_its_times(tmp_path: Path) -> None:
+    """So it is after an update, and after a version of before it has written once more."""
+    path, begin = str(tmp_path / "state"), datetime(2026, 1, 1, tzinfo=UTC)
+
+    def as_before(seconds: int, name: str) -> None:
+        append_rows(path, {}, "t", [{"at": begin + timedelta(0, seconds), "id": name}], ID_SCHEMA)
+
+    def ids() -> list[str]:
+        return [row["id"] for row in read_notes(path, {}, "t")]
+
+    as_before(2, "b")
+    as_before(1, "a")
+    assert ids() == ["a", "b"]
+    assert tidy(path, {}, "t", "id") == 0
+    for seconds, name in ((9, "c"), (5, "a")):
+        row = {"at": begin + timedelta(0, seconds), "id": name}
+        append_note(path, {}, "t", row, ID_SCHEMA)
+    assert ids() == ["a", "b", "c", "a"]
+    as_before(10, "c")
+    assert ids() == ["a", "b", "c", "a", "c"]
+    assert tidy(path, {}, "t", "id") == 2
+    assert ids() == ["b", "a", "c"]
+
+
+class Clock(datetime):
+    """A clock that is ahead of all others, or behind, by this."""
+
+    ahead = timedelta()
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Clock:
+        return cls.fromtimestamp((datetime.now(tz) + cls.ahead).timestamp(), tz)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-60, 60), st.sampled_from(("eu", "us")), st.booleans()),
+        min_size=2,
+        max_size=6,
+    )
+)
+@examples(15)
+def test_what_was_decided_last_counts_whatever_the_clocks_say(
+    decided: list[tuple[int, str, bool]],
+) -> None:
+    with TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:
+        for module in (checkpoint.controls, connect.table):
+            patch.setattr(module, "datetime", Clock)
+        for number, (ahead, alias, paused) in enumerate(decided):
+            Clock.ahead = timedelta(seconds=ahead)
+            # Each by another process: the instance, the next one, a command elsewhere.
+            Controls(path, {}).put(alias, paused=paused)
+            ConnectorTable(path, {}).put(alias, {"version": str(number)}, "me")
+        last = {alias: (number, paused) for number, (_, alias, paused) in enumerate(decided)}
+        assert Controls(path, {}).read().sources.keys() == {
+            alias for alias, (_, paused) in last.items() if paused
+        }
+        assert {it.name: it.config for it in ConnectorTable(path, {}).changes().values()} == {
+            alias: {"version": str(number)} for alias, (number, _) in last.items()
+        }
 
 
 def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
@@ -97,22 +169,24 @@ def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
     controls, others = (Controls(str(tmp_path / "state"), {}) for _ in range(2))
     controls.put("eu", paused=True)
     forced: list[int] = []
-    written, append = make_durable, notes.append_rows
+    written, write = make_durable, write_deltalake
 
-    def with_another(*arguments: Any) -> None:
-        append(*arguments)
-        monkeypatch.setattr(notes, "append_rows", append)
+    def after_another(*arguments: Any, **named: Any) -> None:
+        monkeypatch.setattr(notes, "write_deltalake", write)
         others.put("us", paused=True)
         forced.clear()
+        write(*arguments, **named)
 
     def durable(path: str, version: int, table: str) -> None:
         forced.append(version)
         written(path, version, table)
 
     monkeypatch.setattr(notes, "make_durable", durable)
-    monkeypatch.setattr(notes, "append_rows", with_another)
+    monkeypatch.setattr(notes, "write_deltalake", after_another)
     controls.put("eu", paused=False)
-    assert forced == [1, 2]
+    assert forced == [2, 3]
+    rows = read_notes(str(tmp_path / "state"), {}, TABLE_OF_CONTROLS)
+    assert [(row["seq"], row["cluster"]) for row in rows] == [(1, "eu"), (2, "us"), (3, "eu")]
 
 
 def test_what_is_resumed_with_what() -> None:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from aggregator.checkpoint import notes
 from aggregator.errors import CheckpointError
-from aggregator.gaps import table as gaps
 from aggregator.gaps.core import Decision, GapRecord, gap_id
 from aggregator.gaps.table import GapTable
 from aggregator.model import LogId, SourcePartition
@@ -89,10 +89,10 @@ def test_open_gaps_of_a_partition_are_resolved_when_something_else_settles_them(
     assert table.resolve([SP], "positions set", later) == []
 
 
-def test_two_that_append_at_once_lose_nothing(table: GapTable) -> None:
+def test_two_that_append_at_once_lose_nothing(table: GapTable, tmp_path: Path) -> None:
     """The running instance, which made the table, and the command line."""
     table.append([record(99)])
-    batches: Sequence[list[GapRecord]] = [[record(number)] for number in range(8)]
+    batches: Sequence[list[GapRecord]] = [[record(number), record(99)] for number in range(8)]
     failed: list[BaseException] = []
 
     def append(batch: list[GapRecord]) -> None:
@@ -108,6 +108,9 @@ def test_two_that_append_at_once_lose_nothing(table: GapTable) -> None:
         thread.join()
     assert failed == []
     assert len(table.load()) == 9
+    # One number each, so that the last word is the last whatever a clock says.
+    last = record(99).id
+    assert [it["seq"] for it in rows(tmp_path) if it["gap"] == last] == [*range(1, 10)]
 
 
 def test_a_damaged_table_is_never_taken_for_an_empty_one(table: GapTable, tmp_path: Path) -> None:
@@ -125,6 +128,6 @@ def test_a_full_disk_is_named_with_the_fix(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     table.append([record()])
-    monkeypatch.setattr(gaps, "write_deltalake", full)
+    monkeypatch.setattr(notes, "write_deltalake", full)
     with pytest.raises(CheckpointError, match=r"table of gaps cannot be written.*free some space"):
         table.append([record(1)])
