@@ -124,7 +124,7 @@ def run_config(
     with (
         stop_on_signals(stop, log),
         stop_on_dead_thread(stop, log) as died,
-        reload_on_hangup(control.reload, log),
+        reload_on_hangup(lambda: _reload(control, log), log),
         recording(control, log, lambda text: masked(ctx, text)) as record,
         serving(control, log, record.recorder, take_over=take_over or standby) as put,
     ):
@@ -149,6 +149,12 @@ def run_config(
     for problem in result.problems:
         typer.echo(f"problem: {masked(ctx, problem)}", err=True)
     raise typer.Exit(result.exit_code)
+
+
+def _reload(control: Control, log: Callable[..., None]) -> None:
+    """Have the config read again; what is to be known of that is logged."""
+    for note in control.reload().notes:
+        log("warning", note)
 
 
 def in_thread(work: Callable[[], Answer]) -> Answer:

@@ -114,6 +114,7 @@ def report_of_status(status: Status) -> Report:
             *(_synced(status.group_sync) if status.group_sync is not None else ()),
             *(_acls(status.acl_sync) if status.acl_sync is not None else ()),
             *(_tee(status.tee) if status.tee is not None else ()),
+            *(f"{key} waits for a restart" for key in status.waits_for_restart),
             *(f"warning: {warning}" for warning in status.warnings),
         ),
     )

@@ -390,5 +390,8 @@ class Status(Document):
         default=(), description="topics and partitions that are paused by themselves"
     )
     backfills: tuple[BackfillStatus, ...] = ()
+    waits_for_restart: tuple[str, ...] = Field(
+        default=(), description="keys of the config, read again, that hold from the next start on"
+    )
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")

@@ -84,6 +84,7 @@ class Teller:
             phase=phase or before.phase,
             paused=self._control.paused,
             parts=self._control.parts,
+            waiting=self._control.waiting,
             measured=measured or before.measured,
             positions=observer.positions,
             progress=observer.progress,

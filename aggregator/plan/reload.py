@@ -1,4 +1,4 @@
-"""What a config that was read again changes: what is taken over, and what needs a restart. Pure."""
+"""What a config that was read again changes: what is taken over, and what waits. Pure."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from aggregator.config.schema import ClusterConfig, Config, SourceConfig
 
 FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
+OTHER_RUN = ("name", "checkpoint.path")
+"""Another one of these is of another aggregation: nothing of its config is taken over."""
 OF_EVERY_LANE = ("stream.lanes",)
 """What decides which lanes there are."""
 
@@ -35,6 +37,30 @@ class Reload:
         if self.every_lane:
             return frozenset(config.sources)
         return frozenset((*self.removed, *self.changed))
+
+
+def until_restart(before: Config, after: Config) -> tuple[Config, tuple[str, ...]]:
+    """The config to take over, and the paths of what waits for a restart.
+
+    That is `after` with all that a running instance is built on as it is in `before`: a password
+    of the hub that was renewed must not keep a source from its own. Of OTHER_RUN nothing waits.
+    """
+    differing = _differing(before.model_dump(), after.model_dump(), ())
+    waiting = tuple(key for key in differing if _under(key, FIXED) and not _under(key, OTHER_RUN))
+    kept: dict[str, set[str]] = {}
+    for key in waiting:
+        part, name = key.split(".")[:2]
+        kept.setdefault(part, set()).add(name)
+    parts = {}
+    for part, names in kept.items():
+        old, new = getattr(before, part), getattr(after, part)
+        parts[part] = new.model_copy(update={name: getattr(old, name) for name in names})
+    config = after.model_copy(update=parts)
+    if "kafka" in kept.get("hub", ()):
+        # The password in force may not open a store that was renewed with it.
+        config.hub.files.clear()
+        config.hub.files.update(before.hub.files)
+    return config, waiting
 
 
 def plan_reload(before: Config, after: Config) -> Reload:

@@ -87,6 +87,7 @@ def status(view: View) -> Status:
         ),
         paused=paused_parts(view.parts),
         backfills=view.backfills,
+        waits_for_restart=view.waiting,
         warnings=plan.warnings if plan is not None else (),
         reason=view.reason,
     )

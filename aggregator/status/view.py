@@ -76,6 +76,7 @@ class View:
 
     `paused` are sources, `parts` topics and partitions; `groups` says why a source cannot be told
     what is committed of it.
+    `waiting` are keys of the config that was read last which hold from the next start on.
     `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
     `replayed_before` are the records that lanes had written of what recoveries before the last one
     found missing.
@@ -89,6 +90,7 @@ class View:
     reason: str = ""
     paused: Mapping[str, Pause] = field(default_factory=dict)
     parts: Mapping[Part, Pause] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
     measured: Measured = field(default_factory=Measured)
     positions: Positions = field(default_factory=Positions)
     progress: Mapping[str, LaneProgress] = field(default_factory=dict)

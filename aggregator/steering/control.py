@@ -14,7 +14,7 @@ from aggregator.backfills.document import BackfillReport, BackfillsReport, backf
 from aggregator.backfills.propose import propose_backfill
 from aggregator.backfills.stopped import refuse_moves, table_of
 from aggregator.clusters.prepare import plan_with
-from aggregator.config.checks import warnings
+from aggregator.config.checks import problems, warnings
 from aggregator.config.files import note_files
 from aggregator.config.in_force import InForce
 from aggregator.config.load import Added
@@ -33,7 +33,7 @@ from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
 from aggregator.plan.plan import Plan
-from aggregator.plan.reload import plan_reload
+from aggregator.plan.reload import Reload, plan_reload, until_restart
 from aggregator.steering.door import Actor, Answer, Door
 from aggregator.steering.pauses import Pauses, out_of, out_of_parts
 
@@ -60,6 +60,8 @@ class Control:
         self.in_force = InForce(config)
         self.pauses = Pauses(config.checkpoint)
         self.log_level = LogLevel()
+        self.waiting: tuple[str, ...] = ()
+        """Keys of the config that hold from the next start on."""
         self._only_backfills = only_backfills
         self._reread = reread
         self.door = Door()
@@ -237,8 +239,9 @@ class Control:
     def reload(self) -> ReloadReport:
         """Read the config again and go by it; the old one stays in force when anything is wrong.
 
-        Raises ConfigError for a bad one and for keys that cannot change, RefusedError when its plan
-        is refused, ClusterError when the hub does not answer.
+        What a running instance is built on stays as it is, and waits for a restart. Raises
+        ConfigError for a bad one and for that of another aggregation, RefusedError when its plan is
+        refused, ClusterError when the hub does not answer.
         """
         return self._change({}, lambda: None)
 
@@ -285,12 +288,11 @@ class Control:
         # Before any cluster is asked, which may take a while.
         self.door.check_open()
         with self._reloading:
-            new = self._reread(added)
-            note_files(new)
+            read = self._reread(added)
+            note_files(read)
+            new, waiting = until_restart(self.config, read)
             found = plan_reload(self.config, new)
-            if found.refused:
-                why, fix = "cannot change while it runs", "restart, or take the change back"
-                raise ConfigError([Problem(key, why, fix) for key in found.refused])
+            _raise_if_wrong(new, found, waiting)
             plan: Plan | None = None
             if found.keys:
                 seen = discover(new)
@@ -307,8 +309,9 @@ class Control:
                     engine.leave(found.leaving(self.config))
                     # The next step goes by it, and looks at the clusters anew.
                     self.in_force.config = new
+                self.waiting = waiting
 
-            if found.keys or added:
+            if found.keys or added or waiting != self.waiting:
                 self._ask(act)
             return ReloadReport(
                 name=new.name,
@@ -316,7 +319,11 @@ class Control:
                 added=found.added,
                 removed=found.removed,
                 reconnected=found.changed,
-                notes=(*warnings(new), *(() if plan is None else map(str, plan.refused))),
+                notes=(
+                    *(f"{key} waits for a restart" for key in waiting),
+                    *warnings(new),
+                    *(() if plan is None else map(str, plan.refused)),
+                ),
             )
 
     def load(self) -> None:
@@ -331,3 +338,16 @@ class Control:
 
     def _told(self, alias: str, part: Part | None = None) -> SourceControl:
         return source_control(self.config.name, alias, part, self.paused, self.parts)
+
+
+def _raise_if_wrong(config: Config, found: Reload, waiting: Collection[str]) -> None:
+    """Raise ConfigError for the config of another aggregation, or one that is wrong by what waits.
+
+    Each of the two that it is made of is right by itself.
+    """
+    why, fix = "is that of another aggregation", "restart, or take the change back"
+    wrong = [Problem(key, why, fix) for key in found.refused]
+    if waiting:
+        wrong += problems(config.model_dump())
+    if wrong:
+        raise ConfigError(wrong)

@@ -192,7 +192,7 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             world.app.until(lambda: "us" in arrivals.last, "us flows")
             flows(arrivals, "eu")
             assert world.lanes_of("us") == {"us"}
-            # Bad in two ways; and then with what cannot change.
+            # Bad in two ways; and then with what waits for a restart, which holds up nothing else.
             world.file.write_text(
                 to_yaml(world.config("eu")).replace("lanes: auto", "lanes: none") + "\nnix: 1\n"
             )
@@ -200,14 +200,18 @@ def test_a_source_is_added_and_removed_by_reload_and_a_bad_config_changes_nothin
             assert "nix" in told
             assert "stream.lanes" in told
             assert world.lanes_of("us") == {"us"}
-            fixed = world.config("eu", spark={"master": "local[4]"}, name="central")
-            world.file.write_text(to_yaml(fixed))
-            told = world.cli("reload", exit_code=EXIT_CONFIG)
-            assert "spark.master: cannot change while it runs" in told
-            assert world.lanes_of("us") == {"us"}
-            world.file.write_text(to_yaml(world.config("eu")))
+            world.file.write_text(to_yaml(world.config("eu", spark={"master": "local[4]"})))
             done = world.cli("reload")
             assert (done["removed"], done["keys"]) == (["us"], ["sources.us"])
+            assert "spark.master waits for a restart" in done["notes"]
+            assert world.status().waits_for_restart == ("spark.master",)
+            world.file.write_text(to_yaml(world.config("eu")))
+            assert world.cli("reload")["notes"] == []
+            assert world.status().waits_for_restart == ()
+            other = world.config("eu", name="other")
+            world.file.write_text(to_yaml(other))
+            told = world.cli("reload", exit_code=EXIT_CONFIG)
+            assert "name: is that of another aggregation" in told
             assert world.state("us") is None
             wait_for(lambda: rests(arrivals, "us"), "us rests")
             flows(arrivals, "eu")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.config import Config, jvm_settings, librdkafka_settings, load, to_yaml, warnings
+from aggregator.config.checks import problems
 from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.stores import java_stores
 
@@ -60,6 +61,8 @@ def test_an_example_loads_and_renders(name: str, folder: Path) -> None:
     assert warnings(config) == []
     (folder / "again.yaml").write_text(to_yaml(config), encoding="utf-8")
     assert load(folder / "again.yaml", env={}) == config
+    # As a reload checks it once more, with values as the types have made them.
+    assert problems(config.model_dump()) == []
     for cluster in (config.hub, *config.sources.values()):
         assert to_librdkafka(cluster.kafka)[1] == []
         assert jvm_settings(cluster, "admin")["bootstrap.servers"] == cluster.bootstrap_servers

@@ -9,7 +9,7 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.files import note_files
 from aggregator.config.schema import Config
-from aggregator.plan.reload import Reload, plan_reload
+from aggregator.plan.reload import Reload, plan_reload, until_restart
 
 BASE = (
     "hub.bootstrap_servers=hub:9092",
@@ -34,20 +34,34 @@ def test_the_same_changes_nothing() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "name=other",
         "hub.bootstrap_servers=other:9092",
         "hub.producer.linger.ms=7",
-        "checkpoint.path=./elsewhere",
+        "hub.kafka.ssl.key.password=geheim",
+        "checkpoint.history=9d",
+        "checkpoint.storage_options.secret=geheim",
         "spark.conf.spark.ui.enabled=true",
+        "spark.jars=./jars",
         "api.listen=off",
         "topics.quarantine=poison",
     ],
 )
-def test_what_a_run_is_built_on_cannot_change(change: str) -> None:
-    found = plan_reload(config(), config(change, "stream.lanes=source"))
-    assert len(found.refused) == 1
-    assert change.startswith(found.refused[0])
-    assert "stream.lanes" in found.keys
+def test_what_a_run_is_built_on_waits_for_a_restart_and_holds_up_nothing_else(change: str) -> None:
+    before = config("spark.conf.a=b")
+    after = config(change, "spark.conf.a=c", "stream.lanes=source", "topics.origin=header")
+    taken, waiting = until_restart(before, after)
+    assert set(waiting) == {change.partition("=")[0], "spark.conf.a"}
+    found = plan_reload(before, taken)
+    assert (found.refused, set(found.keys)) == ((), {"stream.lanes", "topics.origin"})
+    assert plan_reload(before, until_restart(taken, before)[0]) == Reload()
+    assert until_restart(taken, after) == (taken, waiting)
+    assert "geheim" not in str((waiting, found))
+
+
+@pytest.mark.parametrize("change", ["name=other", "checkpoint.path=./elsewhere"])
+def test_the_config_of_another_aggregation_is_refused(change: str) -> None:
+    taken, waiting = until_restart(config(), config(change, "stream.lanes=source"))
+    assert waiting == ()
+    assert plan_reload(config(), taken).refused == (change.partition("=")[0],)
 
 
 def test_sources_come_and_go_and_the_others_stay() -> None:
@@ -137,6 +151,24 @@ def test_a_keytab_is_a_file_as_well(tmp_path: Path) -> None:
         return config(f"sources.us.kafka.sasl.jaas.config={login}")
 
     assert plan_reload(at("a"), at("b")).changed == ("us",)
+
+
+def test_a_store_of_the_hub_with_another_password_waits_as_the_password_does(
+    tmp_path: Path,
+) -> None:
+    setting, password = "hub.kafka.ssl.keystore.location", "hub.kafka.ssl.keystore.password"
+
+    def at(content: str, *sets: str) -> Config:
+        (tmp_path / "store").write_text(content)
+        return config(f"{setting}={tmp_path / 'store'}", *sets)
+
+    before, after = at("a", f"{password}=1"), at("b", f"{password}=2", "sources.us.tasks=2")
+    taken, waiting = until_restart(before, after)
+    assert waiting == (password,)
+    assert plan_reload(before, taken).leaving(before) == {"us"}
+    taken, waiting = until_restart(before, at("b", f"{password}=1", "hub.producer.linger.ms=7"))
+    assert waiting == ("hub.producer.linger.ms",)
+    assert plan_reload(before, taken).leaving(before) == {"eu", "us"}
 
 
 def test_files_of_the_hub_start_every_lane_anew_and_are_not_refused(tmp_path: Path) -> None:
