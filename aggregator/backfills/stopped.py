@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -19,7 +20,7 @@ from aggregator.backfills.table import BackfillTable
 from aggregator.config.schema import Config
 from aggregator.errors import RefusedError
 from aggregator.moves.core import MovePlan
-from aggregator.writing.lock import refuse_if_held
+from aggregator.writing.lock import for_the_next
 
 
 def table_of(config: Config) -> BackfillTable:
@@ -28,32 +29,36 @@ def table_of(config: Config) -> BackfillTable:
 
 
 def order_stopped(
-    config: Config, request: BackfillRequest, by: str, *, dry_run: bool
+    config: Config,
+    request: BackfillRequest,
+    by: str,
+    tell: Callable[[str], object],
+    *,
+    dry_run: bool,
 ) -> tuple[BackfillOrder, Backfill | None]:
     """What an order comes to, and unless it is a dry run the backfill that the next start begins.
 
-    Raises as `propose_backfill` does, and CheckpointConflictError when an instance runs: it would
-    not see the order.
+    Raises as `propose_backfill` does, and as `for_the_next` does when an instance runs: it would
+    not see the order. `tell` is told what is waited for.
     """
-    refuse_if_held(config.checkpoint.path)
-    order = propose_backfill(config, request, by)
-    if dry_run:
-        return order, None
     table = table_of(config)
-    refuse_if_held(config.checkpoint.path)
-    ordered = replace(order.backfill, id=next_id(table.load()))
-    table.put(ordered)
+    with for_the_next(config.checkpoint, tell):
+        order = propose_backfill(config, request, by)
+        if dry_run:
+            return order, None
+        ordered = replace(order.backfill, id=next_id(table.load()))
+        table.put(ordered)
     return order, ordered
 
 
-def cancel_stopped(config: Config, name: str) -> Backfill:
+def cancel_stopped(config: Config, name: str, tell: Callable[[str], object]) -> Backfill:
     """Take an order back. Raises RefusedError when there is none, and as `order_stopped` does."""
-    refuse_if_held(config.checkpoint.path)
     table = table_of(config)
-    backfill = find_active(table.load(), name)
-    now = datetime.now(UTC)
-    cancelled = replace(backfill, state=BackfillState.CANCELLED, reason="", at=now)
-    table.put(cancelled)
+    with for_the_next(config.checkpoint, tell):
+        backfill = find_active(table.load(), name)
+        now = datetime.now(UTC)
+        cancelled = replace(backfill, state=BackfillState.CANCELLED, reason="", at=now)
+        table.put(cancelled)
     return cancelled
 
 

@@ -35,7 +35,8 @@ class Owner:
     `lease` is how long it may write after a renewal, `quiet` how long after one nothing of it can
     arrive at the hub any more, both in seconds. `jvm` and `pending` are what has to be waited for
     yet before the hub is read: an earlier JVM, until its own has taken its place, and the seconds
-    that an earlier writer elsewhere may go on. `remote`: its tasks run in executors.
+    that an earlier writer elsewhere may go on. `remote`: its tasks run in executors. `api` is where
+    it listens for commands, "off" for one that does not.
     """
 
     host: str = field(default_factory=lambda: here().host)
@@ -50,6 +51,7 @@ class Owner:
     jvm: int = 0
     jvm_started: int = 0
     remote: bool = False
+    api: str = ""
 
     def __str__(self) -> str:
         return f"host {self.host}, pid {self.pid}, since {self.since}"

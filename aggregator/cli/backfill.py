@@ -13,7 +13,7 @@ from aggregator.backfills.core import BackfillRequest, BackfillState
 from aggregator.backfills.document import BackfillReport, BackfillsReport, backfill_status
 from aggregator.backfills.stopped import cancel_stopped, order_stopped, table_of
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Output, Report, Table, show, tell
 from aggregator.cli.run import run_config
 from aggregator.cli.running import Absent, command_running, running_backfills
 from aggregator.cli.tables import backfills_table
@@ -133,7 +133,7 @@ def cancel(
     config = load_config(ctx, config_file, sets)
     found = command_running(config, "PUT", f"/api/backfills/{name}/cancel", BackfillReport)
     if isinstance(found, Absent):
-        shown = backfill_status(cancel_stopped(config, name))
+        shown = backfill_status(cancel_stopped(config, name, tell))
         found = BackfillReport(name=config.name, running=False, backfill=shown)
     it = found.backfill
     words = f"Backfill {it.id} is cancelled; {it.left:,} offsets were not read."
@@ -202,7 +202,7 @@ def _order(config: Config, request: BackfillRequest, *, dry_run: bool) -> Backfi
     found = command_running(config, "POST", "/api/backfills", BackfillReport, body)
     if not isinstance(found, Absent):
         return found
-    order, ordered = order_stopped(config, request, BY, dry_run=dry_run)
+    order, ordered = order_stopped(config, request, BY, tell, dry_run=dry_run)
     return order.report(config, ordered, running=False)
 
 

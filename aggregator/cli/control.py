@@ -9,13 +9,13 @@ import typer
 
 from aggregator.checkpoint.controls import Controls, to_resume
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, show, since
+from aggregator.cli.render import Output, Report, show, since, tell
 from aggregator.cli.running import Absent, command_running
 from aggregator.config.schema import Config
 from aggregator.documents.controls import ReloadReport, SourceControl, source_control
 from aggregator.errors import AggregatorError
 from aggregator.model import Part
-from aggregator.writing.lock import refuse_if_held
+from aggregator.writing.lock import for_the_next, refuse_if_held
 
 PAUSE_EXAMPLES = (
     "aggregator pause eu -c aggregator.yaml",
@@ -49,7 +49,8 @@ def pause(
     """Let a source rest, or a topic or a partition of it: its lanes end cleanly, all else goes on.
 
     Returns when they have ended. It stays paused over restarts, until it is resumed. When no
-    instance runs, the next one begins with it paused.
+    instance runs, the next one begins with it paused; one that runs and cannot be asked is named,
+    and nothing is changed.
     """
     config = load_config(ctx, config_file, sets)
     part = _part(alias, topic, partition)
@@ -91,6 +92,7 @@ def reload(
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "POST", "/api/reload", ReloadReport)
     if isinstance(answer, Absent):
+        refuse_if_held(config.checkpoint, tell)
         raise AggregatorError(f"nothing to reload: {answer.reason}")
     show(report_of_reload(answer), output)
 
@@ -137,7 +139,10 @@ def _part(alias: str, topic: str | None, partition: int | None) -> Part | None:
 
 
 def command_part(config: Config, alias: str, part: Part | None, *, paused: bool) -> SourceControl:
-    """Tell the running instance, else note it for the next one."""
+    """Tell the running instance; where there is none, note it for the next one.
+
+    Raises CommandError and HeldError when there is one that has not done it.
+    """
     word = "pause" if paused else "resume"
     path = f"/api/sources/{alias}"
     if part is not None:
@@ -150,15 +155,14 @@ def command_part(config: Config, alias: str, part: Part | None, *, paused: bool)
         return answer
     check_alias(config, alias)
     place = config.checkpoint
-    # One that runs would not see it.
-    refuse_if_held(place.path)
     controls = Controls(place.path, place.storage_options)
-    before = controls.read()
-    if part is None and (alias in before.sources) != paused:
-        controls.put(alias, paused=paused, by=BY)
-    elif part is not None and paused and part not in before.parts:
-        controls.put_parts([part], paused=True, by=BY)
-    elif part is not None and not paused and (again := to_resume(part, before.parts)):
-        controls.put_parts(again, paused=False, by=BY)
-    now = controls.read()
+    with for_the_next(place, tell):
+        before = controls.read()
+        if part is None and (alias in before.sources) != paused:
+            controls.put(alias, paused=paused, by=BY)
+        elif part is not None and paused and part not in before.parts:
+            controls.put_parts([part], paused=True, by=BY)
+        elif part is not None and not paused and (again := to_resume(part, before.parts)):
+            controls.put_parts(again, paused=False, by=BY)
+        now = controls.read()
     return source_control(config.name, alias, part, now.sources, now.parts)

@@ -56,6 +56,11 @@ def show(report: Report, output: Output) -> None:
         typer.echo(to_text(report, tty=sys.stdout.isatty()), nl=False)
 
 
+def tell(words: str) -> None:
+    """Say on stderr what a command waits for."""
+    typer.echo(words, err=True)
+
+
 def to_json(data: Any) -> str:
     """The JSON text of JSON-ready data."""
     return json.dumps(data, indent=2, ensure_ascii=False)

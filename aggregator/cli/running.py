@@ -72,9 +72,12 @@ def command_running(
 ) -> Document | Absent:
     """Have the running instance of this config do something; returns what it answers.
 
-    Raises CommandError when it refuses, or does not answer in time.
+    Raises CommandError when it refuses, does not answer in time, or is there and cannot do it yet,
+    or not for us.
     """
     found = running_status(config)
+    if isinstance(found, Absent) and found.is_there:
+        raise CommandError(f"nothing was done: {found.reason}", EXIT_OTHER)
     url = api_url(config.api)
     if isinstance(found, Absent) or url is None:
         return found if isinstance(found, Absent) else Absent("api.listen is off")

@@ -48,9 +48,9 @@ def serving(
         server = make()
     except ConfigError:
         if not take_over:
-            from aggregator.writing.lock import refuse_if_held
+            from aggregator.writing.lock import refuse_if_locked
 
-            refuse_if_held(control.config.checkpoint.path)
+            refuse_if_locked(control.config.checkpoint.path)
             raise
         waiting = threading.Thread(
             target=_later, args=(make, control.config.api.listen, log, over), daemon=True

@@ -17,7 +17,7 @@ from aggregator.cli.options import (
     load_config,
     masked,
 )
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Output, Report, Table, show, tell
 from aggregator.cli.running import Absent, command_running
 from aggregator.cli.verify import parse_moment
 from aggregator.config.schema import Config
@@ -179,7 +179,7 @@ def moves_of(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool
 def _stopped(ctx: typer.Context, config: Config, request: MoveRequest, yes: bool) -> MovesReport:
     """Do it in the checkpoint, when no instance runs on it."""
     # Not even shown: whoever runs there has other positions than the checkpoint.
-    refuse_if_held(config.checkpoint.path)
+    refuse_if_held(config.checkpoint, tell)
     if not yes:
         from aggregator.moves.propose import propose
 

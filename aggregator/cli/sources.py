@@ -17,7 +17,7 @@ from aggregator.cli.control import (
     resume,
 )
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, cell, show
+from aggregator.cli.render import Output, Report, Table, cell, show, tell
 from aggregator.cli.running import Absent, command_running, running_status
 from aggregator.cli.tables import sources_table
 from aggregator.config.load import AS_WRITTEN
@@ -27,7 +27,7 @@ from aggregator.connect.core import translate
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport, SourceControl
 from aggregator.errors import AggregatorError, ConfigError
-from aggregator.writing.lock import refuse_if_held
+from aggregator.writing.lock import for_the_next, refuse_if_held
 
 EXAMPLES = (
     "aggregator sources",
@@ -130,7 +130,8 @@ def add(
     if isinstance(answer, Absent):
         # As a whole it has to be right, as for an instance that runs.
         load_config(ctx, config_file, sets, {alias: found.source})
-        answer = _noted(config, alias, connector, stays=True)
+        with for_the_next(config.checkpoint, tell):
+            answer = _noted(config, alias, connector, stays=True)
     show(report_of_reload(answer), output)
     for key, why in found.notes.items():
         typer.echo(f"warning: {key}: {why}", err=True)
@@ -149,7 +150,8 @@ def remove(
     answer = command_running(config, "DELETE", f"/api/sources/{alias}", ReloadReport)
     if isinstance(answer, Absent):
         check_alias(config, alias)
-        answer = _noted(config, alias, None, stays=False)
+        with for_the_next(config.checkpoint, tell):
+            answer = _noted(config, alias, None, stays=False)
     show(report_of_reload(answer), output)
 
 
@@ -165,12 +167,12 @@ def reset(
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "PUT", f"/api/sources/{alias}/reset", ReloadReport)
     if isinstance(answer, Absent):
-        refuse_if_held(config.checkpoint.path)
-        if alias not in _table(config).changes():
-            raise typer.BadParameter(f"source {alias} is as the config file has it")
-        # As a whole it has to be right without it.
-        after = load_config(ctx, config_file, sets, {alias: AS_WRITTEN})
-        answer = _noted(config, alias, AS_WRITTEN, stays=alias in after.sources)
+        with for_the_next(config.checkpoint, tell):
+            if alias not in _table(config).changes():
+                raise typer.BadParameter(f"source {alias} is as the config file has it")
+            # As a whole it has to be right without it.
+            after = load_config(ctx, config_file, sets, {alias: AS_WRITTEN})
+            answer = _noted(config, alias, AS_WRITTEN, stays=alias in after.sources)
     show(report_of_reload(answer), output)
 
 
@@ -186,6 +188,7 @@ def restart(
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "PUT", f"/api/sources/{alias}/restart", SourceControl)
     if isinstance(answer, Absent):
+        refuse_if_held(config.checkpoint, tell)
         raise AggregatorError(f"nothing to restart: {answer.reason}")
     show(report_of_source(answer), output)
 
@@ -193,8 +196,7 @@ def restart(
 def _noted(
     config: Config, alias: str, connector: Mapping[str, str] | None, *, stays: bool
 ) -> ReloadReport:
-    """Keep a change for the next start; refused while an instance runs that does not answer."""
-    refuse_if_held(config.checkpoint.path)
+    """Keep a change for the next start."""
     if connector is AS_WRITTEN:
         _table(config).take_back(alias, BY)
     else:

@@ -10,22 +10,27 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aggregator.checkpoint.delta import local_path, translated
-from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint.owner import Owner, here
+from aggregator.checkpoint.process import life_of
+from aggregator.checkpoint.table import CheckpointTable
+from aggregator.config.schema import CheckpointConfig
 from aggregator.errors import HeldError
-from aggregator.writing.core import Tried
+from aggregator.writing.core import ClaimMove, Earlier, Kin, Life, Tried, kin_of, plan_start
 
 LOCK = "lock"
 JVM_LOCK = "jvm.lock"
 TAKE_OVER_LOCK = "take-over.lock"
 RECORD_BYTES = 1024
 """A record is padded to this, so that one write puts it whole in the place of the last."""
+WATCH_SECONDS = 0.5
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The record cannot be written, but the lock is held by the kernel and stays so."""
 
@@ -192,16 +197,95 @@ def holder_of(path: str) -> Owner | None:
     return Owner.from_json(record_of(path))
 
 
-def refuse_if_held(path: str) -> None:
-    """Raise CheckpointConflictError when another writer has the lock of the checkpoint now."""
+@contextmanager
+def for_the_next(place: CheckpointConfig, tell: Callable[[str], object]) -> Iterator[None]:
+    """While the block runs nobody writes this checkpoint: what it notes is for the next start.
+
+    Raises as `refuse_if_held` does, and HeldError at the end of the block when one has begun in the
+    meantime: what was noted stays, but that one may have been too early to read it.
+    """
+    before = refuse_if_held(place, tell)
+    yield
+    record, mark = _sign_of(place)
+    if _is_locked(place.path) or mark != before:
+        raise HeldError(
+            f"checkpoint.path {place.path}: another aggregator began at the same moment "
+            f"({Owner.from_json(record) or 'it has just started'}): this is noted, but that one "
+            "may have been too early to read it, so give the command again"
+        )
+
+
+def refuse_if_held(place: CheckpointConfig, tell: Callable[[str], object]) -> object:
+    """Raise HeldError that names another writer of the checkpoint, and how to reach it.
+
+    By the lock, and where none can be seen (an object store, another machine) by its record: a
+    writer that did not say that it had ended, and cannot be seen to be gone, is waited for as long
+    as its lease lasts. `tell` gets words for that. Returns a mark that changes when anybody writes.
+    """
+    if _is_locked(place.path):
+        raise _unreached(place.path, holder_of(place.path))
+    record, mark = _sign_of(place)
+    holder = Owner.from_json(record)
+    if holder is None:
+        return mark
+    near = kin_of(holder.place, here())
+    life = life_of(holder.pid, holder.started) if near is Kin.PROCESSES else Life.UNKNOWN
+    locked = False if has_lock(place.path) else None
+    move = plan_start(Earlier(near, life, locked), take_over=False)
+    if move is ClaimMove.REFUSE:
+        raise _unreached(place.path, holder)
+    if move is ClaimMove.WATCH:
+        tell(f"{holder} left no word: waiting {holder.lease:.0f} s for a sign that it goes on")
+        deadline = time.monotonic() + holder.lease
+        while time.monotonic() < deadline:
+            time.sleep(WATCH_SECONDS)
+            if _sign_of(place)[1] != mark:
+                raise _unreached(place.path, holder)
+    return mark
+
+
+def refuse_if_locked(path: str) -> None:
+    """Raise HeldError when another writer has the lock of a local checkpoint now."""
+    if _is_locked(path):
+        raise held_by(path, holder_of(path))
+
+
+def _is_locked(path: str) -> bool:
     folder = local_path(path)
-    if folder is None or not (folder / LOCK).exists():
-        return
+    if folder is None or not has_lock(path) or not (folder / LOCK).exists():
+        return False
     with translated(path, "locked"), (folder / LOCK).open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise held_by(path, holder_of(path)) from error
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _sign_of(place: CheckpointConfig) -> tuple[str, object]:
+    """The record of the last writer, and what changes each time that it shows that it goes on."""
+    if has_lock(place.path):
+        record = record_of(place.path)
+        return record, record
+    table = CheckpointTable.open(place.path, place.storage_options)
+    return ("", -1) if table is None else (table.holder(), table.version)
+
+
+def _unreached(path: str, holder: Owner | None) -> HeldError:
+    """The error of a command that a writer has not got."""
+    if holder is None or not holder.api:
+        way = "give the command where its API answers, or stop it first"
+    elif holder.api == "off":
+        way = "it has no API (api.listen: off), so stop it first, or restart it with one"
+    else:
+        way = (
+            f"its API listens on {holder.api} there: give the command on that machine, or with "
+            "--set api.listen=HOST:PORT and the token that it asks for"
+        )
+    return HeldError(
+        f"checkpoint.path {path}: another aggregator runs on it "
+        f"({holder or 'it has just started'}) and has not got this command; {way}"
+    )
 
 
 def lift(path: str) -> None:

@@ -50,6 +50,7 @@ class Writer:
             lease=lease,
             quiet=lease + delivery_seconds(config),
             remote=not is_local(config.spark.master),
+            api=config.api.listen,
         )
         self._lock: WriterLock | None = None
         self._table: CheckpointTable | None = None

@@ -302,8 +302,12 @@ def test_the_commands_show_the_token_of_their_config(tmp_path: Path) -> None:
         with pytest.raises(CommandError, match=r"api\.write_token"):
             command_running(config.model_copy(update={"api": reader}), "PUT", PAUSE, SourceControl)
         stranger = config.api.model_copy(update={"write_token": "x" * 16})
-        found = running_status(config.model_copy(update={"api": stranger}))
+        strange = config.model_copy(update={"api": stranger})
+        found = running_status(strange)
         assert isinstance(found, Absent) and "does not know this token" in found.reason
+        # It is not for the next start either: somebody is there.
+        with pytest.raises(CommandError, match=r"nothing was done: .* does not know this token"):
+            command_running(strange, "PUT", PAUSE, SourceControl)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.control import report_of_reload
@@ -21,6 +25,7 @@ from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
 from aggregator.model import OffsetRange, Positions, SourcePartition
 from aggregator.moves.core import MoveKind, PositionMove
 from aggregator.moves.document import MovesReport, row_of
+from aggregator.writing import lock
 from aggregator.writing.lock import WriterLock
 
 SETS = (
@@ -146,6 +151,61 @@ def test_what_an_instance_writes_nobody_else_changes(shell: Shell) -> None:
             ("positions", "rewind", "--by", "1h", "--yes"),
         ):
             assert "another aggregator runs on it" in shell(*args, code=EXIT_DATA)
+
+
+@pytest.mark.parametrize(
+    ("api", "way"),
+    [
+        ("off", "it has no API (api.listen: off), so stop it first"),
+        (
+            "10.0.0.5:8083",
+            "its API listens on 10.0.0.5:8083 there: give the command on that machine",
+        ),
+        ("", "give the command where its API answers"),
+    ],
+)
+def test_on_an_object_store_the_one_that_writes_is_named_and_nothing_is_noted(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, api: str, way: str
+) -> None:
+    monkeypatch.setattr(lock, "has_lock", lambda _: False)
+    monkeypatch.setattr(lock, "WATCH_SECONDS", 0.02)
+    there = Owner("there", 7, "then", 1, "another boot", "pid:[1]", lease=60.0, api=api)
+    table = CheckpointTable.create(str(shell.state))
+    table.claim_epoch(str(there), there.to_json())
+    over = threading.Event()
+
+    def renewing() -> None:
+        while not over.wait(0.05):
+            table.renew()
+
+    commands = [
+        ("pause", "eu"),
+        ("pause", "eu", "--topic", "orders"),
+        ("resume", "eu"),
+        ("sources", "add", "us", "--servers", "us:1", "--topics", "a"),
+        ("sources", "remove", "eu"),
+        ("sources", "reset", "eu"),
+        ("sources", "restart", "eu"),
+        ("backfill", "cancel", "b1"),
+        ("backfill", "--source", "eu", "--topic", "orders"),
+        ("positions", "set", "--to", "earliest"),
+        ("reload",),
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        goes_on = pool.submit(renewing)
+        for args in commands if api == "off" else commands[:1]:
+            told = shell(*args, code=EXIT_DATA)
+            assert f"another aggregator runs on it ({there})" in told and way in told
+            assert "host there, pid 7, since then left no word: waiting 60 s" in told
+        over.set()
+        goes_on.result()
+    assert [it.name for it in shell.state.iterdir()] == ["checkpoints"]
+    # One that is silent for its lease has ended, and one that said so needs no wait.
+    table.record = replace(there, lease=0.2).to_json()
+    table.renew()
+    assert shell("pause", "eu").startswith("Source eu is paused since 20")
+    table.release()
+    assert shell("resume", "eu") == "Source eu is not paused.\n"
 
 
 def test_there_has_to_be_an_instance_to_reload(shell: Shell) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +20,22 @@ from aggregator.checkpoint import process
 from aggregator.checkpoint.clock import now
 from aggregator.checkpoint.owner import Owner
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.errors import CheckpointConflictError
+from aggregator.config.schema import CheckpointConfig
+from aggregator.errors import CheckpointConflictError, HeldError
 from aggregator.writing.core import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
 from aggregator.writing.lease import NEVER_AGAIN, Lease, LockTitle, TableTitle
-from aggregator.writing.lock import WriterLock, alone, holder_of, lift, record_of, refuse_if_held
+from aggregator.writing.lock import (
+    LOCK,
+    WriterLock,
+    alone,
+    for_the_next,
+    holder_of,
+    lift,
+    record_of,
+    refuse_if_held,
+    refuse_if_locked,
+)
+from support.reading import wait_for
 
 LEASE = 30.0
 
@@ -305,13 +320,43 @@ def test_what_is_no_record_is_nobody() -> None:
 
 
 def test_a_held_lock_is_told_without_taking_it(tmp_path: Path) -> None:
-    refuse_if_held(str(tmp_path))
-    with WriterLock.acquire(str(tmp_path)) as lock:
-        with pytest.raises(CheckpointConflictError, match="another aggregator runs on it"):
-            refuse_if_held(str(tmp_path))
+    place, said = CheckpointConfig(path=str(tmp_path)), list[str]()
+    refuse_if_locked(place.path)
+    with WriterLock.acquire(place.path) as lock:
+        named = re.escape(f"another aggregator runs on it ({lock.owner})")
+        with pytest.raises(HeldError, match=named):
+            refuse_if_locked(place.path)
+        with pytest.raises(HeldError, match=named):
+            refuse_if_held(place, said.append)
         assert lock.is_ours
-    refuse_if_held(str(tmp_path))
-    refuse_if_held("s3://bucket/x")
+    with for_the_next(place, said.append):
+        pass
+    refuse_if_locked("s3://bucket/x")
+    # One on another machine whose file system keeps no lock for it, and whose record goes on.
+    there = Owner("there", 7, "then", 1, "another boot", "pid:[1]", lease=5.0, api="off")
+    record = tmp_path / LOCK
+    record.write_text(there.to_json(renewals=1))
+    with ThreadPoolExecutor(1) as pool:
+        refused = pool.submit(refuse_if_held, place, said.append)
+        wait_for(lambda: said, "it waits")
+        record.write_text(there.to_json(renewals=2))
+        with pytest.raises(HeldError, match=r"has no API \(api.listen: off\), so stop it first"):
+            refused.result()
+    assert said == [f"{there} left no word: waiting 5 s for a sign that it goes on"]
+    # And when it is silent for its lease.
+    record.write_text(replace(there, lease=0.1).to_json(renewals=3))
+    with for_the_next(place, said.append):
+        pass
+
+
+def test_one_that_begins_while_something_is_noted_may_not_have_read_it(tmp_path: Path) -> None:
+    place = CheckpointConfig(path=str(tmp_path))
+    with (
+        ExitStack() as ends,
+        pytest.raises(HeldError, match=r"began at the same moment .*give the command again"),
+        for_the_next(place, print),
+    ):
+        ends.enter_context(WriterLock.acquire(place.path))
 
 
 def test_only_one_takes_over_at_a_time(tmp_path: Path) -> None:
