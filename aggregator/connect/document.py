@@ -1,7 +1,8 @@
 """Sources as Kafka Connect shows connectors: info, status, tasks, topics and offsets. Pure.
 
 A source is a connector. Its topics in order, dealt to `tasks.max` hands, are its tasks: what holds
-one topic up then shows as one failed task, with the reasons as its trace.
+one topic up then shows as one failed task, with the reasons as its trace. What a person has paused,
+or what has not begun, has not failed: programs restart what has, and page people.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from enum import StrEnum
 from typing import Any, TypeGuard
 
 from aggregator.connect import core_words as words
-from aggregator.documents.document import PartitionState, PartitionStatus, SourceStatus, Status
+from aggregator.documents.document import (
+    NOT_BEGUN,
+    PartitionState,
+    PartitionStatus,
+    SourceStatus,
+    Status,
+)
 from aggregator.model import SourceState
 from aggregator.moves.core import OFFSETS, MoveRequest
 
@@ -29,13 +36,15 @@ class ConnectState(StrEnum):
     PAUSED = "PAUSED"
     STOPPED = "STOPPED"
     FAILED = "FAILED"
+    RESTARTING = "RESTARTING"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceConnector:
     """A source under its name: its config, without secrets, and what is known of it by now.
 
-    `stopped` is what only users of Connect say; to all others such a source is paused.
+    `stopped` is what only users of Connect say; to all others such a source is paused. `starts`
+    while the instance does.
     """
 
     name: str
@@ -43,6 +52,7 @@ class SourceConnector:
     source: SourceStatus | None = None
     partitions: tuple[PartitionStatus, ...] = ()
     stopped: bool = False
+    starts: bool = False
 
 
 def connector_of(
@@ -57,6 +67,7 @@ def connector_of(
         next((it for it in status.sources if it.alias == name), None),
         tuple(it for it in status.partitions if it.cluster == name),
         stopped,
+        status.phase in NOT_BEGUN,
     )
 
 
@@ -79,6 +90,30 @@ def status_of(connector: SourceConnector, worker: str) -> dict[str, Any]:
         "tasks": task_states(connector, worker),
         "type": TYPE,
     }
+
+
+def restarted(status: Mapping[str, Any]) -> dict[str, Any]:
+    """A status as the answer to a restart of all tells it."""
+    again = {"state": ConnectState.RESTARTING}
+    return {
+        **status,
+        "connector": {**status["connector"], **again},
+        "tasks": [{**task, **again} for task in status["tasks"]],
+    }
+
+
+def ends_lanes(connector: SourceConnector, number: int | None = None) -> bool:
+    """Whether to restart what has failed, of all tasks or of one, is to end the lanes of a source.
+
+    That ends what flows as well, so only where it can help: for what is stuck, or if a task that is
+    named has not failed. What waits for a person, or will pass, is looked at again.
+    """
+    hands = _hands(connector)
+    own = set(hands[number]) if number is not None else {it.topic for it in connector.partitions}
+    parts = [it for it in connector.partitions if it.topic in own]
+    if any(it.state is PartitionState.STUCK for it in parts):
+        return True
+    return number is not None and _task_state(connector, parts)[0] is not ConnectState.FAILED
 
 
 def tasks_of(connector: SourceConnector) -> list[dict[str, Any]]:
@@ -208,8 +243,14 @@ def _task_state(
     state, trace = _state(connector)
     if state is not ConnectState.RUNNING:
         return state, trace
-    wrong = [it for it in partitions if it.state is not PartitionState.RUNNING]
+    unwell = [it for it in partitions if it.state is not PartitionState.RUNNING]
+    waits = PartitionState.HELD if connector.starts else None
+    wrong = [it for it in unwell if it.state not in (PartitionState.PAUSED, waits)]
     reasons = [f"{it.topic}-{it.partition}: {it.reason or it.state}" for it in wrong]
     if len(reasons) > TRACED:
         reasons = [*reasons[:TRACED], f"and {len(reasons) - TRACED} more"]
-    return (ConnectState.FAILED if wrong else ConnectState.RUNNING), "\n".join(reasons)
+    if wrong:
+        return ConnectState.FAILED, "\n".join(reasons)
+    if any(it.state is waits for it in unwell):
+        return ConnectState.UNASSIGNED, ""
+    return (ConnectState.PAUSED if unwell else ConnectState.RUNNING), ""

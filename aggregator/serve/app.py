@@ -51,6 +51,8 @@ from aggregator.steering.control import Control
 from aggregator.timeline.recorder import Recorder
 from aggregator.verify.apart import AuditRunner
 
+CONNECT = "4.0.0"
+"""Clients look at it for what they may ask; what they ask is answered as by this version."""
 STANDING_BY = "Another instance writes: this one waits for it to end."
 READY = "Worker has completed startup and is ready to handle requests."
 
@@ -60,13 +62,14 @@ router = APIRouter()
 
 @router.get("/", response_model=None, responses={307: {"description": "a browser: the pages"}})
 async def root(here: Here, request: Request) -> dict[str, str] | Response:
-    """Version and the hub's cluster id, as Connect's root; a browser gets the dashboard."""
+    """Which Connect it speaks as, our version, and the hub's cluster id; or the dashboard."""
     page = page_for(request)
     if page is not None:
         return page
     status = here.holder.latest()
     cluster_id = status.hub_cluster_id if status is not None else ""
-    return {"version": __version__, "commit": "unknown", "kafka_cluster_id": cluster_id}
+    own = f"aggregator {__version__}"
+    return {"version": CONNECT, "commit": own, "kafka_cluster_id": cluster_id}
 
 
 @router.get("/health", response_model=Health, responses=dict.fromkeys((500, 503), HEALTH))

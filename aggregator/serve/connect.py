@@ -55,16 +55,15 @@ def names(here: Here, expand: Annotated[list[str] | None, Query()] = None) -> An
     wanted = set(expand or ()) & {"status", "info"}
     if not wanted:
         return here.connectors.names()
-    found = {}
-    for name in here.connectors.names():
-        connector = here.connectors.get(name)
-        found[name] = {
+    return {
+        connector.name: {
             part: document.info(connector)
             if part == "info"
             else document.status_of(connector, _worker(here.control))
             for part in sorted(wanted)
         }
-    return found
+        for connector in here.connectors.all()
+    }
 
 
 @router.post("/connectors", status_code=201, dependencies=CHANGING)
@@ -213,22 +212,29 @@ def restart(
     include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
     only_failed: Annotated[bool, Query(alias="onlyFailed")] = False,
 ) -> Response:
-    """Let the lanes of a source end and start anew; with `onlyFailed` if it has failed."""
-    before = document.status_of(here.connectors.get(name), _worker(here.control))
-    states = [before["connector"]["state"], *(it["state"] for it in before["tasks"])]
-    if not only_failed or document.ConnectState.FAILED in states:
+    """Let the lanes of a source end and start anew; with `onlyFailed` only where that can help."""
+    before = here.connectors.get(name)
+    status = document.status_of(before, _worker(here.control))
+    states = [status["connector"]["state"], *(it["state"] for it in status["tasks"])]
+    wanted = not only_failed or document.ConnectState.FAILED in states
+    if not only_failed or document.ends_lanes(before):
         here.control.restart(name)
+    elif wanted:
+        here.control.look_again()
     if not include_tasks and not only_failed:
         return Response(status_code=204)
-    return JSONResponse(document.status_of(here.connectors.get(name), _worker(here.control)), 202)
+    return JSONResponse(document.restarted(status) if wanted else status, 202)
 
 
 @router.post("/connectors/{name}/tasks/{number}/restart", status_code=204, dependencies=CHANGING)
 def restart_task(here: Here, name: str, number: int) -> None:
     """As `restart`: the tasks of a source share what reads it."""
-    found = document.task_states(here.connectors.get(name), _worker(here.control))
-    _check_task(name, number, found)
-    here.control.restart(name)
+    connector = here.connectors.get(name)
+    _check_task(name, number, document.task_states(connector, _worker(here.control)))
+    if document.ends_lanes(connector, number):
+        here.control.restart(name)
+    else:
+        here.control.look_again()
 
 
 @router.get("/connector-plugins")

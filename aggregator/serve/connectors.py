@@ -10,12 +10,14 @@ from typing import Any
 from aggregator.config.load import AS_WRITTEN
 from aggregator.config.mask import MASK, hide_passwords, is_secret
 from aggregator.config.references import refers
+from aggregator.config.schema import Config
 from aggregator.connect.core import Translated, literal_secrets, translate
 from aggregator.connect.describe import connector_config
 from aggregator.connect.document import SourceConnector, connector_of
 from aggregator.connect.plugins import validated
 from aggregator.connect.table import Change, ConnectorTable
 from aggregator.documents.controls import ReloadReport
+from aggregator.documents.document import Status
 from aggregator.errors import ConfigError, Problem
 from aggregator.serve.callers import CallerError
 from aggregator.serve.holder import StatusHolder
@@ -54,23 +56,28 @@ class Connectors:
         """All connectors, in the order of the config."""
         return list(self._control.config.sources)
 
+    def all(self) -> list[SourceConnector]:
+        """All connectors of one moment, in the order of the config."""
+        config, status = self._control.config, self._holder.latest()
+        return [self._connector(config, status, name) for name in config.sources]
+
     def get(self, name: str) -> SourceConnector:
         """One connector; CallerError (404) when there is none of this name."""
-        source = self._control.config.sources.get(name)
-        if source is None:
+        config = self._control.config
+        if name not in config.sources:
             raise CallerError(404, f"Connector {name} not found")
+        return self._connector(config, self._holder.latest(), name)
+
+    def _connector(self, config: Config, status: Status | None, name: str) -> SourceConnector:
         change = self._kept().get(name)
         if change is not None and change.config is not None:
-            config = {"name": name, **change.config}
+            words = {"name": name, **change.config}
         else:
-            rename = self._control.config.rename_of(name)
-            config = connector_config(name, source, rename if isinstance(rename, str) else "")
-        return connector_of(
-            name,
-            {key: _shown(key, value) for key, value in config.items()},
-            self._holder.latest(),
-            stopped=name in self._control.stopped,
-        )
+            rename = config.rename_of(name)
+            template = rename if isinstance(rename, str) else ""
+            words = connector_config(name, config.sources[name], template)
+        shown = {key: _shown(key, value) for key, value in words.items()}
+        return connector_of(name, shown, status, stopped=name in self._control.stopped)
 
     def create(
         self, name: str, config: Mapping[str, str], by: str, begin: InitialState

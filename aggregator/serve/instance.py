@@ -22,6 +22,7 @@ from aggregator.timeline.recorder import Recorder
 from aggregator.verify.apart import AuditRunner
 
 INSTANCE = "aggregator.instance"
+OF_CONNECT = ("/connectors/", "/connector-plugins/", "/admin/")
 
 
 class StartingError(Exception):
@@ -58,6 +59,10 @@ class Asked:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Note in the scope of a request which instance it is for."""
         scope[INSTANCE] = self._instance
+        path = str(scope.get("path", ""))
+        if path.endswith("/") and path.startswith(OF_CONNECT):
+            # Connect answers these, and not all of its clients follow where they are led.
+            scope["path"] = path.rstrip("/")
         await self._app(scope, receive, send)
 
 

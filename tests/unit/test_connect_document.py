@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from aggregator.connect.document import (
     SourceConnector,
     altered,
     connector_of,
+    ends_lanes,
     info,
     offsets_of,
     reset,
@@ -21,6 +23,7 @@ from aggregator.connect.document import (
 from aggregator.documents.document import (
     PartitionState,
     PartitionStatus,
+    Phase,
     SourceStatus,
 )
 from aggregator.model import SourceState
@@ -157,6 +160,49 @@ def test_what_holds_one_topic_up_is_one_failed_task() -> None:
         {"id": 0, "state": "FAILED", "worker_id": WORKER, "trace": "a-1: 5 records are gone"},
         {"id": 1, "state": "RUNNING", "worker_id": WORKER},
     ]
+
+
+@pytest.mark.parametrize(
+    ("states", "starts", "shown"),
+    [
+        (("PAUSED", "RUNNING"), False, "PAUSED"),
+        (("PAUSED", "PAUSED"), False, "PAUSED"),
+        (("HELD", "RUNNING"), True, "UNASSIGNED"),
+        (("HELD", "PAUSED"), True, "UNASSIGNED"),
+        (("HELD", "RUNNING"), False, "FAILED"),
+        (("PAUSED", "HELD"), False, "FAILED"),
+        (("QUARANTINED", "HELD"), True, "FAILED"),
+        (("STUCK", "PAUSED"), False, "FAILED"),
+    ],
+)
+def test_what_is_paused_or_has_not_begun_has_not_failed(
+    states: tuple[str, str], starts: bool, shown: str
+) -> None:
+    parts = tuple(partition("a", at, state=PartitionState(it)) for at, it in enumerate(states))
+    one = replace(connector(partitions=parts), starts=starts)
+    (found,) = task_states(one, WORKER)
+    assert found["state"] == shown
+    # Only what has failed is told why, and not by what has not.
+    waits = {"PAUSED", "RUNNING", *(["HELD"] if starts else [])}
+    trace = [f"a-{at}: {it}" for at, it in enumerate(states) if it not in waits]
+    assert found.get("trace") == ("\n".join(trace) or None)
+
+
+def test_while_the_instance_starts_its_connectors_do() -> None:
+    for phase, starts in ((Phase.STARTING, True), (Phase.STANDBY, True), (Phase.RUNNING, False)):
+        status = status_with(phase=phase)
+        assert connector_of("eu", {}, status, stopped=False).starts is starts
+
+
+def test_lanes_are_ended_where_that_can_help_what_has_failed() -> None:
+    held = partition("a", 1, state=PartitionState.QUARANTINED)
+    stuck = partition("b", 0, state=PartitionState.STUCK)
+    waiting = connector(partitions=(TWO[0], held, TWO[2]), tasks="2")
+    # Of what has failed; of a task that has; and of one that has not, which was asked for.
+    assert [ends_lanes(waiting, it) for it in (None, 0, 1)] == [False, False, True]
+    mixed = connector(partitions=(TWO[0], held, stuck), tasks="2")
+    assert [ends_lanes(mixed, it) for it in (None, 0, 1)] == [True, False, True]
+    assert not ends_lanes(connector(SourceState.UNREACHABLE, TWO))
 
 
 def test_a_trace_is_short() -> None:

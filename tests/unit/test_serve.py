@@ -87,7 +87,8 @@ def get(url: str) -> tuple[int, Any]:
 
 
 def test_root_looks_like_connects(url: str, holder: StatusHolder) -> None:
-    expected = {"version": __version__, "commit": "unknown", "kafka_cluster_id": ""}
+    own = f"aggregator {__version__}"
+    expected = {"version": "4.0.0", "commit": own, "kafka_cluster_id": ""}
     assert get(url + "/") == (200, expected)
     put(holder, status())
     assert get(url + "/")[1]["kafka_cluster_id"] == "hub-id"

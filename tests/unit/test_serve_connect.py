@@ -12,6 +12,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from aggregator.config import load_text
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
 from aggregator.connect.core_words import CLASSES
 from aggregator.steering.control import Control
 from support.rest import SETS, PlayedEngine, ask
@@ -62,6 +64,30 @@ def test_a_source_of_the_yaml_is_a_connector_without_its_secrets(url: str) -> No
     assert code == 200
     assert both["eu"]["info"] == told
     assert both["eu"]["status"]["connector"]["state"] == "UNASSIGNED"
+
+
+class Removing(InForce):
+    """A config in force of which a source is removed after it was read so many times."""
+
+    def __init__(self, before: Config, after: Config, reads: int) -> None:
+        self._before, self._after, self._reads = before, after, reads
+
+    @property
+    def config(self) -> Config:  # type: ignore[override]
+        self._reads -= 1
+        return self._before if self._reads >= 0 else self._after
+
+
+def test_one_that_is_removed_while_all_are_listed_is_no_error(tmp_path: Path) -> None:
+    sets = [*SETS, f"checkpoint.path={tmp_path}", "sources.us.bootstrap_servers=127.0.0.1:11"]
+    both = load_text("", [*sets, "sources.us.topics.include=a"])
+    one = both.model_copy(update={"sources": {"eu": both.sources["eu"]}})
+    control = Control(both)
+    with served(app_over(control)) as server:
+        for reads in range(8):
+            control.in_force = Removing(both, one, reads)
+            code, told = ask("GET", f"{server.url}/connectors?expand=status&expand=info")
+            assert code == 200 and [*told] in (["eu", "us"], ["eu"]), told
 
 
 @pytest.mark.parametrize(
