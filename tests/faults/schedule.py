@@ -137,12 +137,16 @@ def needs(kinds: Iterable[str]) -> dict[str, Any]:
 
 
 def faults(seed: int, kinds: Sequence[str] = LOCAL, calm: float = 8.0) -> Iterator[Fault]:
-    """Faults without end, of these kinds, with up to `calm` seconds of calm between them."""
+    """Faults without end, of these kinds, with up to `calm` seconds of calm between them.
+
+    Each kind comes once before one comes again; then they are drawn by their weights.
+    """
     rng = random.Random(seed)
     weights = [WEIGHTS[kind] for kind in kinds]
+    once = rng.sample([*kinds], len(kinds))
     pairs = [pair for pair in OVERLAPS if set(pair) <= {*kinds}] or OVERLAPS[:1]
     while True:
-        (kind,) = rng.choices(kinds, weights)
+        kind = once.pop() if once else rng.choices(kinds, weights)[0]
         during = ""
         if kind == "overlap":
             during, kind = rng.choice(pairs)

@@ -39,6 +39,11 @@ def kind_of(fault: Fault) -> str:
     return "overlap" if fault.during else fault.kind
 
 
+def test_each_kind_comes_once_before_one_comes_again() -> None:
+    first = islice(faults(21), len(LOCAL))
+    assert {"overlap" if it.during else it.kind for it in first} == set(LOCAL)
+
+
 def test_every_pair_that_overlaps_is_drawn_and_can_be_done() -> None:
     drawn = [fault for fault in islice(faults(1), 2_000) if fault.during]
     assert {(fault.during, fault.kind) for fault in drawn} == set(OVERLAPS)
