@@ -59,7 +59,7 @@ def serving(
     try:
         if server is not None:
             _start(server, log)
-        yield lambda view: holder.put(view.at, lambda: status(view))
+        yield lambda view: holder.put(view.at, view.phase, lambda: status(view))
     finally:
         over.set()
         # Who follows the events would keep the server from ending.

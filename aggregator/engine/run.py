@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -31,6 +33,7 @@ from aggregator.status.document import status
 from aggregator.status.view import View, first_view, waiting_view
 from aggregator.steering.control import Control
 from aggregator.steering.door import STARTING
+from aggregator.stream.driver import Driver
 from aggregator.stream.gone import naming_java
 from aggregator.writing.standby import Standby
 from aggregator.writing.writer import Writer
@@ -61,8 +64,9 @@ def run(
 
     `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
     overrules, another instance that writes this checkpoint; with `standby` it waits instead, until
-    that one has ended or shows no sign of life for its lease. `fresh` says that what the hub holds
-    cannot be ours where the checkpoint does not know of it. `control` takes commands while it runs.
+    that one has ended or shows no sign of life for its lease, and goes by the config as it is then.
+    `fresh` says that what the hub holds cannot be ours where the checkpoint does not know of it.
+    `control` takes commands while it runs.
     `on_view` is given what there is to show, about once a second, for `aggregator.status`.
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
     fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
@@ -73,58 +77,79 @@ def run(
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
     tell: Callable[[View], None] = on_view or (lambda _: None)
+    wish = _Wish(until_caught_up, take_over, fresh)
     if not standby:
         with naming_java():
-            return _run(config, control, stop, emit, tell, until_caught_up, take_over, fresh)
-
-    def wait_for(words: str) -> None:
-        control.door.put_off(f"it {words}")
-        tell(waiting_view(config, words))
-
-    waits = Standby(config, emit, stop, wait_for)
+            return _run(control, stop, emit, tell, wish)
+    waits = _standby(control, stop, emit, tell)
     while True:
         silent = waits.wait()
         try:
             with naming_java():
-                return _run(
-                    *(config, control, stop, emit, tell, until_caught_up, bool(silent), fresh),
-                    silent,
-                )
+                turn = replace(wish, take_over=bool(silent), stood_by=True, silent=silent)
+                return _run(control, stop, emit, tell, turn)
         except HeldError as error:
             # Another one that stood by was quicker.
             waits.again(error)
 
 
-def _run(
-    config: Config,
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is asked of a run, as `run` says; `silent` is what `Writer.take` says."""
+
+    until_caught_up: bool
+    take_over: bool
+    fresh: bool
+    stood_by: bool = False
+    silent: str = ""
+
+
+def _standby(
     control: Control,
     stop: threading.Event,
     emit: EventSink,
     tell: Callable[[View], None],
-    until_caught_up: bool,
-    take_over: bool,
-    fresh: bool,
-    silent: str = "",
+) -> Standby:
+    """The wait for its turn, of which each change is shown, and during which the config is kept."""
+    waits_for = STARTING
+
+    def show(words: str) -> None:
+        nonlocal waits_for
+        waits_for = words
+        control.door.put_off(f"it {words}")
+        tell(_with_config(waiting_view(control.config, words), control))
+
+    def follow() -> None:
+        before = (control.config, control.config_error, control.waiting)
+        control.read_again(emit)
+        if before != (control.config, control.config_error, control.waiting):
+            show(waits_for)
+
+    return Standby(control.config, emit, stop, show, follow)
+
+
+def _with_config(view: View, control: Control) -> View:
+    return replace(view, waiting=control.waiting, config_error=control.config_error)
+
+
+def _run(
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    tell: Callable[[View], None],
+    wish: _Wish,
 ) -> RunResult:
-    """One run, as `run` says, which nobody has to wait for; `silent` as `Writer.take` says."""
+    """One run, as `run` says, which nobody has to wait for."""
     control.door.put_off(STARTING)
-    view = first_view(config)
+    view = _with_config(first_view(control.config), control)
     tell(view)
-    # Java takes longer to start than the clusters to answer.
-    driver = start_driver(config, emit)
-    # 1 discover, 2 plan
-    prepared = prepare(config)
-    _refuse(prepared, config)
-    plan = prepared.plan
-    failpoint("after-plan")
-    emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
-    with (
-        # 3 one writer: nothing is written before this
-        Writer.take(config, take_over=take_over, emit=emit, stop=stop, silent=silent) as writer,
+    with ExitStack() as stack:
+        # 1 to 3: discover, plan, one writer
+        writer, prepared, driver = _taken(stack, control, stop, emit, wish)
+        config, plan = control.config, prepared.plan
         # 4 the session starts while the hub and the sources are asked for their offsets
-        session_of(config, plan, driver) as session,
-        open_admin(config, HUB) as hub,
-    ):
+        session = stack.enter_context(session_of(config, plan, driver))
+        hub = stack.enter_context(open_admin(config, HUB))
         failpoint("after-lock")
         look = first_look(config, prepared)
         table = writer.claim()
@@ -132,19 +157,25 @@ def _run(
         # Those that are there: others are made later.
         topics = {name: it.partitions for name, it in plan.hub.topics.items()}
         stood = stood_at(hub, topics, config.supervision.connect_timeout)
-        writer.ready(session.result())
+        writer.ready(session.result(), config)
         if not writer.was_alone:
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
         with threads_of(look, session, hub, table, stood, control, emit) as threads:
             engine = Engine(
-                *(view, threads, writer, control, emit, tell, stop),
-                until_done=until_caught_up,
-                fresh=fresh,
+                view,
+                threads,
+                writer,
+                control,
+                emit,
+                tell,
+                stop,
+                until_done=wish.until_caught_up,
+                fresh=wish.fresh,
             )
-            problems = _live(engine, threads, writer, look, emit, tee=not until_caught_up)
-            if until_caught_up:
+            problems = _live(engine, threads, writer, look, emit, tee=not wish.until_caught_up)
+            if wish.until_caught_up:
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
             writer.release()
@@ -157,9 +188,9 @@ def _run(
         quarantine=threads.told.quarantine.latest,
     )
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
-    code = _exit_code(engine, missing, problems, until_caught_up)
+    code = _exit_code(engine, missing, problems, wish.until_caught_up)
     said = [*problems.values()]
-    if until_caught_up:
+    if wish.until_caught_up:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
         said += list(missing.values())
     tell(view)
@@ -199,6 +230,55 @@ def _live(
     threads.told.observer.tick()
     engine.tell()
     return problems
+
+
+def _taken(
+    stack: ExitStack,
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    wish: _Wish,
+) -> tuple[Writer, Prepared, Future[Driver]]:
+    """The right to write, until `stack` ends, with a plan, and a driver that starts.
+
+    One that stood by takes it first: where another one was quicker, it starts no Java and asks no
+    cluster. All others show first that they can run. The plan is of the config as it is once nobody
+    else writes: until then commands may have changed it.
+    """
+
+    def take() -> Writer:
+        return stack.enter_context(
+            Writer.take(
+                control.config,
+                take_over=wish.take_over,
+                emit=emit,
+                stop=stop,
+                silent=wish.silent,
+            )
+        )
+
+    if wish.stood_by:
+        writer = take()
+        control.read_again(emit)
+        # Java takes longer to start than the clusters to answer.
+        driver = start_driver(control.config, emit)
+        return writer, _planned(control.config, emit), driver
+    driver = start_driver(control.config, emit)
+    prepared = _planned(control.config, emit)
+    # Nothing is written before this.
+    writer = take()
+    if control.read_again(emit, keep=("spark",)):
+        prepared = _planned(control.config, emit)
+    return writer, prepared, driver
+
+
+def _planned(config: Config, emit: EventSink) -> Prepared:
+    prepared = prepare(config)
+    _refuse(prepared, config)
+    failpoint("after-plan")
+    plan = prepared.plan
+    emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
+    return prepared
 
 
 def _refuse(prepared: Prepared, config: Config) -> None:

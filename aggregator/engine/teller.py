@@ -107,6 +107,7 @@ class Teller:
             dedup=told.dedup.known,
             backfills=self._backfills(),
             replayed_before=replayed_before,
+            config_error=self._control.config_error,
         )
         self._on_view(self.view)
 

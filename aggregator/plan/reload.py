@@ -39,14 +39,16 @@ class Reload:
         return frozenset((*self.removed, *self.changed))
 
 
-def until_restart(before: Config, after: Config) -> tuple[Config, tuple[str, ...]]:
+def until_restart(
+    before: Config, after: Config, fixed: tuple[str, ...] = FIXED
+) -> tuple[Config, tuple[str, ...]]:
     """The config to take over, and the paths of what waits for a restart.
 
-    That is `after` with all that a running instance is built on as it is in `before`: a password
+    That is `after` with all that is `fixed` as it is in `before`: a password
     of the hub that was renewed must not keep a source from its own. Of OTHER_RUN nothing waits.
     """
     differing = _differing(before.model_dump(), after.model_dump(), ())
-    waiting = tuple(key for key in differing if _under(key, FIXED) and not _under(key, OTHER_RUN))
+    waiting = tuple(key for key in differing if under(key, fixed) and not under(key, OTHER_RUN))
     kept: dict[str, set[str]] = {}
     for key in waiting:
         part, name = key.split(".")[:2]
@@ -72,7 +74,7 @@ def plan_reload(before: Config, after: Config) -> Reload:
     return Reload(
         keys,
         # Whoever connects to the hub from now on reads its files as they are.
-        tuple(key for key in values if _under(key, FIXED)),
+        tuple(key for key in values if under(key, FIXED)),
         tuple(alias for alias in after.sources if alias not in both),
         tuple(alias for alias in before.sources if alias not in both),
         tuple(
@@ -80,7 +82,7 @@ def plan_reload(before: Config, after: Config) -> Reload:
             for alias in after.sources
             if alias in both and not _read_alike(before.sources[alias], after.sources[alias])
         ),
-        any(_under(key, OF_EVERY_LANE) for key in keys) or before.hub.files != after.hub.files,
+        any(under(key, OF_EVERY_LANE) for key in keys) or before.hub.files != after.hub.files,
     )
 
 
@@ -94,7 +96,8 @@ def _read_alike(before: SourceConfig, after: SourceConfig) -> bool:
     return before.tasks == after.tasks and same_connection(before, after)
 
 
-def _under(key: str, parts: tuple[str, ...]) -> bool:
+def under(key: str, parts: tuple[str, ...]) -> bool:
+    """Whether a path of the config is one of these, or lies in one."""
     return any(key == part or key.startswith(f"{part}.") for part in parts)
 
 

@@ -1,6 +1,7 @@
 """The REST API of a running aggregation: its first calls, over the latest status, and all others.
 
-`/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own.
+`/` and `/health` answer in the shapes of Kafka Connect, `/api/...` in our own. `/health` is for
+those who send requests on, `/alive` for those who end what hangs.
 """
 
 from __future__ import annotations
@@ -55,6 +56,10 @@ CONNECT = "4.0.0"
 """Clients look at it for what they may ask; what they ask is answered as by this version."""
 STANDING_BY = "Another instance writes: this one waits for it to end."
 READY = "Worker has completed startup and is ready to handle requests."
+ALIVE = "The process answers."
+HUNG_SECONDS = 600.0
+"""An engine that runs tells something about once a second. A hub or a store that is slow may hold
+it up for minutes, not for so long."""
 
 
 router = APIRouter()
@@ -75,7 +80,14 @@ async def root(here: Here, request: Request) -> dict[str, str] | Response:
 @router.get("/health", response_model=Health, responses=dict.fromkeys((500, 503), HEALTH))
 async def health(here: Here) -> Response:
     """200 healthy, 503 starting, 500 unhealthy, as Connect's."""
-    code, body = health_of(here.holder.latest())
+    code, body = health_of(here.holder.phase())
+    return JSONResponse(body, code)
+
+
+@router.get("/alive", response_model=Health, responses={503: HEALTH})
+async def alive(here: Here) -> Response:
+    """200 while it may be left alone, whatever it does; 503 when its engine hangs."""
+    code, body = alive_of(here.holder.phase(), here.holder.still())
     return JSONResponse(body, code)
 
 
@@ -162,19 +174,31 @@ def make_app(
     return Gate(Asked(CALLS, instance), steered.config.api)
 
 
-def health_of(status: Status | None) -> tuple[int, dict[str, str]]:
-    """HTTP code and body of `/health` for a status, None before the first.
+def health_of(phase: Phase | None) -> tuple[int, dict[str, str]]:
+    """HTTP code and body of `/health` in a phase, None before the first.
 
     Nobody is asked for a token there. So the reasons stand in the status alone: they may name
     addresses, paths and processes.
     """
-    if status is not None and status.phase is Phase.STANDBY:
+    if phase is Phase.STANDBY:
         return 200, {"status": "standby", "message": STANDING_BY}
-    if status is None or status.phase is Phase.STARTING:
+    if phase is None or phase is Phase.STARTING:
         return 503, {"status": "starting", "message": STARTING}
-    if status.phase is Phase.FAILED:
+    if phase is Phase.FAILED:
         return 500, {"status": "unhealthy", "message": "The aggregation failed."}
-    if status.phase is Phase.RUNNING:
+    if phase is Phase.RUNNING:
         return 200, {"status": "healthy", "message": READY}
-    message = f"The aggregation is {str(status.phase).lower()}."
+    message = f"The aggregation is {str(phase).lower()}."
     return 200, {"status": "healthy", "message": message}
+
+
+def alive_of(phase: Phase | None, still: float) -> tuple[int, dict[str, str]]:
+    """HTTP code and body of `/alive`, for an engine that has told nothing for so many seconds.
+
+    Only one that runs is judged by that. A start waits for leases, for producers of others and for
+    the hub, as long as they need; whoever ends it meanwhile begins the same wait again.
+    """
+    told = str(phase or Phase.STARTING).lower()
+    if phase is Phase.RUNNING and still > HUNG_SECONDS:
+        return 503, {"status": told, "message": f"The engine has told nothing for {still:.0f} s."}
+    return 200, {"status": told, "message": ALIVE}

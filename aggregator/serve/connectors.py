@@ -51,6 +51,7 @@ class Connectors:
         self._table = ConnectorTable(place.path, place.storage_options)
         self._lock = threading.Lock()
         self._changes: dict[str, Change] | None = None
+        self._opened = 0
 
     def names(self) -> list[str]:
         """All connectors, in the order of the config."""
@@ -164,8 +165,10 @@ class Connectors:
                 raise invalid(_by_key(name, found, error.problems)) from error
 
     def _kept(self) -> dict[str, Change]:
-        if self._changes is None:
-            self._changes = self._table.changes()
+        opened = self._control.opened
+        if self._changes is None or not opened or opened != self._opened:
+            # While another instance writes, that one changes them.
+            self._changes, self._opened = self._table.changes(), opened
         return self._changes
 
     def _keep(self, name: str, config: Mapping[str, str] | None, by: str) -> None:

@@ -19,7 +19,7 @@ from aggregator.errors import EXIT_CONFIG, EXIT_OTHER
 from aggregator.serve.bodies import BodyError, InHand, header, whole_body
 
 RIGHT = "aggregator.right"
-OPEN_PATH = "/health"
+OPEN_PATHS = ("/health", "/alive")
 """What load balancers and containers ask, who have no token; it tells what they need alone."""
 PAGES = "/ui"
 """The files of the dashboard: the same everywhere. What they show is asked for with a token."""
@@ -142,7 +142,7 @@ def _is_open(scope: Scope) -> bool:
     if path == "/":
         # A browser is only led to the dashboard.
         return "text/html" in header(scope, b"accept")
-    return path in (OPEN_PATH, PAGES) or path.startswith(f"{PAGES}/")
+    return path in (*OPEN_PATHS, PAGES) or path.startswith(f"{PAGES}/")
 
 
 def _refused(scope: Scope, error: BodyError) -> JSONResponse:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from aggregator.documents.document import NOT_BEGUN, Status
+from aggregator.documents.document import NOT_BEGUN, Phase, Status
 from aggregator.documents.rates import WINDOW_SECONDS
 
 KEPT = 12
@@ -16,8 +17,10 @@ KEPT = 12
 class _Moment:
     """A status that is made when somebody asks for it first: for most nobody does."""
 
-    def __init__(self, at: datetime, make: Callable[[], Status]) -> None:
+    def __init__(self, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
         self.at = at
+        self.phase = phase
+        self.put = time.monotonic()
         self._make = make
         self._status: Status | None = None
         self._lock = threading.Lock()
@@ -37,12 +40,12 @@ class StatusHolder:
         self._latest: _Moment | None = None
         self._kept: deque[_Moment] = deque()
 
-    def put(self, at: datetime, make: Callable[[], Status]) -> None:
+    def put(self, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
         """Take what makes the status of a moment; keeps few older ones, as far back as rates look.
 
         `make` is called later, in another thread, or never.
         """
-        window, moment = timedelta(seconds=WINDOW_SECONDS), _Moment(at, make)
+        window, moment = timedelta(seconds=WINDOW_SECONDS), _Moment(at, phase, make)
         with self._lock:
             self._latest, kept = moment, self._kept
             if not kept or at - kept[-1].at >= window / KEPT:
@@ -56,6 +59,16 @@ class StatusHolder:
             moment = self._latest
         # Not while the engine may want to put the next one.
         return moment.status() if moment is not None else None
+
+    def phase(self) -> Phase | None:
+        """The newest phase, None before the first; nothing has to be made for that."""
+        with self._lock:
+            return self._latest.phase if self._latest is not None else None
+
+    def still(self) -> float:
+        """Seconds since the newest moment was put; 0 before the first."""
+        with self._lock:
+            return time.monotonic() - self._latest.put if self._latest is not None else 0.0
 
     def earlier(self) -> Status | None:
         """The oldest status that is kept: about a window ago, or the first that has begun.

@@ -88,7 +88,10 @@ def status(view: View) -> Status:
         paused=paused_parts(view.parts),
         backfills=view.backfills,
         waits_for_restart=view.waiting,
-        warnings=plan.warnings if plan is not None else (),
+        warnings=(
+            *([view.config_error] if view.config_error else []),
+            *(plan.warnings if plan is not None else ()),
+        ),
         reason=view.reason,
     )
 

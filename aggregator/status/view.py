@@ -79,7 +79,7 @@ class View:
     `waiting` are keys of the config that was read last which hold from the next start on.
     `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
     `replayed_before` are the records that lanes had written of what recoveries before the last one
-    found missing.
+    found missing. `config_error` says why the newest config cannot be used.
     """
 
     config: Config
@@ -108,6 +108,7 @@ class View:
     backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
+    config_error: str = ""
 
     @property
     def replayed(self) -> int:

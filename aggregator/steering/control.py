@@ -18,27 +18,34 @@ from aggregator.config.checks import problems, warnings
 from aggregator.config.files import note_files
 from aggregator.config.in_force import InForce
 from aggregator.config.load import Added
+from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.discover import discover, hub_facts
 from aggregator.documents.controls import ReloadReport, SourceControl, source_control
 from aggregator.documents.document import BackfillStatus
 from aggregator.errors import (
+    AggregatorError,
+    CheckpointError,
     ConfigError,
     Problem,
     RefusedError,
 )
-from aggregator.events import LogLevel
+from aggregator.events import Event, EventSink, LogLevel
 from aggregator.model import Part, Pause, SourcePartition
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
 from aggregator.plan.plan import Plan
-from aggregator.plan.reload import Reload, plan_reload, until_restart
+from aggregator.plan.reload import OTHER_RUN, Reload, plan_reload, under, until_restart
 from aggregator.steering.door import Actor, Answer, Door
 from aggregator.steering.pauses import Pauses, out_of, out_of_parts
 
 ANSWER_SECONDS = 60.0
 """How much longer than a clean stop of all lanes an answer may take."""
+BUILT_ON = (*OTHER_RUN, "checkpoint.storage_options")
+"""What a process is built on: with another one it is another process."""
+KEPT = ("api", "checkpoint")
+"""What a process keeps as it was when it started."""
 
 
 class Control:
@@ -62,6 +69,10 @@ class Control:
         self.log_level = LogLevel()
         self.waiting: tuple[str, ...] = ()
         """Keys of the config that hold from the next start on."""
+        self.config_error = ""
+        """Why the newest config is not the one in force; "" where it is, but for what waits."""
+        self.opened = 0
+        """How many engines have begun to take commands, of which one can stand by in between."""
         self._only_backfills = only_backfills
         self._reread = reread
         self.door = Door()
@@ -310,6 +321,7 @@ class Control:
                     # The next step goes by it, and looks at the clusters anew.
                     self.in_force.config = new
                 self.waiting = waiting
+                self.config_error = ""
 
             if found.keys or added or waiting != self.waiting:
                 self._ask(act)
@@ -332,6 +344,34 @@ class Control:
         Commands are answered that it starts until the engine opens the door.
         """
         self.pauses.load()
+        self.opened += 1
+
+    def read_again(self, emit: EventSink, *, keep: tuple[str, ...] = ()) -> bool:
+        """Read the config again before a start, and go by it; whether it has changed.
+
+        For the engine's thread while nothing runs. A config that cannot be used leaves the last one
+        in force, which is an event and stands in `config_error`. What this process keeps (`keep`
+        and `KEPT`) waits for its restart. AggregatorError when the config names another checkpoint.
+        """
+        if self._reread is None:
+            return False
+        before = self.config
+        try:
+            now = self._reread({})
+        except (ConfigError, CheckpointError) as error:
+            words = f"the config cannot be used, and the last one stays in force: {error}"
+            words, known = mask_text(words, before), self.config_error
+            self.config_error = words
+            if words != known:
+                emit(Event("config_failed", words))
+            return False
+        note_files(now)
+        keys = plan_reload(before, now).keys
+        if moved := [key for key in keys if under(key, BUILT_ON)]:
+            raise AggregatorError(f"{', '.join(moved)}: changed since this start; start it again")
+        self.in_force.config, self.waiting = until_restart(before, now, (*KEPT, *keep))
+        self.config_error = ""
+        return len(keys) > len(self.waiting)
 
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)

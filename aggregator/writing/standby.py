@@ -23,6 +23,8 @@ from aggregator.writing.takeover import StoppedEarlyError
 
 LOCAL_POLL_SECONDS = 0.5
 STORE_POLL_SECONDS = 3.0
+FOLLOW_SECONDS = 30.0
+"""So often it reads what it would run by."""
 AGAIN_SECONDS = 5.0
 """After a start that another one was quicker than, or that could not end the one before it."""
 SLOW_START = 3
@@ -41,7 +43,11 @@ class WriterRecord:
 
 
 class Standby:
-    """The wait of one instance for its turn, as often as it has to wait."""
+    """The wait of one instance for its turn, as often as it has to wait.
+
+    `tell` is told, in words, whom it waits for, each time that this changes; `follow` is called now
+    and then, so that what it would run by is known, and is read in time.
+    """
 
     def __init__(
         self,
@@ -49,12 +55,15 @@ class Standby:
         emit: EventSink,
         stop: threading.Event,
         tell: Callable[[str], None],
+        follow: Callable[[], object],
     ) -> None:
         self._config = config
         self._path = config.checkpoint.path
         self._emit = emit
         self._stop = stop
         self._tell = tell
+        self._follow = follow
+        self._followed = time.monotonic()
         self._local = has_lock(self._path)
         self._table: CheckpointTable | None = None
         self._told = ""
@@ -64,13 +73,16 @@ class Standby:
 
         Otherwise the record of the writer that was silent: whoever writes by then may be another
         one, who stood by as well and was quicker.
-        `tell` is told, in words, whom it waits for, each time that this changes. StoppedEarlyError
-        when it is to stop before its turn.
+        StoppedEarlyError when it is to stop before its turn; what `follow` raises.
         """
         poll = LOCAL_POLL_SECONDS if self._local else STORE_POLL_SECONDS
         mark, since = object(), time.monotonic()
         while True:
             now = time.monotonic()
+            if now - self._followed >= FOLLOW_SECONDS:
+                self._follow()
+                # What that took is no silence of the writer.
+                self._followed = now = time.monotonic()
             try:
                 found = self._record()
             except CheckpointError as error:
@@ -93,7 +105,11 @@ class Standby:
 
     def again(self, error: HeldError) -> None:
         """Another one has it after all: wait a moment. StoppedEarlyError as `wait`."""
-        self._note(f"stands by: {error}")
+        words = f"stands by: {error}"
+        if words == self._told:
+            # It is no news, but meanwhile it was shown to start.
+            self._tell(words)
+        self._note(words)
         self._pause(AGAIN_SECONDS)
 
     def _pause(self, seconds: float) -> None:

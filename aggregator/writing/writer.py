@@ -103,11 +103,12 @@ class Writer:
         assert self._table is not None
         return self._table
 
-    def ready(self, spark: SparkSession) -> None:
+    def ready(self, spark: SparkSession, config: Config) -> None:
         """Return when nothing of an earlier writer can arrive at the hub any more, as far as a
         wait can tell; from then on this one may write.
 
-        Raises CheckpointConflictError when an earlier JVM does not end, and StoppedEarlyError.
+        `config` is what it writes by, which may be newer than the one it was taken with. Raises
+        CheckpointConflictError when an earlier JVM does not end, and StoppedEarlyError.
         """
         assert self._table is not None
         assert self._lease is not None
@@ -116,7 +117,16 @@ class Writer:
         self._await_jvm(self._guard, jvm)
         self._await_pending(self._table)
         self._may_write = True
-        self._note(replace(self._owner, jvm=jvm, jvm_started=started_of(jvm), pending=0.0))
+        self._note(
+            replace(
+                self._owner,
+                jvm=jvm,
+                jvm_started=started_of(jvm),
+                pending=0.0,
+                quiet=self._owner.lease + delivery_seconds(config),
+                remote=not is_local(config.spark.master),
+            )
+        )
         self._lease.guard(self._guard.until)
         if self.error is not None:
             raise self.error

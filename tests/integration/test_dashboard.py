@@ -253,7 +253,7 @@ def test_fifty_sources_with_five_thousand_partitions_are_usable_within_two_secon
     config = load_text("", [*SETS, f"checkpoint.path={tmp_path / 'state'}"])
     holder = StatusHolder()
     status = whole_status(sources=50, topics=10, partitions=10)
-    holder.put(status.at, lambda: status)
+    holder.put(status.at, status.phase, lambda: status)
     with (
         served(app_over(Control(config), holder)) as server,
         visiting(server.url, tmp_path / "screens") as visitor,

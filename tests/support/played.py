@@ -100,7 +100,7 @@ def _made(state: Path, *more: str) -> tuple[ASGIApp, Control, Recorder]:
     config = load_text("", sets, {})
     control = Control(config, lambda added: load_text("", sets, {}, added=added))
     holder, status = StatusHolder(), whole_status()
-    holder.put(status.at, lambda: status)
+    holder.put(status.at, status.phase, lambda: status)
     recorder = nothing_recorded(control, holder)
     audits = AuditRunner()
     # None is begun: it would be a process with a JVM.

@@ -52,7 +52,7 @@ def serving(tmp_path: Path, *sets: str) -> Iterator[tuple[str, Config]]:
     control = Control(config)
     holder = StatusHolder()
     status = status_with()
-    holder.put(status.at, lambda: status)
+    holder.put(status.at, status.phase, lambda: status)
     engine = PlayedEngine(control)
     try:
         with served(app_over(control, holder), config.api.tls) as server:
@@ -86,9 +86,10 @@ def test_a_browser_is_never_asked_for_a_password(tmp_path: Path) -> None:
     assert "basic" not in shown and "set-cookie" not in shown
 
 
-def test_health_is_for_everybody(tmp_path: Path) -> None:
+def test_probes_need_no_token(tmp_path: Path) -> None:
     with serving(tmp_path, *TOKENS) as (url, _):
-        assert ask("GET", f"{url}/health")[0] == 200
+        for path in ("/health", "/alive"):
+            assert ask("GET", url + path)[0] == 200
 
 
 @pytest.mark.parametrize("show", [bearer, basic])

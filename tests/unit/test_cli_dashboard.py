@@ -26,7 +26,7 @@ TOKEN = "read-me-0123456789"
 @pytest.fixture
 def holder() -> StatusHolder:
     holder, status = StatusHolder(), whole_status()
-    holder.put(status.at, lambda: status)
+    holder.put(status.at, status.phase, lambda: status)
     return holder
 
 

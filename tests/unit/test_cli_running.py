@@ -94,7 +94,7 @@ STATUS = Status(
 @pytest.fixture
 def listen() -> Iterator[str]:
     holder = StatusHolder()
-    holder.put(STATUS.at, lambda: STATUS)
+    holder.put(STATUS.at, STATUS.phase, lambda: STATUS)
     with served(app_over(holder=holder)) as server:
         yield f"127.0.0.1:{server.port}"
 

@@ -61,7 +61,7 @@ def test_what_is_kept_of_statuses_and_figures_is_of_the_last_minutes() -> None:
     holder, figures, status = StatusHolder(), Figures(), status_with()
     first, second = largest(
         lambda: holder,
-        lambda at: holder.put(BEGIN + timedelta(seconds=at), lambda: status),
+        lambda at: holder.put(BEGIN + timedelta(seconds=at), status.phase, lambda: status),
         DAY_SECONDS,
     )
     assert second <= first

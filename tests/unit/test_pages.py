@@ -136,7 +136,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     state = tmp_path_factory.mktemp("pages")
     config = load_text("", [*SETS, f"checkpoint.path={state}", "api.read_token=read-me-0123456789"])
     holder, status = StatusHolder(), whole_status()
-    holder.put(status.at, lambda: status)
+    holder.put(status.at, status.phase, lambda: status)
     with served(app_over(Control(config), holder)) as server:
         yield server.url
 

@@ -17,7 +17,7 @@ from aggregator.config.mask import MASK
 from aggregator.documents.document import CheckpointStatus, PartitionStatus, Phase, Status
 from aggregator.documents.rates import WINDOW_SECONDS
 from aggregator.errors import ConfigError
-from aggregator.serve.app import health_of
+from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
 from aggregator.serve.holder import KEPT, StatusHolder
 from aggregator.serve.server import ApiServer
 from aggregator.steering.control import Control
@@ -63,7 +63,7 @@ def status(seconds: float = 0, position: int = 0, **more: object) -> Status:
 
 
 def put(holder: StatusHolder, made: Status) -> None:
-    holder.put(made.at, lambda: made)
+    holder.put(made.at, made.phase, lambda: made)
 
 
 @pytest.fixture
@@ -145,16 +145,27 @@ def test_what_does_not_exist_is_404(url: str) -> None:
     ],
 )
 def test_health_of_each_phase(phase: Phase, code: int, word: str) -> None:
-    found, body = health_of(status(phase=phase))
+    found, body = health_of(phase)
     assert (found, body["status"]) == (code, word)
     assert body["message"]
 
 
-@pytest.mark.parametrize("phase", [Phase.FAILED, Phase.STANDBY])
-def test_health_tells_no_reason_as_it_asks_for_no_token(phase: Phase) -> None:
-    reason = "process 7 on host b-1 has /secret/state: 10.0.0.5:9092 is gone"
-    told = str(health_of(status(phase=phase, reason=reason)))
-    assert not any(word in told for word in ("7", "b-1", "/secret", "10.0.0.5"))
+@pytest.mark.parametrize("phase", [None, *Phase])
+def test_it_is_alive_in_each_phase_unless_it_runs_and_tells_nothing(phase: Phase | None) -> None:
+    assert alive_of(phase, HUNG_SECONDS)[0] == 200
+    # It may wait for others as long as it has to, but for its own engine.
+    hung = phase is Phase.RUNNING
+    assert alive_of(phase, HUNG_SECONDS + 1)[0] == (503 if hung else 200)
+
+
+def test_probes_are_told_the_phase_and_no_status_is_made_for_them(
+    url: str, holder: StatusHolder
+) -> None:
+    assert get(url + "/alive") == (200, {"status": "starting", "message": "The process answers."})
+    made: list[int] = []
+    holder.put(NOW, Phase.STANDBY, partial(made.append, 1))  # type: ignore[arg-type]
+    assert get(url + "/alive")[1]["status"] == get(url + "/health")[1]["status"] == "standby"
+    assert made == []
 
 
 def test_a_taken_port_is_a_config_error() -> None:
@@ -205,7 +216,7 @@ def test_a_status_is_made_once_and_only_when_it_is_asked_for() -> None:
         return status(second)
 
     for second in range(10):
-        holder.put(NOW + timedelta(seconds=second), partial(make, second))
+        holder.put(NOW + timedelta(seconds=second), Phase.RUNNING, partial(make, second))
     assert made == []
     assert holder.latest() is holder.latest()
     assert made == [9]

@@ -41,7 +41,7 @@ class Large:
     def go_on(self) -> None:
         """A second goes by in that instance."""
         view = self.view = replace(self.view, at=self.view.at + timedelta(seconds=1))
-        self.holder.put(view.at, lambda: status(view))
+        self.holder.put(view.at, view.phase, lambda: status(view))
 
 
 @pytest.fixture(scope="module")

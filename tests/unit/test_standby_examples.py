@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from aggregator.config import load_text
-from aggregator.serve.app import health_of
-from aggregator.status.document import status
-from aggregator.status.view import first_view, waiting_view
+from aggregator.documents.document import Phase
+from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
 from support.debian import program
 from support.kubernetes import problems
+from support.probes import Kubelet
 from support.rest import SETS
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -37,14 +37,61 @@ def test_two_of_them_stand_by_and_are_ready_so_that_an_update_goes_through() -> 
     (container,) = POD["containers"]
     assert OBJECTS[0]["spec"]["replicas"] == 2
     assert container["args"][-1] == "--standby"
-    waits = status(waiting_view(CONFIG, "stands by: another one writes"))
     message = "Another instance writes: this one waits for it to end."
-    assert health_of(waits) == (200, {"status": "standby", "message": message})
-    # While it starts it is not, and that may take longer than a probe is patient.
-    assert health_of(status(first_view(CONFIG)))[0] == 503
-    assert container["startupProbe"]["failureThreshold"] > 60
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"]["path"] == "/health"
+    assert health_of(Phase.STANDBY) == (200, {"status": "standby", "message": message})
+
+
+SILENT = "SILENT"
+"""In the place of a phase: the process does not answer."""
+HUNG = "HUNG"
+"""It runs, and its engine takes no turns."""
+HOUR = 3600
+
+
+def probed(*life: tuple[Phase | str | None, int]) -> Kubelet:
+    """What the probes of the manifest do to a container with this life: phases, and how long."""
+    (container,) = POD["containers"]
+    kubelet, now = Kubelet(container), 0
+    for phase, seconds in life:
+        for second in range(seconds):
+            codes: dict[str, int | None] = {"/health": None, "/alive": None}
+            if phase != SILENT:
+                shown = Phase.RUNNING if phase == HUNG else phase
+                assert shown is None or isinstance(shown, Phase)
+                still = float(second) if phase == HUNG else 0.0
+                codes = {"/health": health_of(shown)[0], "/alive": alive_of(shown, still)[0]}
+            kubelet.look(now, codes.__getitem__)
+            now += 1
+    return kubelet
+
+
+@pytest.mark.parametrize("waits", [300, 6 * HOUR])
+def test_one_that_takes_over_is_left_alone_until_it_is_through(waits: int) -> None:
+    # The lease of an object store, delivery.timeout.ms, Java; and a tail of the hub of two hours.
+    for starts in (158, 2 * HOUR):
+        found = probed((None, 5), (Phase.STANDBY, waits), (Phase.STARTING, starts))
+        assert (found.killed, found.ready) == ("", [True, False])
+
+
+def test_a_first_start_that_reads_the_hub_for_hours_is_left_alone_and_then_ready() -> None:
+    found = probed((None, 5), (Phase.STARTING, 3 * HOUR), (Phase.RUNNING, 60), (Phase.STOPPING, 90))
+    assert (found.killed, found.ready) == ("", [False, True])
+
+
+@pytest.mark.parametrize(
+    ("last", "within"), [(SILENT, 90), (HUNG, int(HUNG_SECONDS) + 90)], ids=["silent", "hung"]
+)
+def test_one_that_hangs_is_started_again(last: str, within: int) -> None:
+    life: list[tuple[Phase | str | None, int]] = [(Phase.STANDBY, 60), (Phase.RUNNING, 60)]
+    assert probed(*life, (last, within)).killed.startswith("liveness")
+    assert not probed(*life, (last, 30)).killed
+    # For less long than that it is a machine that is busy.
+    assert not probed(*life, (last, 30), (Phase.RUNNING, HOUR)).killed
+
+
+def test_one_that_never_answers_is_started_again() -> None:
+    assert probed((SILENT, 180)).killed.startswith("startup")
+    assert not probed((SILENT, 60), (None, 10)).killed
 
 
 def test_there_is_time_for_a_clean_stop() -> None:

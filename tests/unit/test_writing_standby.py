@@ -60,8 +60,14 @@ class Waiting:
         self.told: list[str] = []
         self.events: list[Event] = []
         config: Config = load_text("", [*SETS, f"checkpoint.path={path}"])
-        self.standby = Standby(config, self.events.append, self.stop, self.told.append)
+        self.follows = 0
+        self.standby = Standby(
+            config, self.events.append, self.stop, self.told.append, self._follow
+        )
         self._pool = pool
+
+    def _follow(self) -> None:
+        self.follows += 1
 
     def wait(self) -> Future[str]:
         """What its wait returns: the record of the writer that has to be ended."""
@@ -130,10 +136,22 @@ def test_it_stops_when_it_is_told_to(waiting: Waiting, tmp_path: Path) -> None:
             turn.result(5)
 
 
-def test_when_another_one_was_quicker_it_says_so_once_and_waits_again(waiting: Waiting) -> None:
+def test_when_another_one_was_quicker_it_is_shown_to_wait_again(waiting: Waiting) -> None:
     for _ in range(2):
         waiting.standby.again(HeldError("it is held"))
-    assert waiting.told == ["stands by: it is held"]
+    # Each time: in between it was shown to start. The log has it once.
+    assert waiting.told == ["stands by: it is held"] * 2
+    assert [it.kind for it in waiting.events] == ["standing_by"]
+
+
+def test_it_follows_what_it_would_run_by(
+    waiting: Waiting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "FOLLOW_SECONDS", 0.05)
+    with WriterLock.acquire(str(tmp_path), Owner(lease=60)):
+        turn = waiting.wait()
+        wait_for(lambda: waiting.follows > 1, "it follows")
+    assert turn.result(5) == ""
 
 
 def test_on_an_object_store_the_lease_is_left_to_the_start(
