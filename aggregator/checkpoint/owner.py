@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
+import sys
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -19,11 +21,16 @@ PROCESS_TABLE = Path("/proc/self/ns/pid")
 
 @cache
 def here() -> ProcessPlace:
-    """Where this process runs; boot id and process table only where Linux tells them."""
+    """Where this process runs; boot id and process table only where Linux tells them.
+
+    Where it does not, as in some sandboxes, each process is on a machine of its own: a container of
+    the same name on another one has the same process ids.
+    """
     try:
         boot, processes = BOOT_ID.read_text(encoding="utf-8").strip(), os.readlink(PROCESS_TABLE)  # noqa: PTH115
     except OSError:
-        boot, processes = "", ""
+        boot = f"unknown-{secrets.token_hex(8)}" if sys.platform == "linux" else ""
+        processes = ""
     return ProcessPlace(socket.gethostname(), boot, processes)
 
 

@@ -33,6 +33,8 @@ RECORD_BYTES = 1024
 WATCH_SECONDS = 0.5
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The record cannot be written, but the lock is held by the kernel and stays so."""
+GLANCE_SECONDS = 0.2
+"""A command that looks whether it is held has it for a moment: so long is tried again."""
 
 
 def held_by(path: str, holder: Owner | None) -> HeldError:
@@ -106,10 +108,19 @@ class WriterLock:
             return False
 
     def note(self, owner: Owner) -> None:
-        """Note what the next start has to know of this one; the earlier one counts no more."""
-        self.owner, self._noted = owner, True
+        """Note what the next start has to know of this one; the earlier one counts no more.
+
+        CheckpointError when it cannot be written.
+        """
+        before, self.owner = self.owner, owner
         if self._handle is not None:
-            self._write()
+            try:
+                with translated(str(self._path.parent), "locked"):
+                    self._write()
+            except BaseException:
+                self.owner = before
+                raise
+        self._noted = True
 
     def renew(self) -> Tried:
         """Show that the holder goes on, and tell whether it still is the holder."""
@@ -140,17 +151,16 @@ class WriterLock:
 
     def _take(self, path: str) -> None:
         assert self._handle is not None
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise held_by(path, holder_of(path)) from error
+        _hold(self._handle, path)
         if not self.is_ours:
             # A take-over has lifted it out of its place between the opening and the locking.
             raise held_by(path, holder_of(path))
         self.earlier = holder_of(path)
         self.owner = self.owner.following(self.earlier)
-        os.ftruncate(self._handle, 0)
+        # In the place of the earlier one's: with a full disk that stays, and with it what the next
+        # start has to wait for. What an older version has written may be longer.
         self._write()
+        os.ftruncate(self._handle, RECORD_BYTES)
 
     def _write(self) -> None:
         assert self._handle is not None
@@ -173,6 +183,20 @@ class WriterLock:
         trace: TracebackType | None,
     ) -> None:
         self.release(ended=error is None)
+
+
+def _hold(handle: int, path: str) -> None:
+    """Lock the file; HeldError when another one has it for longer than a glance."""
+    deadline = time.monotonic() + GLANCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() > deadline:
+                raise held_by(path, holder_of(path)) from error
+            time.sleep(0.02)
+        else:
+            return
 
 
 def record_of(path: str) -> str:

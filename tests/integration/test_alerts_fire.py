@@ -161,6 +161,12 @@ def test_the_board_offers_each_source(world: Watched) -> None:
 
 
 def test_an_aggregator_that_is_gone(world: Watched) -> None:
-    """The last one: there is none any more."""
+    """From here on there is none that copies."""
     world.kill()
     world.fires("AggregatorAway")
+
+
+def test_one_that_is_started_again_and_again_in_vain(world: Watched) -> None:
+    with world.started_in_vain():
+        world.fires("AggregatorRestarts", pod="aggregator-0")
+        world.fires("AggregatorNotRunning", name=world.name)

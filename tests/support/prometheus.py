@@ -24,6 +24,13 @@ FOLDER = Path(__file__).parents[2] / "docker" / "prometheus"
 PACKAGE = "prometheus"
 CHECK_SECONDS = 60
 INTERVAL = "1s"
+POD = {
+    "__meta_kubernetes_pod_label_app": "aggregator",
+    "__meta_kubernetes_pod_container_port_name": "api",
+    "__meta_kubernetes_namespace": "tests",
+    "__meta_kubernetes_pod_name": "aggregator-0",
+}
+"""What Prometheus finds of a pod in Kubernetes, which it is told here."""
 DURATION = re.compile(r"(?:(?<=\[)|(?<=offset ))(\d+)m\b")
 """A window of an expression, in minutes."""
 
@@ -107,16 +114,19 @@ class Prometheus:
 def prometheus(
     folder: Path, target: str, token: str, seconds_for_a_minute: int
 ) -> Iterator[Prometheus]:
-    """One with the config and the rules of docker/prometheus, gone with the block.
+    """One with the config for Kubernetes and the rules of docker/prometheus, gone with the block.
 
-    It scrapes `target` every second, shows it a token, and its rules are `hurried`.
+    It scrapes `target` as a pod every second, shows it a token, and its rules are `hurried`.
     """
     folder.mkdir(parents=True)
-    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text("utf-8"))
+    config = yaml.safe_load((FOLDER / "kubernetes.yml").read_text("utf-8"))
     rules = yaml.safe_load((FOLDER / "rules.yml").read_text("utf-8"))
     (job,) = config["scrape_configs"]
-    job["static_configs"] = [{"targets": [target]}]
-    job["authorization"] = {"credentials_file": "token"}
+    assert job.pop("kubernetes_sd_configs") == [{"role": "pod"}]
+    other = {**POD, "__meta_kubernetes_pod_container_port_name": "ui"}
+    job["static_configs"] = [{"targets": [target], "labels": it} for it in (POD, other)]
+    assert job["authorization"].pop("credentials_file")
+    job["authorization"]["credentials_file"] = "token"
     config["global"] = {"scrape_interval": INTERVAL, "evaluation_interval": INTERVAL}
     (folder / "token").write_text(token)
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))

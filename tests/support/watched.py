@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +93,27 @@ class Watched:
         self.ended = True
         self.app.kill()
         assert self.app.wait_gone(), self.app.members()
+
+    @contextmanager
+    def started_in_vain(self) -> Iterator[None]:
+        """Start one again and again while the block runs, whose hub is not there."""
+        hub = self.config.hub.model_copy(update={"bootstrap_servers": "127.0.0.1:9"})
+        supervision = self.config.supervision.model_copy(update={"connect_timeout": 3.0})
+        config = self.config.model_copy(update={"hub": hub, "supervision": supervision})
+        over = threading.Event()
+
+        def start() -> None:
+            while not over.is_set():
+                with application(config, self.folder / "in-vain") as app:
+                    app.wait(SECONDS)
+
+        with ThreadPoolExecutor(1) as pool:
+            starts = pool.submit(start)
+            try:
+                yield
+            finally:
+                over.set()
+            starts.result()
 
     def metrics(self) -> bytes:
         """The text of its /metrics."""

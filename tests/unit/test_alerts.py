@@ -32,16 +32,35 @@ def test_a_rule_asks_for_what_is_told(alert: str) -> None:
     text = metrics_text(whole_status(), MetricsConfig()).decode()
     told = {*re.findall(r"^(\w+)[{ ]", text, re.M), "up"}
     expression = re.sub(r"\{[^}]*\}", "", RULES[alert]["expr"])
-    named = re.findall(r"\b(?:aggregator_\w+|up)\b", expression)
+    named = re.findall(r"\b(?:(?:aggregator|process)_\w+|up)\b", expression)
     assert named and set(named) <= told
 
 
 def test_each_rule_is_tested_and_documented() -> None:
-    (tests,) = load("rules.test.yml")["tests"]
-    fires = {it["alertname"] for it in tests["alert_rule_test"] if it["exp_alerts"]}
+    tests = [it for part in load("rules.test.yml")["tests"] for it in part["alert_rule_test"]]
+    fires = {it["alertname"] for it in tests if it["exp_alerts"]}
     assert fires == RULES.keys()
     page = (ROOT / "docs" / "alerts.md").read_text("utf-8")
     assert re.findall(r"^\| (Aggregator\w+) \|", page, re.M) == list(RULES)
+
+
+def test_in_kubernetes_it_finds_the_pods_and_shows_the_token_to_read() -> None:
+    config = load("kubernetes.yml")
+    (job,) = config["scrape_configs"]
+    pods = (ROOT / "docker" / "kubernetes.yaml").read_text("utf-8")
+    deployment = next(yaml.safe_load_all(pods))
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    labels, regex = job["relabel_configs"][0]["source_labels"], job["relabel_configs"][0]["regex"]
+    assert [it.removeprefix("__meta_kubernetes_pod_") for it in labels] == [
+        "label_app",
+        "container_port_name",
+    ]
+    assert regex == f"{template['metadata']['labels']['app']};{container['ports'][0]['name']}"
+    secret = container["env"][0]["valueFrom"]["secretKeyRef"]
+    token = job["authorization"]["credentials_file"]
+    assert token == f"/etc/{secret['name']}/{secret['key']}"
+    assert (config["rule_files"], job["job_name"]) == (["rules.yml"], "aggregator")
 
 
 def test_the_config_reads_the_rules_and_scrapes_where_the_api_listens() -> None:

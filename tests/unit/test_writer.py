@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -11,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.owner import Owner
+from aggregator.checkpoint import owner as owners
+from aggregator.checkpoint.owner import Owner, here
 from aggregator.checkpoint.process import started_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import CheckpointConflictError, RefusedError
+from aggregator.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.events import Event
-from aggregator.writing.core import EXECUTOR_SECONDS
-from aggregator.writing.lock import WriterLock, holder_of
+from aggregator.writing.core import EXECUTOR_SECONDS, Kin, kin_of
+from aggregator.writing.lock import LOCK, WriterLock, holder_of, record_of
 from aggregator.writing.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 
 SETS = (
@@ -89,6 +92,63 @@ def test_beside_another_one_it_is_refused(config: Config) -> None:
         pytest.raises(CheckpointConflictError, match="another aggregator runs on it"),
     ):
         write(config)
+
+
+def full(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_on_a_full_disk_the_record_of_the_one_before_stays(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = crashed(config, os.getpid())
+    with monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", full)
+        with pytest.raises(CheckpointError, match="No space left"):
+            WriterLock.acquire(config.checkpoint.path)
+        left = holder_of(config.checkpoint.path)
+        assert left is not None and left.pid == earlier.pid
+    # What is noted later, too, is an error with words.
+    with WriterLock.acquire(config.checkpoint.path) as lock, monkeypatch.context() as patch:
+        patch.setattr("os.pwrite", full)
+        with pytest.raises(CheckpointError, match="No space left"):
+            lock.note(Owner())
+        assert lock.owner.jvm == earlier.jvm
+
+
+def test_a_longer_record_of_another_version_is_replaced_as_a_whole(config: Config) -> None:
+    path = config.checkpoint.path
+    WriterLock.acquire(path).release(ended=True)
+    (Path(path) / LOCK).write_text(Owner(host="h" * 5000).to_json())
+    with WriterLock.acquire(path) as lock:
+        assert lock.earlier is not None and len(record_of(path)) == 1024
+
+
+def test_a_command_that_looks_whether_it_is_held_refuses_no_start(config: Config) -> None:
+    path = config.checkpoint.path
+    WriterLock.acquire(path).release(ended=True)
+    with (Path(path) / LOCK).open() as glance:
+        fcntl.flock(glance, fcntl.LOCK_SH)
+        over = threading.Timer(0.05, fcntl.flock, (glance, fcntl.LOCK_UN))
+        over.start()
+        WriterLock.acquire(path).release()
+        over.join()
+
+
+def test_where_no_boot_id_can_be_read_the_process_of_another_container_is_not_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A StatefulSet's pod has one name and one process id on every node."""
+    monkeypatch.setattr(owners, "BOOT_ID", tmp_path / "none")
+    places = []
+    for _ in range(2):
+        here.cache_clear()
+        places.append(here())
+    here.cache_clear()
+    one, other = places
+    assert one.host == other.host
+    assert kin_of(one, other) is Kin.ELSEWHERE
+    assert kin_of(one, one) is Kin.PROCESSES
 
 
 def test_an_executor_that_is_not_heard_of_is_waited_for_as_long_as_it_could_deliver() -> None:
