@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -46,6 +47,8 @@ from aggregator.cli import (
 from aggregator.cli.failures import Commands
 from aggregator.cli.options import examples
 
+FILES = 65_536
+"""Open files that are enough for hundreds of clusters."""
 HELP = (
     examples(
         "aggregator demo                          two sources and a hub on this machine",
@@ -131,6 +134,17 @@ app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
 app.command(epilog=examples(*config.EXAMPLES))(config.config)
 
 
+def allow_files() -> None:
+    """Allow this process as many open files as it may have, up to what is plenty.
+
+    A cluster takes some dozen, and what services are started with is a thousand.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (by default the process's own) and end the process with its code.
 
@@ -142,6 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # There may be no stderr.
     with suppress(OSError, RuntimeError, ValueError):
         faulthandler.enable()
+    allow_files()
     if isinstance(sys.stdout, TextIOWrapper):
         # A locale that lacks a character shows another one: no command ends for that.
         sys.stdout.reconfigure(errors="replace")

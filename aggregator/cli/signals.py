@@ -124,6 +124,9 @@ def reload_on_hangup(reload: Callable[[], object], log: Callable[..., None]) -> 
         yield
         return
     signal.signal(signal.SIGHUP, handle)
+    if getattr(before, "came", False):
+        # While all was imported (`aggregator.__main__`).
+        handle(signal.SIGHUP, None)
     try:
         yield
     finally:

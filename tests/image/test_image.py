@@ -131,7 +131,7 @@ def container(buildah: Builder, image: str) -> str:
 
 def test_it_is_what_the_dockerfile_says(buildah: Builder, image: str) -> None:
     config = json.loads(buildah("inspect", "--type", "image", image))["Docker"]["config"]
-    assert config["Entrypoint"] == ["aggregator"]
+    assert config["Entrypoint"] == ["tini", "--", "aggregator"]
     assert config["User"] == "10001"
     assert config["StopSignal"] == "SIGTERM"
     assert config["Volumes"] == {"/state": {}}

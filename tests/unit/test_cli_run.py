@@ -17,6 +17,7 @@ from typing import IO
 
 import pytest
 
+from aggregator.__main__ import _Early
 from aggregator.cli.logs import event_log
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import reload_on_hangup, stop_on_dead_thread, stop_on_signals
@@ -202,6 +203,65 @@ def test_a_hangup_that_is_ignored_stays_so() -> None:
             assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+EARLY = """
+import os, signal, sys
+from importlib.abc import MetaPathFinder
+
+class AtTheImport(MetaPathFinder):
+    def find_spec(self, name, *_):
+        if name == "aggregator.cli.main":
+            os.kill(os.getpid(), int(sys.argv.pop()))
+            print("goes on", flush=True)
+
+# Whoever runs the tests may ignore it, as nohup does, and that is inherited.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+sys.meta_path.insert(0, AtTheImport())
+from aggregator.__main__ import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGTERM, 0, ""), (signal.SIGINT, 0, ""), (signal.SIGHUP, 2, "goes on\n")],
+)
+def test_a_signal_before_all_is_imported_is_heard(
+    number: signal.Signals, code: int, said: str
+) -> None:
+    words = ["run", "--nix", str(int(number))]
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, *words], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (code, said), done.stderr
+
+
+def test_a_hangup_that_came_before_there_was_a_config_has_it_read_again() -> None:
+    before = {it: signal.getsignal(it) for it in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        _Early()
+        os.kill(os.getpid(), signal.SIGHUP)
+        asked = threading.Event()
+        with reload_on_hangup(asked.set, lambda *_: None):
+            assert asked.wait(30)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_it_may_open_as_many_files_as_the_system_allows() -> None:
+    program = (
+        "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (100, 900)); "
+        "from aggregator.cli.main import allow_files; allow_files(); allow_files(); "
+        "print(r.getrlimit(r.RLIMIT_NOFILE))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert told.stdout == "(900, 900)\n"
 
 
 def test_in_thread_gives_back_what_the_work_gives() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,11 @@ import pytest
 import yaml
 
 from aggregator.config import load
+from aggregator.config.api import TlsConfig
 from aggregator.config.values import parse_listen
+from aggregator.serve.holder import StatusHolder
+from support.certificates import Authority
+from support.serving import app_over, served
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
@@ -99,6 +107,40 @@ def test_it_does_not_run_as_root_and_nothing_needs_root_after_that() -> None:
 def test_exec_forms_are_json_lists() -> None:
     for name in ("ENTRYPOINT", "CMD"):
         assert all(isinstance(yaml.safe_load(rest), list) for rest in arguments(name))
+
+
+def health_check(to: str) -> int:
+    """The exit code of the image's health check, with this address of the API."""
+    (check,) = arguments("HEALTHCHECK")
+    program, *words = json.loads(check.partition("CMD ")[2])
+    assert program == "python"
+    env = {**os.environ, "AGGREGATOR_ALIVE": to, "http_proxy": "http://127.0.0.1:9"}
+    done = subprocess.run([sys.executable, *words], env=env, capture_output=True, timeout=60)
+    return done.returncode
+
+
+@pytest.mark.slow
+def test_the_health_check_asks_whether_it_is_alive(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("aggregator", "broker")
+    tls = TlsConfig(certificate=str(own.chain), key=str(own.key))
+    holder = StatusHolder()
+    for certificates in (None, tls):
+        with served(app_over(holder=holder), certificates) as server:
+            assert health_check(f"{server.url}/alive") == 0
+            # What is not there.
+            assert health_check(f"{server.url}/dead") != 0
+        assert health_check(f"{server.url}/alive") != 0
+    # As it is told to: there is none to ask.
+    assert health_check("") == 0
+    (port,) = re.findall(r":(\d+)/alive", str(arguments("ENV")))
+    assert port == arguments("EXPOSE")[0]
+
+
+def test_process_1_passes_signals_on_and_leaves_no_zombies() -> None:
+    (entry,) = arguments("ENTRYPOINT")
+    assert json.loads(entry)[:2] == ["tini", "--"]
+    assert any("apt-get install" in it and " tini" in it for it in arguments("RUN"))
 
 
 @pytest.mark.parametrize("name", SERVICES)

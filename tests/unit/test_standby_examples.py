@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from aggregator.cli.main import FILES
 from aggregator.config import load_text
 from aggregator.documents.document import Phase
+from aggregator.errors import EXIT_CONFIG
 from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
 from support.debian import program
 from support.kubernetes import problems
@@ -97,6 +99,12 @@ def test_one_that_never_answers_is_started_again() -> None:
 def test_there_is_time_for_a_clean_stop() -> None:
     assert POD["terminationGracePeriodSeconds"] > CONFIG.supervision.stop_timeout
     assert f"TimeoutStopSec={POD['terminationGracePeriodSeconds']}" in UNIT
+
+
+def test_systemd_starts_it_again_but_for_what_only_a_person_can_mend() -> None:
+    lines = UNIT.splitlines()
+    assert {"Restart=always", f"RestartPreventExitStatus={EXIT_CONFIG}"} <= set(lines)
+    assert f"LimitNOFILE={FILES}" in lines
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
