@@ -64,6 +64,7 @@ class Desk:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._ledger = Ledger()
+        self._read_in = control.opened
         self._quarantine = threading.Lock()
         self._looks = threading.BoundedSemaphore(LOOKS)
         place = control.config.checkpoint
@@ -220,6 +221,9 @@ class Desk:
         if not self._quarantine.acquire(timeout=BUSY_SECONDS):
             raise NotReadyError("the quarantine topic is just being read: try again in a moment")
         try:
+            if self._control.opened != self._read_in:
+                # A take-over goes by the config of then, which may name another topic.
+                self._ledger, self._read_in = Ledger(), self._control.opened
             with opened(self._control.config, self._ledger) as whole:
                 yield whole
         finally:

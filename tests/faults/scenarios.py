@@ -14,7 +14,10 @@ from faults.nemeses import NEMESES, die_at, die_within, strike
 from faults.schedule import RECOVERY, Fault, needs
 from faults.steering import WARM_SECONDS, steer
 from faults.steps import step, tell_silence
+from faults.takeovers import SMALL as TWO
+from faults.takeovers import take_overs
 from faults.world import ALIASES, World
+from support import elsewhere
 from support.workers import EXECUTOR
 
 QUIET = {
@@ -236,6 +239,17 @@ SCENARIOS: dict[str, Scenario] = {
         steer,
         {**QUIET, "commanded": True, "locked": True},
         tell_silence(0.2),
+    ),
+    "take-overs": Scenario(
+        "two instances take turns 30 times: killed, frozen, stopped, with a change of the config "
+        "before each",
+        take_overs(30),
+        TWO,
+    ),
+    "take-overs-store": Scenario(
+        "the same without a lock, as on an object store and on two machines",
+        take_overs(30, elsewhere.PROGRAM),
+        TWO,
     ),
     **EDGE_SCENARIOS,
     "edges": Scenario("each fault at the edges of the promise once", all_edges, SMALL),

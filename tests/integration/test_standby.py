@@ -8,23 +8,32 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aggregator.config.render import to_yaml
+from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic
+from aggregator.embedded.topics import create_topic, produce
 from aggregator.errors import EXIT_DATA
 from aggregator.writing.lock import holder_of
 from support import elsewhere
 from support.application import Application, application
 from support.java_options import QUICK_START
+from support.load import records
 from support.one_writer import World, config_of, ended, stop
+from support.probes import manifest_container, probed
+from support.reading import wait_for, wait_until_topic_has
 from support.rest import ask
 from support.turns import turns
 
 STANDBY = ("--standby",)
 LEASE = 3.0
+SPEED = 12.0
+"""Probes look so many times as often as the manifest says; so a take-over is as long as in life."""
+MIRROR = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
 
 
 @pytest.fixture
@@ -105,22 +114,47 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
 def test_on_another_machine_it_waits_for_the_lease_and_the_one_that_wakes_ends(
     world: World, tmp_path: Path
 ) -> None:
-    config = config_of(
-        world,
-        tmp_path,
-        checkpoint={"lease": f"{LEASE:g}s"},
-        hub={"producer": {"delivery.timeout.ms": "6000", "request.timeout.ms": "3000"}},
-        spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
-    )
+    """And it goes by the config as it is then; no probe ends it, however long that takes."""
+    one, two = (f"127.0.0.1:{port}" for port in free_ports(2))
+
+    def config(listen: str, **parts: Any) -> Config:
+        return config_of(
+            world,
+            tmp_path,
+            api={"listen": listen},
+            checkpoint={"lease": f"{LEASE:g}s"},
+            hub={"producer": {"delivery.timeout.ms": "6000", "request.timeout.ms": "3000"}},
+            spark={"conf": {"spark.driver.extraJavaOptions": QUICK_START}},
+            **parts,
+        )
+
+    servers, more = world.source.bootstrap_servers, f"{world.topic}-more"
+    create_topic(servers, more)
+    produce(servers, more, records(10))
     program = elsewhere.PROGRAM
-    with application(config, tmp_path / "a", program=program) as first:
+    with application(config(one), tmp_path / "a", program=program) as first:
         first.until_logged("running")
-        with application(config, tmp_path / "b", program=program, arguments=STANDBY) as second:
+        with application(config(two), tmp_path / "b", program=program, arguments=STANDBY) as second:
             second.until_logged("standing_by")
-            world.wait_for_more()
-            freeze(first)
-            frozen = time.time()
-            second.until_logged("running")
+            assert second.has_logged("api")
+            with probed(f"http://{two}", manifest_container(), SPEED) as kubelet:
+                wait_for(lambda: kubelet.ready == [True], "it is ready while it stands by")
+                world.wait_for_more()
+                # What only the one that writes is told, and what stands in the file alone.
+                wanted = {**MIRROR, "source.cluster.bootstrap.servers": servers, "topics": more}
+                code, told = ask("PUT", f"http://{one}/connectors/added/config", wanted)
+                assert code == 201, told
+                edited = to_yaml(config(two, metrics={"partitions": True}))
+                (tmp_path / "b" / "aggregator.yaml").write_text(edited)
+                freeze(first)
+                frozen = time.time()
+                second.until_logged("running")
+                wait_for(lambda: kubelet.ready[-1], "it is ready again")
+            assert (kubelet.killed, kubelet.ready) == ("", [True, False, True])
+            shown = ask("GET", f"http://{two}/api/config")[1]
+            assert set(shown["sources"]) == {"eu", "added"}
+            assert shown["metrics"]["partitions"] is True
+            wait_until_topic_has(world.hub.bootstrap_servers, more, 10)
             world.wait_for_more()
             first.signal_all(signal.SIGCONT)
             code, log = ended(first)

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import yaml
+
+from support.rest import ask
+
+MANIFEST = Path(__file__).parents[2] / "docker" / "kubernetes.yaml"
+LOOK_SECONDS = 0.05
 Ask = Callable[[str], int | None]
 """The HTTP code of a path; None when nothing answers in time."""
 KINDS = ("startupProbe", "livenessProbe", "readinessProbe")
+
+
+def manifest_container() -> dict[str, Any]:
+    """The container of docker/kubernetes.yaml."""
+    deployment = next(yaml.safe_load_all(MANIFEST.read_text("utf-8")))
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
 
 
 @dataclass
@@ -75,3 +93,27 @@ class Kubelet:
         ready = readiness.is_over(now, ask)
         if ready is not None and self.ready[-1:] != [ready]:
             self.ready.append(ready)
+
+
+@contextmanager
+def probed(url: str, container: Mapping[str, Any], speed: float) -> Iterator[Kubelet]:
+    """Probes of what answers there, while the block runs."""
+    kubelet, over = Kubelet(container, speed), threading.Event()
+
+    def code_of(path: str) -> int | None:
+        try:
+            return ask("GET", url + path)[0]
+        except OSError:
+            return None
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            kubelet.look(time.monotonic(), code_of)
+
+    thread = threading.Thread(target=look, name="kubelet", daemon=True)
+    thread.start()
+    try:
+        yield kubelet
+    finally:
+        over.set()
+        thread.join()

@@ -16,7 +16,7 @@ from aggregator.errors import EXIT_CONFIG
 from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
 from support.debian import program
 from support.kubernetes import problems
-from support.probes import Kubelet
+from support.probes import Kubelet, manifest_container
 from support.rest import SETS
 
 DOCKER = Path(__file__).parents[2] / "docker"
@@ -52,8 +52,7 @@ HOUR = 3600
 
 def probed(*life: tuple[Phase | str | None, int]) -> Kubelet:
     """What the probes of the manifest do to a container with this life: phases, and how long."""
-    (container,) = POD["containers"]
-    kubelet, now = Kubelet(container), 0
+    kubelet, now = Kubelet(manifest_container()), 0
     for phase, seconds in life:
         for second in range(seconds):
             codes: dict[str, int | None] = {"/health": None, "/alive": None}
