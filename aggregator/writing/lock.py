@@ -113,7 +113,7 @@ class WriterLock:
         CheckpointError when it cannot be written.
         """
         before, self.owner = self.owner, owner
-        if self._handle is not None:
+        if self._handle is not None and self._path is not None:
             try:
                 with translated(str(self._path.parent), "locked"):
                     self._write()
