@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from aggregator.errors import EXIT_OTHER, AggregatorError
+from aggregator.steering.door import NotReadyError
 
 SIGNAL_SECONDS = 0.5
 """The main thread waits no longer than this without a look.
@@ -25,6 +26,7 @@ when that runs again, and nothing else wakes it.
 """
 OURS = f"{__name__.partition('.')[0]}."
 SAME_SIGNAL_SECONDS = 1.0
+RELOAD_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 HARD = (
     "stopped at once by a second signal: there is no last checkpoint, so the hub may hold records "
@@ -102,17 +104,26 @@ def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iter
 def reload_on_hangup(reload: Callable[[], object], log: Callable[..., None]) -> Iterator[None]:
     """While the block runs, SIGHUP calls `reload`, in a thread of its own; its errors are logged.
 
+    An instance that starts, or stands by, is asked again until it can: nobody else would ask it.
     Where the signal was ignored, as under `nohup`, it stays so. When the terminal that this was
     started on is gone, it asks for a clean stop: nobody wants a reload then.
     """
     before = signal.getsignal(signal.SIGHUP)
     terminal = _has_terminal()
 
+    over = threading.Event()
+
     def work() -> None:
-        try:
-            reload()
-        except AggregatorError as error:
-            log("reload_failed", f"the config stays as it was: {error}")
+        while not over.is_set():
+            try:
+                reload()
+            except NotReadyError:
+                over.wait(RELOAD_SECONDS)
+            except AggregatorError as error:
+                log("reload_failed", f"the config stays as it was: {error}")
+                return
+            else:
+                return
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if terminal and not _has_terminal():
@@ -130,6 +141,7 @@ def reload_on_hangup(reload: Callable[[], object], log: Callable[..., None]) -> 
     try:
         yield
     finally:
+        over.set()
         signal.signal(signal.SIGHUP, before)
 
 

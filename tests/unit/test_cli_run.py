@@ -18,6 +18,7 @@ from typing import IO
 import pytest
 
 from aggregator.__main__ import _Early
+from aggregator.cli import signals
 from aggregator.cli.logs import event_log
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import reload_on_hangup, stop_on_dead_thread, stop_on_signals
@@ -26,6 +27,7 @@ from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.events import Event, LogLevel
 from aggregator.model import SourceState
+from aggregator.steering.door import NotReadyError
 from aggregator.timeline.rows import event_row
 
 PROGRAM = """
@@ -250,6 +252,28 @@ def test_a_hangup_that_came_before_there_was_a_config_has_it_read_again() -> Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def test_a_hangup_while_it_starts_has_the_config_read_again_when_it_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(signals, "RELOAD_SECONDS", 0.01)
+    answers: list[Exception | None] = [NotReadyError("it is still starting")] * 3 + [None]
+    done, lines = threading.Event(), io.StringIO()
+
+    def reload() -> None:
+        if (error := answers.pop(0)) is not None:
+            raise error
+        done.set()
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with reload_on_hangup(reload, event_log(str, lines)):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert done.wait(30)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (answers, lines.getvalue()) == ([], "")
 
 
 def test_it_may_open_as_many_files_as_the_system_allows() -> None:
