@@ -56,13 +56,11 @@ def until_restart(
     parts = {}
     for part, names in kept.items():
         old, new = getattr(before, part), getattr(after, part)
+        if "kafka" in names:
+            # With settings stays what their files held: an old password opens no new store.
+            old, new, names = new, old, type(old).model_fields.keys() - names
         parts[part] = new.model_copy(update={name: getattr(old, name) for name in names})
-    config = after.model_copy(update=parts)
-    if "kafka" in kept.get("hub", ()):
-        # The password in force may not open a store that was renewed with it.
-        config.hub.files.clear()
-        config.hub.files.update(before.hub.files)
-    return config, waiting
+    return after.model_copy(update=parts), waiting
 
 
 def plan_reload(before: Config, after: Config) -> Reload:
