@@ -1,11 +1,12 @@
 """Names of jar sets go in; verified jar files, and a Java to run them, come out."""
 
-from aggregator.jars.fetch import cache_folder, download, jars
+from aggregator.jars.fetch import CACHE_VARIABLE, cache_folder, download, jars
 from aggregator.jars.java import java_command, java_home
 from aggregator.jars.spark_home import HOME_VARIABLE, spark_home
 from aggregator.jars.spark_java import spark_java_home
 
 __all__ = [
+    "CACHE_VARIABLE",
     "HOME_VARIABLE",
     "cache_folder",
     "download",

@@ -62,11 +62,20 @@ def download(set_name: str, folder: Path, *, progress: Progress | None = None) -
 
 
 def cache_folder() -> Path:
-    """Where fetched files live: AGGREGATOR_CACHE, else kafka-aggregator in the user's cache."""
+    """Where fetched files live: AGGREGATOR_CACHE, else kafka-aggregator in the user's cache.
+
+    JarsError for a user who has no home and names no folder.
+    """
     own = _folder_of(CACHE_VARIABLE)
     if own is not None:
         return own.expanduser().absolute()
-    user = _folder_of("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        user = _folder_of("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        raise JarsError(
+            f"user {os.getuid()} has no home folder for the cache of jars; set {CACHE_VARIABLE} "
+            "to a folder that can be written"
+        ) from error
     return user.absolute() / "kafka-aggregator"
 
 

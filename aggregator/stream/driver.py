@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from pyspark import SparkConf, SparkContext
 
 from aggregator.config.schema import Config
 from aggregator.connector.build import connector_jar
+from aggregator.errors import AggregatorError
 from aggregator.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
 from aggregator.plan.producer import is_local
 from aggregator.stream.classes import class_archive, launcher_words
@@ -50,9 +52,11 @@ def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
 def prepare_driver(config: Config, progress: Progress) -> Driver:
     """Fetch and archive what is not there yet; `progress` says what takes long.
 
-    JarsError when the jars, Spark or a Java cannot be had. Under spark-submit there is no archive:
-    Java runs already, and to make one takes half a minute and 200 MB.
+    JarsError when the jars, Spark or a Java cannot be had, AggregatorError for a user without a
+    name. Under spark-submit there is no archive: Java runs already, and to make one takes half a
+    minute and 200 MB.
     """
+    require_name()
     named, spark = os.environ.get(HOME_VARIABLE, ""), spark_home()
     if named and spark != Path(named):
         progress(f"{HOME_VARIABLE} names {named}, which is another Spark: {spark} is started")
@@ -63,6 +67,18 @@ def prepare_driver(config: Config, progress: Progress) -> Driver:
     submitted = bool(os.environ.get(PORT))
     archive = None if submitted else class_archive(cache_folder(), home, class_path, progress)
     return Driver(home, tuple(found), tuple(class_path), archive, launcher_words(archive))
+
+
+def require_name() -> None:
+    """AggregatorError for a user without a name: Hadoop's login, which Spark needs, ends by it."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise AggregatorError(
+            f"user {os.getuid()} has no name here, and Spark does not start without one: "
+            "add a line for it to /etc/passwd, or run as a user that has one (docker run --user, "
+            "runAsUser of Kubernetes)"
+        ) from None
 
 
 def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:

@@ -6,10 +6,13 @@ refuses to start with two.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from pathlib import Path
 
+from aggregator.errors import AggregatorError
+from aggregator.jars import CACHE_VARIABLE, cache_folder
 from aggregator.stream.classes import archive_options
 
 DRIVER, EXECUTOR = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
@@ -45,11 +48,41 @@ def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -
 
     `folder` is where Python has its temporary files. Java does not look at TMPDIR, so Spark would
     need room, and the right to write, in `/tmp` whatever that says.
+    AggregatorError where no native library can be loaded.
     """
     # Java 17 ends itself when it is to record a flight and starts from such an archive.
     classes = "" if RECORDER in given else archive_options(archive)
     told = f"-Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={shlex.quote(str(folder))}"
-    return _joined(told, classes, executor_options(given))
+    return _joined(told, native_options(folder), classes, executor_options(given))
+
+
+def native_options(folder: Path) -> str:
+    """Where Java unpacks the libraries of zstd and Snappy, if its temporary folder is `noexec`.
+
+    Records of zstd, and Delta's files, cannot do without. What else Spark unpacks can.
+    AggregatorError with the way out where the cache is `noexec` as well.
+    """
+    if not is_noexec(folder):
+        return ""
+    cache = cache_folder()
+    natives = cache / "native"
+    try:
+        natives.mkdir(parents=True, exist_ok=True)
+        refused = is_noexec(natives)
+    except OSError:
+        refused = True
+    if refused:
+        raise AggregatorError(
+            f"Java can load no native library: {folder} is mounted noexec, and {cache} is so too, "
+            f"or cannot be written; set TMPDIR or {CACHE_VARIABLE} to a folder that allows both"
+        )
+    place = shlex.quote(str(natives))
+    return f"-DZstdTempFolder={place} -Dorg.xerial.snappy.tempdir={place}"
+
+
+def is_noexec(folder: Path) -> bool:
+    """Whether no program or library can be run from a folder, by the way that it is mounted."""
+    return bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
 
 
 def executor_options(given: str) -> str:
