@@ -1,7 +1,8 @@
 """What the checkpoint's history proves: where a copy began, and what lies behind what at the hub.
 
 All of it follows from one property of every commit: whatever its positions do not cover was written
-at or behind its hub ends. The rows are read in batches and folded, as there may be millions.
+at or behind its hub ends. Where records were written again on purpose, it holds for the last copy
+alone. The rows are read in batches and folded, as there may be millions.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import pyarrow.compute as pc
 from pyarrow.dataset import Dataset
 
 from aggregator.checkpoint.delta import dataset, open_delta, translated
-from aggregator.checkpoint.rows import HUB_END, POSITION, SCHEMA
+from aggregator.checkpoint.rows import DOUBT, HUB_END, POSITION, SCHEMA
 from aggregator.model import SourcePartition, TopicPartition
+from aggregator.moves.past import AGAIN, MANY, SET
 from aggregator.verify.core import CopyBegin
 
 PARTITION = ["cluster", "topic", "partition"]
@@ -25,7 +27,14 @@ MARGIN = timedelta(minutes=10)
 """How much older than the newest that would do is the commit that a hub start is taken from: an
 audit is not to lean on the very commits that it judges."""
 FOLD_EVERY = 64
-TYPES = {**{field.name: field.type for field in SCHEMA}, "hub_topic": pa.string()}
+TYPES = {
+    **{field.name: field.type for field in SCHEMA},
+    "hub_topic": pa.string(),
+    "begins": pa.int64(),
+    "last": pa.int64(),
+}
+LOOKED_FOR = ("doubt", "recovery")
+"""Lanes of commits about what the hub was found to hold: no copy begins with one."""
 
 Folds = Sequence[tuple[str, str]]
 """(column, how): "min" or "max"."""
@@ -69,27 +78,59 @@ class Bounds:
     def begun(self) -> dict[SourcePartition, CopyBegin]:
         """The lowest position of each partition.
 
-        It is where the copy began, unless the oldest commit that is kept knows the partition: then
-        an older one may have known it, too.
+        It is where the copy began, unless an older checkpoint may have known it: the oldest commit
+        that is kept knows the partition, or its first one was made while the hub was in doubt, as
+        after a checkpoint that was lost.
         """
-        rows = self._positions(["seq", "offset"])
-        found = _folded(rows, PARTITION, [("offset", "min"), ("seq", "min")])
+        rows = (
+            part.append_column("begins", _seq_unless(part, LOOKED_FOR))
+            for part in self._positions(["seq", "offset", "lane"])
+        )
+        found = _folded(rows, PARTITION, [("offset", "min"), ("seq", "min"), ("begins", "min")])
+        doubts = self._doubts()
+
+        def is_exact(alias: str, first: int, begins: int | None) -> bool:
+            opened, closed = doubts.get(alias, (MANY, 0))
+            known = self._oldest == 1 or first > self._oldest
+            return known and begins == first and not opened <= first <= closed
+
         return {
             _partition(row): CopyBegin(
-                row["offset"], self._oldest == 1 or row["seq"] > self._oldest
+                row["offset"], is_exact(row["cluster"], row["seq"], row["begins"])
             )
             for row in found.to_pylist()
         }
 
-    def kept_from(self, lost: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
+    def _doubts(self) -> dict[str, tuple[int, int]]:
+        """Alias -> the first and the last commit between which the hub was in doubt about it."""
+        rows = self._batches(["cluster", "seq", "clean"], pc.field("kind") == DOUBT)
+        doubts: dict[str, tuple[int, int]] = {}
+        last: dict[str, tuple[int, bool]] = {}
+        for row in (row for part in rows for row in part.to_pylist()):
+            alias, seq = row["cluster"], row["seq"]
+            first, _ = doubts.get(alias, (seq, 0))
+            last[alias] = max(last.get(alias, (0, False)), (seq, row["clean"]))
+            doubts[alias] = (min(first, seq), last[alias][0] if last[alias][1] else MANY)
+        return doubts
+
+    def put_back(self) -> frozenset[SourcePartition]:
+        """Partitions whose position was set back: older records may stand behind newer ones."""
+        back = (pc.field("lane") == AGAIN) | ((pc.field("lane") == SET) & ~pc.field("clean"))
+        found = _folded(self._positions(["seq"], back), PARTITION, [("seq", "min")])
+        return frozenset(_partition(row) for row in found.to_pylist())
+
+    def kept_from(
+        self, lost: Mapping[TopicPartition, int], into: str | None = None
+    ) -> dict[SourcePartition, int]:
         """From which source offset on no record can have been deleted at the hub.
 
         `lost` are hub partitions that begin above 0, with where they begin. A source partition is
-        absent when no commit that is kept lies behind all that its hub topic has lost.
+        absent when no commit that is kept lies behind all that its hub topic has lost; or, with
+        `into`, all that this topic has, where records of any may be kept aside.
         """
         behind = self._behind(lost)
         rows = (
-            part.join(behind, ["hub_topic", "snapshot_at"], join_type="inner")
+            _renamed(part, into).join(behind, ["hub_topic", "snapshot_at"], join_type="inner")
             for part in self._positions(["snapshot_at", "offset"])
         )
         found = _folded(rows, PARTITION, [("offset", "min")])
@@ -100,12 +141,20 @@ class Bounds:
 
         A hub topic is absent when no commit tells it for one of the partitions of `lowers`.
         """
+        again = self._again()
+        # Behind a commit of since then may lie the later copies alone.
+        before = [
+            first if lower < furthest else MANY
+            for sp, lower in lowers.items()
+            for first, furthest in (again.get(sp, (MANY, 0)),)
+        ]
         wanted = pa.table(
             {
                 "cluster": pa.array([sp.cluster for sp in lowers], pa.string()),
                 "topic": pa.array([sp.topic for sp in lowers], pa.string()),
                 "partition": pa.array([sp.partition for sp in lowers], pa.int32()),
                 "lower": pa.array(list(lowers.values()), pa.int64()),
+                "before": pa.array(before, pa.int64()),
             }
         )
         last = _folded(self._covering(wanted), PARTITION, [("snapshot_at", "max")])
@@ -132,9 +181,31 @@ class Bounds:
 
     def _covering(self, wanted: pa.Table) -> Iterator[pa.Table]:
         """Position rows whose hub ends lie before every record from `lower` on."""
-        for part in self._positions(["snapshot_at", "offset"]):
+        for part in self._positions(["snapshot_at", "offset", "seq"]):
             rows = part.join(wanted, PARTITION, join_type="inner")
-            yield rows.filter(pc.field("offset") <= pc.field("lower"))
+            holds = pc.field("offset") <= pc.field("lower")
+            yield rows.filter(holds & (pc.field("seq") < pc.field("before")))
+
+    def _again(self) -> dict[SourcePartition, tuple[int, int]]:
+        """Of each partition that was written again: since which commit, and how far it was."""
+        rows = (
+            part.append_column("last", part["seq"])
+            for part in self._positions(["seq"], pc.field("lane") == AGAIN)
+        )
+        found = _folded(rows, PARTITION, [("seq", "min"), ("last", "max")])
+        if not found.num_rows:
+            return {}
+        limits = found.drop_columns("seq")
+        earlier = (
+            part.join(limits, PARTITION, join_type="inner").filter(
+                pc.field("seq") < pc.field("last")
+            )
+            for part in self._positions(["seq", "offset"])
+        )
+        far = _folded(earlier, PARTITION, [("offset", "max")])
+        furthest = {_partition(row): row["offset"] for row in far.to_pylist()}
+        since = {_partition(row): row["seq"] for row in found.to_pylist()}
+        return {sp: (seq, furthest.get(sp, MANY)) for sp, seq in since.items()}
 
     def _behind(self, lost: Mapping[TopicPartition, int]) -> pa.Table:
         """(hub_topic, snapshot_at) of the snapshots that lie behind what their topic has lost."""
@@ -154,10 +225,12 @@ class Bounds:
         whole = whole.filter(pc.field("end_count") == pc.field("start_count"))
         return whole.select(["hub_topic", "snapshot_at"])
 
-    def _positions(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+    def _positions(
+        self, columns: Sequence[str], wanted: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
         """Position rows of the topics as they are now, with their hub topic, batch by batch."""
-        names = [*PARTITION, "topic_id", *columns]
-        for part in self._batches(names, pc.field("kind") == POSITION):
+        names, own = [*PARTITION, "topic_id", *columns], pc.field("kind") == POSITION
+        for part in self._batches(names, own if wanted is None else own & wanted):
             yield _as_now(part.join(self._sources, ["cluster", "topic"], join_type="inner"))
 
     def _hub_ends(self, wanted: pc.Expression) -> pa.Table:
@@ -205,6 +278,20 @@ def _fold(table: pa.Table, keys: Sequence[str], folds: Folds) -> pa.Table:
     names = {f"{column}_{how}": column for column, how in folds}
     ordered = grouped.select([*keys, *names])
     return ordered.rename_columns([*keys, *names.values()])
+
+
+def _seq_unless(rows: pa.Table, lanes: Sequence[str]) -> pa.ChunkedArray:
+    """The number of each row's commit; null for those of these lanes."""
+    is_other = pc.is_in(rows["lane"], pa.array(lanes, pa.string()))
+    return pc.if_else(is_other, pa.scalar(None, pa.int64()), rows["seq"])
+
+
+def _renamed(rows: pa.Table, hub_topic: str | None) -> pa.Table:
+    """The rows as if they were about this hub topic; as they are without one."""
+    if hub_topic is None:
+        return rows
+    name = pa.array([hub_topic] * rows.num_rows, pa.string())
+    return rows.set_column(rows.column_names.index("hub_topic"), "hub_topic", name)
 
 
 def _strings(**columns: list[str]) -> pa.Table:

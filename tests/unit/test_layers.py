@@ -124,7 +124,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"checkpoint", "stream", "writing", "timeline", "tee", "dedup"}
     | {"completeness", "backfills", "connect"},
     # A Spark job beside the engine.
-    "verify": BELOW_DOCUMENTS | {"apart", "documents", "clusters", "gaps", "audits", "backfills"},
+    "verify": BELOW_DOCUMENTS
+    | {"apart", "documents", "clusters", "gaps", "moves", "audits", "backfills"},
     # One topic at one cluster, for whoever looks at it.
     "peek": BELOW_EDGES | {"credentials", "registry", "discover", "documents", "quarantine"},
     "serve": BELOW_DOCUMENTS

@@ -37,17 +37,23 @@ class History:
         ends: tuple[int, ...],
         topic_id: str = "",
         hub_id: str = "",
+        *,
+        lane: str = "eu",
+        clean: bool = False,
+        doubted: frozenset[str] = frozenset(),
     ) -> None:
         topics = {(sp.cluster, sp.topic): topic_id for sp in positions}
         self.table.append(
             Checkpoint(
-                "eu",
+                lane,
                 1,
                 minute,
                 Positions(positions),
                 {TopicPartition("hub-orders", number): end for number, end in enumerate(ends)},
                 minute * MINUTE,
                 topic_ids={**topics, (HUB, "hub-orders"): hub_id},
+                clean=clean,
+                doubted=doubted,
             )
         )
 
@@ -80,6 +86,55 @@ def test_where_old_rows_are_gone_the_copy_may_have_begun_before(history: History
     history.table.delta.delete("seq < 3")
     expected = {SP0: CopyBegin(40, exact=False), SP1: CopyBegin(7, exact=True)}
     assert history.bounds().begun() == expected
+
+
+def test_what_was_looked_for_in_the_hub_is_no_beginning(history: History) -> None:
+    """A checkpoint was lost: one partition was found again, one began at its end, one is new."""
+    us = frozenset({"eu"})
+    history.commit(0, {}, (0, 0), lane="doubt", doubted=us)
+    history.commit(1, {SP0: 40}, (0, 0), lane="doubt")
+    history.commit(2, {SP0: 90}, (10, 10), lane="recovery", clean=True)
+    history.commit(3, {SP1: 70}, (10, 10))
+    history.commit(4, {}, (), lane="doubt", clean=True, doubted=us)
+    history.commit(5, {SP0: 95, SP1: 75, OTHER: 3}, (20, 20))
+    expected = {
+        SP0: CopyBegin(40, exact=False),
+        SP1: CopyBegin(70, exact=False),
+        OTHER: CopyBegin(3, exact=True),
+    }
+    assert history.bounds().begun() == expected
+
+
+def test_a_commit_behind_records_that_were_written_again_does_not_cover_their_first_copies(
+    history: History,
+) -> None:
+    history.commit(0, {SP0: 0}, (0, 0))
+    history.commit(20, {SP0: 50}, (50, 50))
+    history.commit(40, {SP0: 100}, (100, 100))
+    history.commit(41, {SP0: 50}, (100, 100), lane="positions --again", clean=True)
+    history.commit(60, {SP0: 100}, (150, 150))
+    history.commit(80, {SP0: 200}, (250, 250))
+    bounds = history.bounds()
+    assert bounds.hub_starts({SP0: 60}) == {P0: 0, P1: 0}
+    assert bounds.hub_starts({SP0: 99}) == {P0: 0, P1: 0}
+    # From where it had been before there is one copy of each.
+    assert bounds.hub_starts({SP0: 120}) == {P0: 100, P1: 100}
+    assert bounds.put_back() == {SP0}
+    history.commit(81, {SP1: 5}, (250, 250), lane="positions set")
+    history.commit(82, {OTHER: 5}, (), lane="positions set", clean=True)
+    assert history.bounds().put_back() == {SP0, SP1}
+
+
+def test_what_the_topics_set_aside_have_lost_is_proven_by_the_same_commits(
+    history: History,
+) -> None:
+    history.commit(0, {SP0: 0, SP1: 0}, (0, 0))
+    history.commit(1, {SP0: 10, SP1: 5}, (8, 8))
+    history.commit(2, {SP0: 20}, (15, 12))
+    bounds = Bounds(history.path, {}, dict.fromkeys(ROUTES, "elsewhere"), {}, {"hub-orders": ""})
+    assert bounds.kept_from({P0: 9}) == {}
+    assert bounds.kept_from({P0: 8}, into="hub-orders") == {SP0: 10, SP1: 5}
+    assert bounds.kept_from({P0: 9}, into="hub-orders") == {SP0: 20}
 
 
 def test_rows_about_a_topic_that_was_made_anew_do_not_count(history: History) -> None:
