@@ -11,13 +11,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pydantic import Field
 
-from aggregator.audits.table import HUB_TOPIC, TABLE
+from aggregator.audits.table import HUB_TOPIC, NOT_JUDGED, TABLE
 from aggregator.checkpoint.delta import dataset, open_delta, translated
 from aggregator.documents.document import AuditCounts, Document
 from aggregator.verify.core import Standing
 
 SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
-SILENT = (Standing.UNREACHABLE, Standing.CONFLICT)
+SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE, Standing.CONFLICT)
 
 
 class AuditSummary(AuditCounts):
@@ -65,11 +65,14 @@ class PastAudits:
         own = ["audit", "at", "seconds", "commit", "exit_code"]
         keys = [*own, "kind", "standing"]
         with translated(self._path, "read", TABLE):
-            rows = dataset(delta, self._path, TABLE).to_table(columns=[*keys, *SUMS])
-        wanted = [*((name, "sum") for name in SUMS), ("kind", "count")]
+            data = dataset(delta, self._path, TABLE)
+            # An older version has written fewer columns.
+            reasons = [name for name in NOT_JUDGED if name in data.schema.names]
+            rows = data.to_table(columns=[*keys, *SUMS, *reasons])
+        wanted = [*((name, "sum") for name in (*SUMS, *reasons)), ("kind", "count")]
         found: dict[str, dict[str, Any]] = {}
         for row in pa.TableGroupBy(rows, keys).aggregate(wanted).to_pylist():
-            blank = dict.fromkeys(("partitions", "not_compared", *SUMS), 0)
+            blank = dict.fromkeys(("partitions", "not_compared", "not_judged", *SUMS), 0)
             one = found.setdefault(row["audit"], {**{it: row[it] for it in own}, **blank})
             # Foreign records are counted where they lie, at the hub; all else per source partition.
             at_hub = row["kind"] == HUB_TOPIC
@@ -78,6 +81,7 @@ class PastAudits:
                     one[name] += row[f"{name}_sum"] or 0
             if not at_hub:
                 one["partitions"] += row["kind_count"]
+                one["not_judged"] += sum(row[f"{name}_sum"] or 0 for name in reasons)
                 one["not_compared"] += row["kind_count"] if row["standing"] in SILENT else 0
         audits = [AuditSummary.model_validate(one) for one in found.values()]
         return tuple(sorted(audits, key=lambda it: it.at, reverse=True))

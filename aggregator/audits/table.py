@@ -15,10 +15,13 @@ PARTITION = "partition"
 HUB_TOPIC = "hub_topic"
 COUNTS = (
     *("expected", "present", "missing", "twice", "altered"),
-    *("altered_key", "altered_value", "altered_headers", "altered_timestamp"),
+    *("altered_key", "altered_value", "altered_headers", "altered_timestamp", "altered_schema"),
     *("out_of_order", "foreign", "expired", "superseded", "accounted"),
+    *("not_begun", "transformed", "forgotten", "excused", "schemas_unknown", "ahead"),
     *("no_origin", "unknown_source", "other_topic", "no_such_record"),
 )
+NOT_JUDGED = ("expired", "not_begun", "transformed", "forgotten", "excused", "schemas_unknown")
+"""Those of records that could not be judged, or not in all of their parts."""
 
 SCHEMA = pa.schema(
     [
@@ -55,6 +58,7 @@ def append_audit(
             table_uri(path, TABLE),
             pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA),
             mode="append",
+            schema_mode="merge",
             name="aggregator_audits",
             storage_options=dict(storage_options),
         )

@@ -181,6 +181,8 @@ def _audit(found: AuditStatus) -> str:
     if found.at is None:
         return f"Audits cannot be read: {found.error}"
     words = f"{audit_words(found)} (aggregator verify)" if found.wrong else "nothing is wrong"
+    if found.not_judged:
+        words += f"; {found.not_judged:,} could not be judged"
     line = f"Audit at {cell(found.at)} UTC: {found.expected:,} records judged, {words}"
     return f"{line}; a newer one may not be known: {found.error}" if found.error else line
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from aggregator.audits.table import NOT_JUDGED
 from aggregator.cli.logs import event_log
 from aggregator.cli.options import (
     ConfigFile,
@@ -41,7 +42,7 @@ EXAMPLES = (
 )
 HARD = "stopped at once by a second signal; nothing was recorded\n"
 COUNTS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
-REASONS = ("expired", "superseded", "accounted")
+REASONS = (*("superseded", "accounted"), *NOT_JUDGED, "ahead")
 BY_NUMBER = frozenset({"partition", "from", "to", "offsets", "hub partition", "hub offset"})
 
 
@@ -118,10 +119,11 @@ def verify(
 
 def report_of_audit(ctx: typer.Context, audit: VerifyReport) -> Report:
     """An audit as tables: what was judged, what is wrong, and some examples of it."""
-    end = {0: "All is well.", 3: "Not everything could be looked at."}
     lines = [f"note: {note}" for note in audit.notes]
     lines += [f"unreachable: {masked(ctx, reason)}" for reason in audit.unreachable.values()]
     spent = f"{audit.totals.expected:,} records judged in {audit.seconds:,.1f} s."
+    if ahead := audit.totals.ahead:
+        lines.append(f"note: {ahead:,} offsets above the checkpoint's positions are not judged yet")
     return Report(
         audit.model_dump(mode="json"),
         (
@@ -129,9 +131,23 @@ def report_of_audit(ctx: typer.Context, audit: VerifyReport) -> Report:
             _hub_topics(audit),
             _findings(audit),
             *lines,
-            f"{spent} {end.get(audit.exit_code, 'Something is wrong.')}",
+            f"{spent} {_verdict(audit)}",
         ),
     )
+
+
+def _verdict(audit: VerifyReport) -> str:
+    """How it ends, and what it does not say anything about."""
+    totals = audit.totals
+    counts = {name: getattr(totals, name) for name in NOT_JUDGED}
+    named = ", ".join(
+        f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count
+    )
+    end = {0: "All is well.", 3: "Not everything could be looked at."}
+    if not named:
+        return end.get(audit.exit_code, "Something is wrong.")
+    end[0] = "Nothing is wrong in what could be judged."
+    return f"{end.get(audit.exit_code, 'Something is wrong.')} Not judged: {named}."
 
 
 def _partitions(audit: VerifyReport) -> Table:

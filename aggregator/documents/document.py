@@ -239,6 +239,9 @@ class AuditCounts(Document):
 
     partitions: int = Field(default=0, description="source partitions that it judged")
     not_compared: int = Field(default=0, description="of these: silent, or with a conflict")
+    not_judged: int = Field(
+        default=0, description="records of which it could not tell how they are"
+    )
     expected: int = 0
     present: int = 0
     missing: int = 0

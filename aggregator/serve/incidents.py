@@ -149,6 +149,9 @@ def _audit(audit: AuditSummary) -> Incident:
     verdict = {EXIT_DONE: "all is well", EXIT_CLUSTER: "not everything could be looked at"}.get(
         audit.exit_code, f"wrong: {audit.findings}" if audit.findings else "something is wrong"
     )
+    if audit.not_judged:
+        verdict = verdict.replace("all is well", "nothing is wrong in them")
+        verdict += f"; {audit.not_judged:,} could not be judged"
     return Incident(
         at=audit.at,
         kind=IncidentKind.AUDIT,

@@ -41,7 +41,10 @@ PREFIX = "aggregator_"
 EVERY = 4
 """Of our buckets each so many-th is told: bounds that grow by 2.4, 18 of them."""
 
-FINDINGS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
+FINDINGS = (
+    *("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign"),
+    "not_judged",
+)
 
 Rows = Iterable[tuple[Sequence[str], float | None]]
 

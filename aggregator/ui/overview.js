@@ -16,7 +16,7 @@ function landing(tee) {
 function verdict(audit, at) {
   if (!audit?.at) return "none yet";
   const ago = `${seconds((Date.parse(at) - Date.parse(audit.at)) / 1000)} ago`;
-  return el("span", { class: audit.wrong ? "bad" : null }, `${audit.wrong ? "wrong" : audit.not_compared ? "partly" : "all is well"}, ${ago}`);
+  return el("span", { class: audit.wrong ? "bad" : null }, `${audit.wrong ? "wrong" : audit.not_compared ? "partly" : audit.not_judged ? `well, ${count(audit.not_judged)} not judged` : "all is well"}, ${ago}`);
 }
 
 export async function overview() {

@@ -23,6 +23,7 @@ class Standing(StrEnum):
     COMPARED = "compared"
     NOT_STARTED = "not started"
     UNREACHABLE = "unreachable"
+    UNREADABLE = "unreadable"
     CONFLICT = "conflict"
 
 
@@ -69,9 +70,11 @@ class Window:
 
     Origins below `read` are not judged; those from `read.latest` to `beyond` are not either, and
     one at `beyond` or above names nothing that exists. An absent record below `sure_from` was
-    perhaps never to be copied, as nobody knows where the copy began. `loose`: a transform may drop
-    or change records. `sparse`: the source topic is compacted, so it may have forgotten records
-    that it had. `superseding`: so may the hub.
+    perhaps never to be copied, as nobody knows where the copy began. Nobody has asked for what is
+    below `asked`. `loose`: a transform may drop or change records. `translated`: their schema ids
+    are others at the hub. `sparse`: the source topic is compacted, so it may have forgotten records
+    that it had. `superseding`: so may the hub. `asides` are the topics that its records may be kept
+    in instead. `ahead` offsets of the source are above its position.
     """
 
     partition: SourcePartition
@@ -81,9 +84,13 @@ class Window:
     sure_from: int = 0
     standing: Standing = Standing.COMPARED
     reason: str = ""
+    asked: int = 0
+    ahead: int = 0
     loose: bool = False
+    translated: bool = False
     sparse: bool = False
     superseding: bool = False
+    asides: frozenset[str] = frozenset()
 
     @property
     def compared(self) -> bool:
@@ -144,6 +151,10 @@ def _window(
     source = sight.source_topics.get((sp.cluster, sp.topic))
     hub = sight.hub_topics.get(route.hub_topic)
 
+    lower, upper = _asked(sp, scope, sight)
+    asked = lower or 0
+    ahead = max(0, log.latest - (position or 0)) if log is not None and scope.open_ended else 0
+
     def window(
         read: OffsetRange, standing: Standing, reason: str = "", beyond: int = NO_END
     ) -> Window:
@@ -155,14 +166,17 @@ def _window(
             sure_from=_sure_from(sp, read, sight),
             standing=standing,
             reason=reason,
+            asked=asked,
+            ahead=ahead if sight.known is not None else 0,
             loose=bool(route.transform),
+            translated=route.schemas == "translate",
             sparse=source is not None and "compact" in source.cleanup_policy,
             superseding=hub is not None and "compact" in hub.cleanup_policy,
+            asides=route.hub_topics - {route.hub_topic},
         )
 
     if sp in conflicts:
         return window(OffsetRange(0, 0), Standing.CONFLICT, conflicts[sp])
-    lower, upper = _asked(sp, scope, sight)
     if sp.cluster in sight.unreachable or log is None or lower is None or upper is None:
         # Its records in the hub can still be doubled, or out of order.
         reason = sight.unreachable.get(sp.cluster, "its offsets could not be read")

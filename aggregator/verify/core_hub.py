@@ -31,6 +31,19 @@ class Accounted:
 
 
 @dataclass(frozen=True, slots=True)
+class ReasonBelow:
+    """Of one source partition, by offset: below which of them absent records have a reason.
+
+    `begun`: the copy began there or above. Below `expired` the hub topic may have lost records, and
+    below `set_aside` the topics that they may have been kept in instead.
+    """
+
+    begun: int
+    expired: int = 0
+    set_aside: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """Hub topics that are compared at once: what is read of the hub, and the windows into it."""
 
@@ -92,6 +105,16 @@ def hub_ranges(
         tp: OffsetRange(min(max(log.earliest, starts.get(tp, 0)), log.latest), log.latest)
         for tp, log in logs.items()
     }
+
+
+def unread(
+    logs: Mapping[TopicPartition, OffsetRange], read: Mapping[TopicPartition, OffsetRange]
+) -> dict[str, int]:
+    """Of each hub topic how many offsets lie before what is read of it; 0 is left out."""
+    found: dict[str, int] = defaultdict(int)
+    for tp, log in logs.items():
+        found[tp.topic] += read[tp].earliest - log.earliest
+    return {topic: count for topic, count in found.items() if count}
 
 
 def trimmed(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from aggregator.verify.core_hub import Accounted
+from aggregator.verify.core_hub import Accounted, ReasonBelow
 from aggregator.verify.frames import (
     BEFORE,
     BEYOND,
@@ -20,11 +20,13 @@ from aggregator.verify.frames import (
     OTHER_TOPIC,
     OWN,
     PLACE_BITS,
+    UNASKED,
     UNKNOWN_SOURCE,
 )
 from aggregator.verify.small import small_frame
 
-PRESENT, ABSENT = "present", "absent"
+PRESENT, ABSENT, DROPPED = "present", "absent", "dropped"
+ALONE_THERE, BEFORE_THERE, UNASKED_THERE = "alone", "before", "unasked"
 FOREIGN = {
     NO_ORIGIN: "no_origin",
     UNKNOWN_SOURCE: "unknown_source",
@@ -35,43 +37,53 @@ MISSING, EXPIRED, SUPERSEDED, ACCOUNTED = "missing", "expired", "superseded", "a
 NOT_BEGUN = "not_begun"
 PARTS = ("key", "value", "headers", "timestamp")
 FLAGS = ("twice", "late", *PARTS)
+IDS = ("theirs", "ours")
+ALIKE = ("sid", "hid", "kind", *FLAGS, "excused", *IDS)
+"""What is counted together."""
 
 
-def compare(rows: Iterable[DataFrame], *, superseding: bool) -> DataFrame:
+def compare(rows: Iterable[DataFrame], *, superseding: bool, translated: bool) -> DataFrame:
     """The findings of row frames.
 
-    Columns: sid, hid (hub partition of the first copy), kind, the flags of `FLAGS`, superseded, at
-    (null for what is well), origins and records (how many), first and last (places), lowest (origin
-    offset), opening (origin offset of the first in that hub partition). With `superseding` a record
-    of a compacted hub topic that another one may have replaced is marked.
+    Columns: sid, hid (hub partition of the first copy), kind, the flags of `FLAGS`, superseded,
+    excused (see `settle`), theirs and ours (schema ids at the source and at the hub, of records
+    that are present; null without `translated`), at (null for what is well), origins and records
+    (how many), first and last (places), lowest (origin offset), opening (origin offset of the first
+    in that hub partition). With `superseding` a record of a compacted hub topic that another one
+    may have replaced is marked.
     """
-    origins = _by_origin(reduce(DataFrame.unionByName, rows))
+    origins = _by_origin(reduce(DataFrame.unionByName, rows), translated=translated)
     origins = (
         with_superseded(origins) if superseding else origins.withColumn("superseded", F.lit(False))
     )
     source, hub = F.col("source") > 0, F.col("copies") > 0
     kind = (
         F.when(source & hub, PRESENT)
-        .when(source, F.when(F.col("must"), ABSENT))
+        .when(source, F.when(F.col("must"), ABSENT).otherwise(DROPPED))
         .when(F.col("zone").isin(OWN, BEYOND), NO_SUCH_RECORD)
-        .when(F.col("zone") == BEFORE, "before")
-        .otherwise("alone")
+        .when(F.col("zone") == BEFORE, BEFORE_THERE)
+        .when(F.col("zone") == UNASKED, UNASKED_THERE)
+        .otherwise(ALONE_THERE)
     )
     for zone, name in FOREIGN.items():
         kind = F.when(F.col("zone") == zone, name).otherwise(kind)
-    judged = F.col("kind").isin(PRESENT, "alone")
+    judged = F.col("kind").isin(PRESENT, ALONE_THERE)
+    both = source & hub & F.col("must")
     flags = {
         "twice": judged & (F.col("copies") > 1),
         "late": judged & (F.col("first").bitwiseAND(1) == 1),
-        **{part: source & hub & F.coalesce(F.col(part), F.lit(False)) for part in PARTS},
+        **{part: both & F.coalesce(F.col(part), F.lit(False)) for part in PARTS},
+        **{name: F.when(both, F.col(name)) for name in IDS},
     }
-    marked = origins.withColumn("kind", kind).filter("kind is not null").withColumns(flags)
+    marked = origins.withColumn("kind", kind).withColumns(flags)
     troubled = reduce(Column.__or__, (F.col(flag) for flag in FLAGS))
-    troubled = troubled | ~F.col("kind").isin(PRESENT, "alone", "before")
+    well = (PRESENT, DROPPED, ALONE_THERE, BEFORE_THERE, UNASKED_THERE)
+    troubled = troubled | ~F.col("kind").isin(*well)
     return (
         marked.withColumn("at", F.when(troubled, F.col("offset")))
         .withColumn("hid", F.shiftright("first", PLACE_BITS).cast("int"))
-        .groupBy("sid", "hid", "kind", *FLAGS, "superseded", "at")
+        .withColumn("excused", F.lit(False))
+        .groupBy(*ALIKE, "superseded", "at")
         .agg(
             F.count("*").alias("origins"),
             F.sum("copies").alias("records"),
@@ -83,8 +95,10 @@ def compare(rows: Iterable[DataFrame], *, superseding: bool) -> DataFrame:
     )
 
 
-def _by_origin(rows: DataFrame) -> DataFrame:
+def _by_origin(rows: DataFrame, *, translated: bool) -> DataFrame:
     """One row per origin. A part differs when any two of its records differ in it."""
+    ids = F.col("ids") if translated else F.lit(None).cast("string")
+    at_source = F.col("place").isNull()
     return rows.groupBy("sid", "offset").agg(
         F.count_if(F.col("place").isNull()).alias("source"),
         F.count("place").alias("copies"),
@@ -100,6 +114,8 @@ def _by_origin(rows: DataFrame) -> DataFrame:
         F.min("k").alias("k"),
         F.max("tombstone").alias("tombstone"),
         F.max("tid").alias("tid"),
+        F.min(F.when(at_source, ids)).alias("theirs"),
+        F.min(F.when(~at_source, ids)).alias("ours"),
     )
 
 
@@ -118,36 +134,49 @@ def with_superseded(origins: DataFrame) -> DataFrame:
 
     By a later record of the same key and source partition that is in the hub; by any record of that
     key from elsewhere, as nobody knows which came first; or by a tombstone, which goes away itself.
+    None was while an earlier record of the key and its source partition is still there, in the hub
+    partition of what would have replaced it: compaction takes the older one first.
     """
     same_key = Window.partitionBy("tid", "k")
     same_source = Window.partitionBy("tid", "k", "sid")
     hub = F.col("copies") > 0
+    hid = F.when(hub, F.shiftright("first", PLACE_BITS))
     gone = F.coalesce(F.col("tombstone"), F.lit(False))
+    earlier = F.min(F.when(hub, F.col("offset"))).over(same_source) < F.col("offset")
+    # A hub topic that has grown may hold a key in several partitions: then it is no proof.
+    earlier_there = earlier & (F.min(hid).over(same_source) == F.max(hid).over(same_source))
+    earlier_here = earlier & (F.min(hid).over(same_key) == F.max(hid).over(same_key))
     later = F.max(F.when(hub | gone, F.col("offset"))).over(same_source) >= F.col("offset")
     lowest = F.min(F.when(hub, F.col("sid"))).over(same_key)
     highest = F.max(F.when(hub, F.col("sid"))).over(same_key)
     elsewhere = (lowest != F.col("sid")) | (highest != F.col("sid"))
-    replaced = F.coalesce(later, F.lit(False)) | F.coalesce(elsewhere, F.lit(False))
+    no = F.lit(False)
+    replaced = (F.coalesce(later, no) & ~F.coalesce(earlier_there, no)) | (
+        F.coalesce(elsewhere, no) & ~F.coalesce(earlier_here, no)
+    )
     return origins.withColumn("superseded", ~hub & replaced)
 
 
 def settle(
     findings: DataFrame,
-    limits: Mapping[int, tuple[int, int]],
+    limits: Mapping[int, ReasonBelow],
     accounted: Iterable[tuple[int, Accounted]],
     aside: DataFrame | None = None,
 ) -> DataFrame:
     """The findings with a reason for every absent record, in `kind`, and without what is excused.
 
-    `limits` is sid -> (the copy began at or above this offset, what is below that one may have
-    expired). `accounted` ranges, with their sid, must not overlap. `aside` has the columns sid and
-    at of records that were set aside.
+    `limits` are by sid. `accounted` ranges, with their sid, must not overlap. `aside` has the
+    columns sid and at of records that were set aside. What is not held against the hub, though it
+    would be elsewhere, is `excused`.
     """
     spark = findings.sparkSession
     bounds = small_frame(
         spark,
-        [(sid, *pair) for sid, pair in limits.items()],
-        "sid int, begun bigint, expired bigint",
+        [
+            (sid, it.begun, max(it.expired, it.set_aside), it.set_aside)
+            for sid, it in limits.items()
+        ],
+        "sid int, begun bigint, expired bigint, unsure bigint",
     )
     ranges = small_frame(
         spark,
@@ -167,7 +196,7 @@ def settle(
     backfilled = F.coalesce(F.col("backfilled"), F.lit(False))
     known = F.col("reused").isNotNull() & ~backfilled
     if aside is not None:
-        marked = aside.distinct().withColumn("aside", F.lit(True))
+        marked = aside.select("sid", "at").distinct().withColumn("aside", F.lit(True))
         joined = joined.join(marked, ["sid", "at"], "left")
         known = known | F.col("aside").isNotNull()
     absent = (
@@ -180,10 +209,13 @@ def settle(
     excused = F.coalesce(F.col("reused"), F.lit(False))
     kind = (
         F.when(F.col("kind") == ABSENT, absent)
-        .when(excused & (F.col("kind") == NO_SUCH_RECORD), "alone")
+        .when(excused & (F.col("kind") == NO_SUCH_RECORD), ALONE_THERE)
         .otherwise(F.col("kind"))
     )
     # What was set aside and brought in later is out of order for a known reason; or backfilled.
     flags = {flag: F.col(flag) & ~excused for flag in FLAGS}
-    late = F.col("late") & ~known & ~backfilled
-    return joined.withColumns({**flags, "late": late, "kind": kind})
+    once_aside = F.coalesce(F.col("at") < F.col("unsure"), F.lit(False))
+    late = F.col("late") & ~known & ~backfilled & ~once_aside
+    let_off = reduce(Column.__or__, (F.col(flag) for flag in FLAGS)) & excused
+    let_off = let_off | (excused & (F.col("kind") == NO_SUCH_RECORD)) | (F.col("late") & ~late)
+    return joined.withColumns({**flags, "late": late, "kind": kind, "excused": let_off})

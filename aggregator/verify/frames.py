@@ -1,7 +1,7 @@
 """Source and hub records as small rows of numbers that can be compared by their origin.
 
 A row frame has the columns of `ROW`. Of a record it carries hashes (xxhash64) only, so that little
-is shuffled. No action is run here.
+is shuffled; where schema ids are translated, these as well. No action is run here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
+from aggregator.registry import ID_HEADERS
 from aggregator.stream.headers import (
     filter_not_from_hub,
     headers_before_origin,
@@ -30,17 +31,26 @@ ROW = (
     "sid int, offset bigint, place bigint, zone int, must boolean, "
     "k bigint, v bigint, h bigint, t bigint, s bigint, tombstone boolean, tid int"
 )
+IDS = "ids string"
 """`sid` numbers the source partition, `offset` is the origin's. A hub row has a `place`, a source
 row has none. `k`, `v`, `h`, `t` stand for key, value, own headers and timestamp; they are null
 where they are not compared. `s` is the timestamp of a hub record whose origin does not say it, in
-the place of `t`. `must`: the hub has to have it. `tid` numbers the hub topic."""
+the place of `t`. `must`: the hub has to have it. `tid` numbers the hub topic. Where the schema ids
+of any topic are translated there is a column `IDS` more: those of the key and the value, in hex."""
 
-BEFORE, ALONE, OWN, BEYOND = 0, 1, 2, 3
-"""Zones of a hub record by its origin: below what is compared; compared, and the source may have
-forgotten it; compared, and the source has to have it; beyond everything the source has."""
+UNASKED, BEFORE, ALONE, OWN, BEYOND = -1, 0, 1, 2, 3
+"""Zones of a hub record by its origin: not asked for; below what the source has; compared, and the
+source may have forgotten it; compared, and the source has to have it; beyond everything the source
+has."""
+NOBODY = -(2**31)
+"""The `sid` of hub records that are read only because they may have replaced others. Their `offset`
+is that of the hub."""
 NO_ORIGIN, UNKNOWN_SOURCE, OTHER_TOPIC = 10, 11, 12
 """Zones of a foreign record. Its `sid` is -1 minus the number of its hub partition, and its
 `offset` the one at the hub, so that each is on its own."""
+
+ID_BYTES, GUID_BYTES = 5, 17
+"""A schema's id is a zero byte and four more, a GUID a one and sixteen: see `SchemaPatch.java`."""
 
 PLACE_BITS = 45
 """A place is (hub partition's number, offsets behind the first that is read, late) in one number,
@@ -58,6 +68,16 @@ class Numbers:
     def tids(self) -> dict[str, int]:
         """Hub topic -> `tid`."""
         return {name: tid for tid, name in enumerate(sorted({w.hub_topic for w in self.windows}))}
+
+    @cached_property
+    def translated(self) -> bool:
+        """Whether the schema ids of any are others at the hub."""
+        return any(window.translated for window in self.windows)
+
+    @property
+    def row(self) -> str:
+        """The columns of the row frames."""
+        return f"{ROW}, {IDS}" if self.translated else ROW
 
     def place(self, packed: int) -> tuple[TopicPartition, int]:
         """The hub partition and offset of a place."""
@@ -85,20 +105,21 @@ def source_rows(
     table = small_frame(
         records.sparkSession,
         [
-            (*it.partition[1:], sid, it.loose, numbers.tids[it.hub_topic])
+            (*it.partition[1:], sid, it.loose, it.translated, numbers.tids[it.hub_topic])
             for sid, it in enumerate(numbers.windows)
             if it.compared and it.partition.cluster == cluster
         ],
-        "topic string, partition int, sid int, loose boolean, tid int",
+        "topic string, partition int, sid int, loose boolean, translated boolean, tid int",
     )
-    kept = filter_not_from_hub(records, hub_names)
-    return kept.join(table, ["topic", "partition"]).select(
+    kept = filter_not_from_hub(records, hub_names).join(table, ["topic", "partition"])
+    digests = _digests(numbers, F.col("headers"), F.unix_millis("timestamp"))
+    return kept.select(
         "sid",
         "offset",
         F.lit(None).cast("bigint").alias("place"),
         F.lit(None).cast("int").alias("zone"),
         (~F.col("loose")).alias("must"),
-        *_digests(F.col("headers"), F.unix_millis("timestamp"), F.col("loose")),
+        *(F.when(~F.col("loose"), it).alias(name) for name, it in digests.items()),
         F.lit(None).cast("bigint").alias("s"),
         F.col("value").isNull().alias("tombstone"),
         "tid",
@@ -110,10 +131,13 @@ def hub_rows(
     numbers: Numbers,
     others: Others,
     stamped: Collection[str],
+    *,
+    superseding: bool = False,
 ) -> DataFrame:
-    """The row frame of hub records; those of `others` that do no harm are left out.
+    """The row frame of hub records; those that nobody asked for and do no harm are left out.
 
-    The hub topics in `stamped` have timestamps of their own (LogAppendTime).
+    The hub topics in `stamped` have timestamps of their own (LogAppendTime). With `superseding`
+    none is left out: any may have replaced one that is judged.
     """
     spark = records.sparkSession
     parts = origin_columns("texts")
@@ -128,24 +152,29 @@ def hub_rows(
     placed = tagged.join(_places(spark, numbers, stamped), ["hub_topic", "hub_partition"]).join(
         _origins(spark, numbers, others), ["cluster", "topic", "partition"], "left"
     )
-    foreign = F.col("zone") >= NO_ORIGIN
+    foreign, own = F.col("zone") >= NO_ORIGIN, F.coalesce("sid", F.lit(NOBODY))
     loose = F.coalesce("loose", F.lit(False))
+    digests = _digests(numbers, headers_before_origin(), _said())
+    # By its key it may have replaced others, whatever a transform has made of it.
+    whole = {name: it if name == "k" else F.when(~loose, it) for name, it in digests.items()}
     rows = (
-        placed.withColumn("zone", _zone(others.unreachable))
+        placed.withColumn("zone", _zone(others.unreachable, superseding=superseding))
         .filter("zone is not null")
         .select(
-            F.when(foreign, -1 - F.col("hid")).otherwise(F.col("sid")).alias("sid"),
-            F.when(foreign, F.col("hub_offset")).otherwise(F.col("offset")).alias("offset"),
+            F.when(foreign, -1 - F.col("hid")).otherwise(own).alias("sid"),
+            F.when(foreign | (own == NOBODY), F.col("hub_offset"))
+            .otherwise(F.col("offset"))
+            .alias("offset"),
             "hid",
             (F.col("hub_offset") - F.col("start")).alias("nth"),
             "zone",
-            *_digests(headers_before_origin(), _said(), loose),
+            *(it.alias(name) for name, it in whole.items()),
             F.when(~loose, _unsaid()).alias("s"),
             "tid",
         )
     )
     return rows.select(
-        *("sid", "offset", "zone", "k", "v", "h", "t", "s", "tid"),
+        *("sid", "offset", "zone", *whole, "s", "tid"),
         _place().alias("place"),
         F.lit(None).cast("boolean").alias("must"),
         F.lit(None).cast("boolean").alias("tombstone"),
@@ -165,36 +194,107 @@ def _place() -> Column:
     )
 
 
-def _zone(unreachable: Collection[str]) -> Column:
+def _zone(unreachable: Collection[str], *, superseding: bool) -> Column:
     whole = F.col("cluster").isNotNull() & F.col("topic").isNotNull()
     whole = whole & F.col("partition").isNotNull() & (F.col("offset") >= 0)
     silent = F.col("cluster").isin(sorted(unreachable)) if unreachable else F.lit(False)
-    dropped = F.lit(None).cast("int")
+    dropped = F.lit(UNASKED if superseding else None).cast("int")
     return (
         F.when(~F.coalesce(whole, F.lit(False)), NO_ORIGIN)
-        .when(F.col("known").isNull(), F.when(~silent, UNKNOWN_SOURCE))
+        .when(F.col("known").isNull(), F.when(~silent, UNKNOWN_SOURCE).otherwise(dropped))
         .when(F.col("route_tid") != F.col("tid"), OTHER_TOPIC)
         .when(F.col("sid").isNull(), dropped)
         .when(F.col("offset") >= F.col("beyond"), BEYOND)
         .when(F.col("offset") >= F.col("upto"), dropped)
+        .when(F.col("offset") < F.least("asked", "first"), UNASKED)
         .when(F.col("offset") < F.col("first"), BEFORE)
         .when(F.col("strict"), OWN)
         .otherwise(ALONE)
     )
 
 
-def _digests(headers: Column, timestamp: Column, loose: Column) -> list[Column]:
-    """k, v, h, t; null where a transform may have changed the record."""
+def _digests(numbers: Numbers, headers: Column, timestamp: Column) -> dict[str, Column]:
+    """k, v, h, t, and ids where any are translated; these are left out of the others then."""
+    if not numbers.translated:
+        return {
+            "k": _whole("key"),
+            "v": _whole("value"),
+            "h": _hashed(headers),
+            "t": timestamp.cast("bigint"),
+        }
+    translated = F.coalesce("translated", F.lit(False))
+    ids = [F.coalesce(_schema_id(side, headers), F.lit("")) for side in ID_HEADERS]
+    return {
+        "k": F.when(translated, _payload("key", headers)).otherwise(_whole("key")),
+        "v": F.when(translated, _payload("value", headers)).otherwise(_whole("value")),
+        "h": F.when(translated, _hashed(_without_ids(headers))).otherwise(_hashed(headers)),
+        "t": timestamp.cast("bigint"),
+        "ids": F.when(translated, F.nullif(F.concat_ws("/", *ids), F.lit("/"))),
+    }
+
+
+def _whole(content: str) -> Column:
+    return F.xxhash64(F.col(content).isNull(), content)
+
+
+def _hashed(headers: Column) -> Column:
     # Most records have no headers: then nothing is hashed. A hash passes over nulls, which the text
     # shows; and no lambda, as Spark interprets those, at a high price.
     hashed = F.when(F.size(headers) > 0, F.xxhash64(headers, headers.cast("string")))
-    columns = {
-        "k": F.xxhash64(F.col("key").isNull(), "key"),
-        "v": F.xxhash64(F.col("value").isNull(), "value"),
-        "h": F.coalesce(hashed, F.lit(0)),
-        "t": timestamp,
-    }
-    return [F.when(~loose, column.cast("bigint")).alias(name) for name, column in columns.items()]
+    return F.coalesce(hashed, F.lit(0).cast("bigint"))
+
+
+def _payload(side: str, headers: Column) -> Column:
+    """A hash of a key or value without its schema's id; another one than of any that has none."""
+    framed = _is_framed(F.col(side)) & _id_header(side, headers).isNull()
+    payload = F.xxhash64(F.lit("framed"), F.substr(F.col(side), F.lit(ID_BYTES + 1)))
+    return F.when(F.coalesce(framed, F.lit(False)), payload).otherwise(_whole(side))
+
+
+def _schema_id(side: str, headers: Column) -> Column:
+    """In hex: the id that names the schema of a key or value, in its header or in itself."""
+    header = _id_header(side, headers)
+    named = F.when(_is_framed(header), F.substr(header, F.lit(1), F.lit(ID_BYTES))).when(
+        _is_guid(header), F.substr(header, F.lit(1), F.lit(GUID_BYTES))
+    )
+    content = F.when(_is_framed(F.col(side)), F.substr(F.col(side), F.lit(1), F.lit(ID_BYTES)))
+    return F.hex(F.when(header.isNull(), content).otherwise(named))
+
+
+def _id_header(side: str, headers: Column) -> Column:
+    """The header that names the schema: of several the last one, as the connector takes it."""
+    own = F.filter(headers, lambda header: header["key"] == ID_HEADERS[side])
+    # Few records have any.
+    return F.when(F.size(headers) > 0, F.try_element_at(own, F.lit(-1))["value"])
+
+
+def _without_ids(headers: Column) -> Column:
+    """The headers, and of those that name a schema only what follows its id."""
+    named = list(ID_HEADERS.values())
+
+    def without(header: Column) -> Column:
+        value = header["value"]
+        rest = F.when(_is_framed(value), F.substr(value, F.lit(ID_BYTES + 1))).when(
+            _is_guid(value), F.substr(value, F.lit(GUID_BYTES + 1))
+        )
+        is_id = header["key"].isin(*named) & rest.isNotNull()
+        key = F.concat(header["key"], F.lit(" of a schema"))
+        left = F.struct(key.alias("key"), rest.alias("value"))
+        return F.when(F.coalesce(is_id, F.lit(False)), left).otherwise(header)
+
+    return F.when(F.size(headers) > 0, F.transform(headers, without))
+
+
+def _is_framed(content: Column) -> Column:
+    return (F.octet_length(content) >= ID_BYTES) & (_first_byte(content) == "00")
+
+
+def _is_guid(content: Column) -> Column:
+    return (F.octet_length(content) >= GUID_BYTES) & (_first_byte(content) == "01")
+
+
+def _first_byte(content: Column) -> Column:
+    return F.hex(F.substr(content, F.lit(1), F.lit(1)))
 
 
 def _said() -> Column:
@@ -231,17 +331,19 @@ def _origins(spark: SparkSession, numbers: Numbers, others: Others) -> DataFrame
 
     `route_tid` is their hub topic, -1 for one of another job, and null where it may be any.
     """
-    rows: dict[SourcePartition, tuple[Value, ...]] = dict.fromkeys(others.known, (None,) * 7)
-    rows |= dict.fromkeys(others.elsewhere, (None, -1, *(None,) * 5))
+    rows: dict[SourcePartition, tuple[Value, ...]] = dict.fromkeys(others.known, (None,) * 9)
+    rows |= dict.fromkeys(others.elsewhere, (None, -1, *(None,) * 7))
     for sid, it in enumerate(numbers.windows):
         tid = numbers.tids[it.hub_topic]
         compared = it.standing is not Standing.CONFLICT
         strict = it.compared and not it.sparse
-        bounds = (it.read.earliest, it.read.latest, it.beyond)
-        rows[it.partition] = (sid if compared else None, tid, *bounds, strict, it.loose)
+        bounds = (it.asked, it.read.earliest, it.read.latest, it.beyond)
+        how = (strict, it.loose, it.translated)
+        rows[it.partition] = (sid if compared else None, tid, *bounds, *how)
     return small_frame(
         spark,
         [(*sp, True, *row) for sp, row in rows.items()],
         "cluster string, topic string, partition int, known boolean, sid int, route_tid int, "
-        "first bigint, upto bigint, beyond bigint, strict boolean, loose boolean",
+        "asked bigint, first bigint, upto bigint, beyond bigint, "
+        "strict boolean, loose boolean, translated boolean",
     )

@@ -31,6 +31,7 @@ from aggregator.verify.core_hub import (
     accounted_gaps,
     hub_ranges,
     trimmed,
+    unread,
     with_backfilled,
 )
 
@@ -41,16 +42,20 @@ APPEND_TIME = "LogAppendTime"
 class AuditLook:
     """The windows to compare, and what is known about their hub topics.
 
-    `hub` is what is to be read of them, `lost` and `proven` as in `JobSettings`. `known` are all
-    partitions whose records may be in the hub.
+    `hub` is what is to be read of them; `unread` offsets of a hub topic are older than that.
+    `lost`, `proven`, `set_aside` and `put_back` are as in `JobSettings`. `known` are all partitions
+    whose records may be in the hub.
     """
 
     plan: Plan
     windows: tuple[Window, ...]
     hub: Mapping[TopicPartition, OffsetRange]
+    unread: Mapping[str, int]
     quarantine: Mapping[TopicPartition, OffsetRange]
     lost: Mapping[TopicPartition, int]
     proven: Mapping[SourcePartition, int]
+    set_aside: Mapping[TopicPartition, Mapping[SourcePartition, int]]
+    put_back: frozenset[SourcePartition]
     known: frozenset[SourcePartition]
     stamped: frozenset[str]
     accounted: tuple[Accounted, ...]
@@ -78,7 +83,8 @@ def look(config: Config, scope: Scope) -> AuditLook:
     entries = state.entries if state is not None else {}
     routes = [*plan.routes, *_remembered(config, plan, entries)]
     asked = [r for r in routes if any(scope.takes(sp) for sp in r.source_partitions())]
-    logs = _hub_logs(config, {*(r.hub_topic for r in asked), *aside_topics(config)})
+    asides = aside_topics(config)
+    logs = _hub_logs(config, {*(r.hub_topic for r in asked), *asides})
     observed = observe(config, plan, [r for r in asked if r.cluster not in plan.failed])
     bounds = Bounds(
         place.path,
@@ -107,18 +113,20 @@ def look(config: Config, scope: Scope) -> AuditLook:
     windows = plan_windows(scope, sight)
     topics = {window.hub_topic for window in windows}
     ours = {tp: log for tp, log in logs.items() if tp.topic in topics}
-    lost = trimmed(ours)
+    aside = {tp: log for tp, log in logs.items() if tp.topic in asides}
+    lost, hub = trimmed(ours), hub_ranges(ours, bounds.hub_starts(_lowers(windows)))
     return AuditLook(
         plan=plan,
         windows=windows,
-        hub=hub_ranges(ours, bounds.hub_starts(_lowers(windows))),
-        quarantine={
-            tp: log
-            for tp, log in logs.items()
-            if tp.topic in aside_topics(config) and log.earliest < log.latest
-        },
+        hub=hub,
+        unread=unread(ours, hub),
+        quarantine={tp: log for tp, log in aside.items() if log.earliest < log.latest},
         lost=lost,
         proven=bounds.kept_from(lost) if lost else {},
+        set_aside={
+            tp: bounds.kept_from({tp: start}, into=tp.topic) for tp, start in trimmed(aside).items()
+        },
+        put_back=bounds.put_back(),
         known=frozenset({sp for r in routes for sp in r.source_partitions()} | set(entries)),
         stamped=frozenset(
             name

@@ -25,16 +25,13 @@ def rows_of(report: VerifyReport) -> list[dict[str, Any]]:
         "commit": report.commit,
         "exit_code": report.exit_code,
     }
-    partitions = [
-        {**common, "kind": PARTITION, **it.model_dump(exclude={"transformed"})}
-        for it in report.partitions
-    ]
+    partitions = [{**common, "kind": PARTITION, **it.model_dump()} for it in report.partitions]
     hub_topics = [
         {
             **common,
             "kind": HUB_TOPIC,
             "hub_topic": it.topic,
-            **it.model_dump(exclude={"topic", "offsets"}),
+            **it.model_dump(exclude={"topic", "offsets", "unread"}),
         }
         for it in report.hub_topics
     ]

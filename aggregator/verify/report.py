@@ -7,9 +7,13 @@ from datetime import datetime
 
 from pydantic import computed_field
 
+from aggregator.audits.table import NOT_JUDGED
 from aggregator.documents.document import Document
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.verify.core import Standing
+
+SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
+"""Of these partitions nobody knows how they are."""
 
 
 class PartitionResult(Document):
@@ -17,6 +21,7 @@ class PartitionResult(Document):
 
     `expected` records are all that have to be at the hub: present, missing, or absent for a reason
     (expired, superseded, accounted). `altered` counts records, and the parts of them that differ.
+    `NOT_JUDGED` names what could not be judged, and `ahead` are offsets above the position.
     """
 
     cluster: str
@@ -27,7 +32,6 @@ class PartitionResult(Document):
     reason: str = ""
     from_offset: int = 0
     to_offset: int = 0
-    transformed: bool = False
     expected: int = 0
     present: int = 0
     missing: int = 0
@@ -37,11 +41,18 @@ class PartitionResult(Document):
     altered_value: int = 0
     altered_headers: int = 0
     altered_timestamp: int = 0
+    altered_schema: int = 0
     out_of_order: int = 0
     foreign: int = 0
     expired: int = 0
     superseded: int = 0
     accounted: int = 0
+    not_begun: int = 0
+    transformed: int = 0
+    forgotten: int = 0
+    excused: int = 0
+    schemas_unknown: int = 0
+    ahead: int = 0
 
     @property
     def wrong(self) -> bool:
@@ -51,10 +62,14 @@ class PartitionResult(Document):
 
 
 class HubTopicResult(Document):
-    """One hub topic: offsets read, and records that are not copies of what a source has."""
+    """One hub topic: offsets read, and records that are not copies of what a source has.
+
+    `unread` offsets are older than all that is judged.
+    """
 
     topic: str
     offsets: int = 0
+    unread: int = 0
     no_origin: int = 0
     unknown_source: int = 0
     other_topic: int = 0
@@ -102,6 +117,18 @@ class Totals(Document):
     expired: int = 0
     superseded: int = 0
     accounted: int = 0
+    not_begun: int = 0
+    transformed: int = 0
+    forgotten: int = 0
+    excused: int = 0
+    schemas_unknown: int = 0
+    ahead: int = 0
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def not_judged(self) -> int:
+        """Records that could not be judged, or not in all of their parts."""
+        return sum(getattr(self, name) for name in NOT_JUDGED)
 
 
 class VerifyReport(Document):
@@ -137,7 +164,7 @@ class VerifyReport(Document):
         foreign = claimed if self.allow_foreign else self.totals.foreign
         if foreign or any(partition.wrong for partition in self.partitions):
             return EXIT_DATA
-        silent = any(it.standing is Standing.UNREACHABLE for it in self.partitions)
+        silent = any(it.standing in SILENT for it in self.partitions)
         return EXIT_CLUSTER if silent or self.unreachable else EXIT_DONE
 
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from py4j.protocol import Py4JJavaError
@@ -24,9 +24,12 @@ from aggregator.stream.reader import open_reader
 from aggregator.stream.settings import hub_names
 from aggregator.verify.core import Scope
 from aggregator.verify.core_hub import Accounted, Job, plan_jobs
+from aggregator.verify.counts import unreadable
 from aggregator.verify.frames import Others
+from aggregator.verify.ids import SchemaPairs
 from aggregator.verify.job import JobResult, JobSettings, run_job
 from aggregator.verify.look import AuditLook, look
+from aggregator.verify.odd import odd_record
 from aggregator.verify.report import Finding, VerifyReport
 from aggregator.verify.watch import watched
 
@@ -117,11 +120,12 @@ class _Comparison:
         self._session = session
         self._stop = stop
         self._tell = tell
+        self._pairs = SchemaPairs(config)
 
     def run(self, seen: AuditLook) -> tuple[list[JobResult], AuditLook]:
         """Results for all windows, and the last look: a job that fails is followed by another."""
         results: list[JobResult] = []
-        done: set[str] = set()
+        done: dict[str, str] = {}
         failures = 0
         jobs = plan_jobs(seen.windows, seen.hub, JOB_OFFSETS)
         while jobs:
@@ -130,26 +134,30 @@ class _Comparison:
             try:
                 results.append(self._job(jobs[0], seen))
             except (PySparkException, Py4JJavaError) as error:
-                failures += 1
                 if self._stop.is_set():
                     raise StoppedError("stopped before the end; nothing is recorded") from error
-                reason = innermost(error)
+                reason, odd = innermost(error), odd_record(str(error))
+                spoiled = odd.spoiled(jobs[0].windows) if odd is not None else frozenset()
+                done |= dict.fromkeys(spoiled, str(odd))
+                failures += 0 if spoiled else 1
                 if failures >= ATTEMPTS:
                     raise ClusterError(f"records cannot be read: {reason}") from error
-                self._tell(f"{reason}; looking again")
+                self._tell(f"{odd or reason}; looking again")
                 seen = look(self._config, self._request.scope)
                 left = [it for it in seen.windows if it.hub_topic not in done]
                 jobs = plan_jobs(left, seen.hub, JOB_OFFSETS)
             else:
-                done |= set(jobs.pop(0).topics)
-        return results, seen
+                done |= dict.fromkeys(jobs.pop(0).topics, "")
+        left = [it for it in seen.windows if done.get(it.hub_topic)]
+        return [*results, JobResult(unreadable(left, done), (), ())], seen
 
     def _job(self, job: Job, seen: AuditLook) -> JobResult:
         names = ", ".join(job.topics[:NAMED]) + (", ..." if len(job.topics) > NAMED else "")
         self._tell(f"{names}: {job.offsets:,} offsets to compare")
         spark = self._session.result()
         with watched(spark, names, self._stop, self._tell):
-            return run_job(spark, job, _settings(self._config, self._request, seen, job))
+            settings = _settings(self._config, self._request, seen, job)
+            return run_job(spark, job, replace(settings, same_ids=self._pairs.same))
 
 
 def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job) -> JobSettings:
@@ -178,9 +186,12 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
         others=Others(seen.known - own - elsewhere, elsewhere, seen.unreachable),
         lost=tuple(seen.lost),
         proven=seen.proven,
+        set_aside=seen.set_aside,
+        put_back=seen.put_back,
         stamped=seen.stamped,
         accounted=(*seen.accounted, *request.accounted),
         quarantine=seen.quarantine,
+        unread=seen.unread,
         examples=request.examples,
     )
 
@@ -220,6 +231,17 @@ def _notes(seen: AuditLook) -> tuple[str, ...]:
         )
     if any(window.loose for window in seen.windows):
         notes.append("records of transformed topics are not looked for, nor compared")
+    if seen.stamped:
+        notes.append(
+            f"{len(seen.stamped)} hub topics give records a time of their own (LogAppendTime): "
+            "only what the origin says is compared"
+        )
+    if seen.set_aside:
+        topics = ", ".join(sorted({tp.topic for tp in seen.set_aside}))
+        notes.append(
+            f"{topics} has deleted records that were kept aside: what may have been there counts "
+            "as expired"
+        )
     if seen.accounted:
         notes.append(
             f"{len(seen.accounted)} gaps are recorded: what lies in them is not held against the "

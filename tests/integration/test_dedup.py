@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import OFFSET_END
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
@@ -25,6 +26,7 @@ from aggregator.quarantine.ledger import Filter
 from aggregator.serve.desk import Desk
 from aggregator.steering.control import Control
 from support.application import KILLED, application
+from support.changing import delete_records
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 
@@ -198,6 +200,11 @@ def test_a_restart_knows_the_window_a_rewind_doubles_nothing_and_a_retry_brings_
     assert len(cli(config, tmp_path, "dedup", "list")) == 2
     catch_up(config)
     assert len(twins.in_hub()) == 6
+
+    # Nor is it when the topic of the duplicates has deleted it, but nobody can judge that any more.
+    delete_records(twins.servers("hub"), f"{twins.topic}.duplicates", {0: OFFSET_END})
+    totals = cli(config, tmp_path, "verify")["totals"]
+    assert (totals["missing"], totals["expired"], totals["not_judged"]) == (0, 2, 2)
 
 
 def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_seconds_only(

@@ -14,6 +14,7 @@ from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.engine.run import run
 from aggregator.errors import CheckpointError
 from aggregator.events import Event
+from aggregator.verify.run import VerifyRequest, verify
 from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source
@@ -66,6 +67,24 @@ def test_a_checkpoint_that_is_gone_is_found_again_in_the_hub(
     (recovered,) = [event for event in events if event.kind == "recovered"]
     assert (recovered.fields["found"], recovered.fields["holed"]) == (3_000, 0)
     assert_complete(source_a, hub, unique)
+    # An audit judges what was copied before as well.
+    totals = verify(copied, VerifyRequest()).totals
+    assert (totals.expected, totals.present, totals.not_judged) == (3_500, 3_500, 0)
+
+
+def test_what_a_start_at_the_end_leaves_out_after_a_lost_checkpoint_is_told(
+    copied: Config, source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    shutil.rmtree(tmp_path / "state")
+    late = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, unique, start="latest")},
+        topics={"partitions": 4},
+    )
+    events_of(late)
+    totals = verify(late, VerifyRequest()).totals
+    assert (totals.present, totals.missing, totals.not_begun) == (3_000, 500, 0)
 
 
 def test_a_checkpoint_restored_from_a_backup_costs_nothing_twice(

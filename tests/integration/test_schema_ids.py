@@ -27,6 +27,8 @@ from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from aggregator.registry import Registry, framed
 from aggregator.registry.copying import Subjects, copy_schema, read_definition
+from aggregator.verify.ids import SchemaPairs
+from aggregator.verify.run import VerifyRequest, verify
 from support.guids import guids_in_front
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
@@ -178,6 +180,25 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
         shop.send("eu", None, framed_avro(newer, whole(NEWER), second), None, second)
         assert shop.arrived(4) == shop.sent
         assert any(f"schema {newer} of values of {topic} is" in it for it in told_of(run))
+    # An audit compares all but the ids, and asks the registries what these mean.
+    config = shop.config(tmp_path)
+    report = verify(config, VerifyRequest())
+    assert report.exit_code == 0, report.findings
+    assert (report.totals.present, report.totals.not_judged) == (4, 0)
+    pairs = SchemaPairs(config)
+    (right,) = {
+        int.from_bytes(it.value[1:5], "big")
+        for it in read_topic(shop.clusters["hub"].bootstrap_servers, shop.hub_topic)
+        if it.value is not None and it.origin[:1] == ("us",) and it.value[:1] == b"\x00"
+    }
+    wrong = hub.register("another", {**NUMBER, "name": "Another"})
+
+    def same(number: int) -> bool | None:
+        return pairs.same("us", f"/00{other:08x}", f"/00{number:08x}")
+
+    assert [same(it) for it in (right, wrong, UNKNOWN)] == [True, False, False]
+    assert pairs.same("us", f"/00{UNKNOWN:08x}", f"/00{right:08x}") is None
+    assert pairs.same("asia", f"/00{other:08x}", f"/00{right:08x}") is None
 
 
 def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_waits(

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.verify.core import Standing, Window
-from aggregator.verify.core_hub import Accounted
+from aggregator.verify.core_hub import Accounted, ReasonBelow
 from aggregator.verify.findings import FLAGS, compare, settle
 from aggregator.verify.frames import Numbers, Others, hub_rows, source_rows
 
@@ -90,9 +90,15 @@ class Case:
         right = self.spark.createDataFrame(hub, SCHEMA)
         rows = [
             source_rows(left, "eu", self.numbers, self.hub_names),
-            hub_rows(right, self.numbers, self.others, self.stamped),
+            hub_rows(
+                right,
+                self.numbers,
+                self.others,
+                self.stamped,
+                superseding=self.superseding,
+            ),
         ]
-        return compare(rows, superseding=self.superseding)
+        return compare(rows, superseding=self.superseding, translated=self.numbers.translated)
 
     def told(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> dict[Any, Any]:
         """What is not well: (sid, offset) -> its kind, or its flags."""
@@ -348,9 +354,14 @@ def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
         source(5, key=b"d"),
         source(6, key=b"e"),
         source(7, key=b"e"),
+        source(8, key=b"f"),
+        source(9, key=b"f", value=None),
         source(0, key=b"d", partition=1),
     ]
-    hub = [copy(100, 2, key=b"a"), copy(101, 0, key=b"d", sp=EU1), copy(102, 6, key=b"e")]
+    hub = [
+        *(copy(100, 2, key=b"a"), copy(101, 0, key=b"d", sp=EU1), copy(102, 6, key=b"e")),
+        copy(103, 8, key=b"f"),
+    ]
     absent = {
         (row["sid"], row["at"]): row["superseded"]
         for row in case.findings(ours, hub).collect()
@@ -363,6 +374,98 @@ def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
         (0, 4): True,  # tombstones go away
         (0, 5): True,  # a record of its key from elsewhere may have come later
         (0, 7): False,  # only an earlier one is there
+        (0, 9): False,  # so the tombstone never came: compaction takes the older one first
+    }
+
+
+def test_compaction_takes_the_older_one_first(spark: SparkSession) -> None:
+    case = Case(spark, replace(WINDOW, read=OffsetRange(1, 7)), replace(WINDOW, partition=EU1))
+    case.superseding = True
+    case.others = Others(known=[SourcePartition("us", "orders", 0)], unreachable=["asia"])
+    keys = [b"a", b"a", b"a", b"b", b"b", b"c", b"d", b"e", b"f"]
+    ours = [source(at, key=key) for at, key in enumerate(keys)][1:7]
+    hub = [
+        # Below what is read, and still there: nothing of its key was replaced.
+        *(copy(100, 0, key=b"a"), copy(101, 2, key=b"a")),
+        # In another hub partition, as after the topic has grown: that proves nothing.
+        *(copy(102, 3, key=b"b"), copy(100, 0, hub_partition=1, key=b"b", sp=EU1)),
+        # What is not judged may have replaced others all the same.
+        copy(103, 8, key=b"c"),
+        copy(104, 3, key=b"d", sp=SourcePartition("us", "orders", 0)),
+    ]
+    absent = {
+        row["at"]: row["superseded"]
+        for row in case.findings(ours, hub).collect()
+        if row["kind"] == "absent"
+    }
+    assert absent == {1: False, 4: True, 5: True, 6: True}
+
+
+AVRO = b"\x00\x00\x00\x00\x07payload"
+GUID = b"\x01" + bytes(range(16))
+KEY_ID, VALUE_ID = "__key_schema_id", "__value_schema_id"
+
+
+def at_hub(content: bytes, number: int = 200) -> bytes:
+    return content[:1] + number.to_bytes(4, "big") + content[5:]
+
+
+def test_where_schema_ids_are_translated_all_else_is_compared(spark: SparkSession) -> None:
+    case = Case(
+        spark,
+        replace(WINDOW, read=OffsetRange(0, 100), beyond=100, translated=True),
+        replace(WINDOW, partition=EU1, hub_topic="other"),
+    )
+    named: list[tuple[str, bytes | None]] = [("a", b"1"), (VALUE_ID, GUID + b"\x02"), ("b", None)]
+    renamed = [named[0], (VALUE_ID, at_hub(bytes(5)) + b"\x02"), named[2]]
+    equal: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({"value": AVRO}, {"value": at_hub(AVRO)}),
+        ({"key": AVRO, "value": None}, {"key": at_hub(AVRO, 300), "value": None}),
+        ({"value": AVRO, "headers": named}, {"value": AVRO, "headers": renamed}),
+        ({"headers": [(VALUE_ID, None)], "value": AVRO}, {"value": at_hub(AVRO)}),
+        ({"headers": [(KEY_ID, b"odd")], "key": AVRO}, {}),
+    ]
+    differ: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({"value": AVRO}, {"value": at_hub(AVRO) + b"!"}, "value"),
+        ({"value": AVRO}, {"value": b"\x01" + AVRO[1:]}, "value"),
+        ({"value": AVRO}, {"value": AVRO[5:]}, "value"),
+        ({"value": AVRO}, {"value": None}, "value"),
+        ({"key": AVRO}, {"key": AVRO[:4]}, "key"),
+        # Its schema is in a header, so the connector leaves the content as it is.
+        ({"value": AVRO, "headers": named}, {"value": at_hub(AVRO), "headers": renamed}, "value"),
+        ({"headers": [(KEY_ID, b"odd")], "key": AVRO}, {"key": at_hub(AVRO)}, "key"),
+        ({"headers": named}, {"headers": [renamed[1], named[0], named[2]]}, "headers"),
+        ({"headers": named}, {"headers": [named[0], (VALUE_ID, GUID), named[2]]}, "headers"),
+        ({"headers": named}, {"headers": [named[0], ("x", GUID + b"\x02"), named[2]]}, "headers"),
+    ]
+    plain = [(AVRO, AVRO), (AVRO, at_hub(AVRO))]
+    cases = [*((there, here, "") for there, here in equal), *differ]
+    ours = [source(at, **there) for at, (there, _, _) in enumerate(cases)]
+    ours += [source(at, partition=1, value=value) for at, (value, _) in enumerate(plain)]
+    hub = [copy(100 + at, at, **{**there, **here}) for at, (there, here, _) in enumerate(cases)]
+    numbers = replace(
+        case.numbers, hub=(*case.numbers.hub, (TopicPartition("other", 0), OffsetRange(100, 999)))
+    )
+    case.numbers = numbers
+    hub += [
+        copy(100 + at, at, topic="other", sp=EU1, value=value)
+        for at, (_, value) in enumerate(plain)
+    ]
+    found = case.findings(ours, hub).collect()
+    expected = {(0, at): [part] for at, (_, _, part) in enumerate(cases) if part}
+    # Not where they are not translated.
+    assert told(found) == expected | {(1, 1): ["value"]}
+    pairs = {
+        (row["sid"], row["theirs"], row["ours"]): row["origins"]
+        for row in found
+        if row["theirs"] is not None and row["at"] is None
+    }
+    seven, guid = "0000000007", GUID.hex().upper()
+    assert pairs == {
+        (0, f"/{seven}", "/00000000C8"): 2,
+        (0, f"{seven}/", "000000012C/"): 1,
+        (0, f"/{guid}", "/00000000C8"): 1,
     }
 
 
@@ -374,7 +477,7 @@ def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
     ranges = [(0, Accounted(EU0, OffsetRange(3, 4), "a gap"))]
     ranges += [(0, Accounted(EU0, OffsetRange(7, 8), "a gap"))]
     aside = spark.createDataFrame([(0, 6), (0, 6)], "sid int, at bigint")
-    settled = settle(found, {0: (1, 3)}, ranges, aside)
+    settled = settle(found, {0: ReasonBelow(1, 3)}, ranges, aside)
     assert told(settled.collect()) == {
         (0, 0): "not_begun",
         (0, 1): "expired",

@@ -6,9 +6,10 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from aggregator.audits.table import append_audit
+from aggregator.audits.table import SCHEMA, append_audit
 from aggregator.audits.watch import AuditWatch
 from aggregator.cli.render import to_text
 from aggregator.cli.status import report_of_status
@@ -71,6 +72,18 @@ def test_the_newest_audit_counts_and_no_other(watch: AuditWatch, tmp_path: Path)
     newest = seen(watch)
     assert (newest.at, newest.wrong) == (AT + timedelta(hours=2), False)
     assert (newest.expected, newest.missing, newest.twice, newest.foreign) == (14, 0, 0, 0)
+
+
+def test_a_table_of_an_older_version_counts_what_was_not_judged_from_now_on(
+    watch: AuditWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = pa.schema([field for field in SCHEMA if field.name not in ("forgotten", "not_begun")])
+    with monkeypatch.context() as patched:
+        patched.setattr("aggregator.audits.table.SCHEMA", older)
+        record(tmp_path, 0, expected=9, present=7, expired=2)
+    assert seen(watch).not_judged == 2
+    record(tmp_path, 1, expected=9, present=9, forgotten=3, not_begun=1, ahead=50, superseded=4)
+    assert seen(watch).not_judged == 4
 
 
 def test_a_table_that_cannot_be_read_is_told_beside_what_is_known(

@@ -114,6 +114,27 @@ def test_it_is_shown_with_what_explains_it() -> None:
     assert "All is well" in to_text(report_of_audit(context, audit(partition())), tty=False)
 
 
+def test_all_is_well_is_said_only_of_what_was_judged() -> None:
+    context = typer.Context(typer.main.get_command(app))
+
+    def said(*partitions: PartitionResult) -> str:
+        return to_text(report_of_audit(context, audit(*partitions)), tty=False)
+
+    reasons = {"forgotten": 3, "not_begun": 4, "schemas_unknown": 5}
+    text = said(partition(expected=9, present=9, ahead=1_200, **reasons), partition(expired=1_000))
+    assert "All is well" not in text
+    assert (
+        "Nothing is wrong in what could be judged. Not judged: 1,000 expired, 4 not begun, "
+        "3 forgotten, 5 schemas unknown."
+    ) in text
+    assert "1,200 offsets above the checkpoint's positions are not judged yet" in text
+    assert "Something is wrong. Not judged: 2 excused." in said(partition(missing=1, excused=2))
+    # What another record proves was judged.
+    assert "All is well" in said(partition(expected=3, present=1, superseded=1, accounted=1))
+    unreadable = audit(partition(standing=Standing.UNREADABLE, reason="nanoseconds"))
+    assert unreadable.exit_code == EXIT_CLUSTER
+
+
 def test_a_report_fits_the_table_of_audits() -> None:
     report = audit(
         partition(expected=4, present=3, missing=1),

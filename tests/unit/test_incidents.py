@@ -130,6 +130,8 @@ def test_an_audit_says_what_is_wrong() -> None:
     assert partly.state == "partly"
     assert (wrong.level, wrong.state) == ("error", "wrong")
     assert wrong.what.endswith("wrong: 2 missing, 1 out of order")
+    unsure = one(*incidents((), (), None, (), [audit(not_judged=1_500)]))
+    assert unsure.what.endswith("nothing is wrong in them; 1,500 could not be judged")
 
 
 def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:

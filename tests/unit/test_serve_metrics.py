@@ -78,6 +78,7 @@ def test_before_the_first_status_it_is_up_and_no_more() -> None:
         ("audit_wrong", {}, 0),
         ("audit_records", {"finding": "expected"}, 99),
         ("audit_records", {"finding": "missing"}, 0),
+        ("audit_records", {"finding": "not_judged"}, 0),
         ("audit_partitions", {}, 2),
         ("audit_partitions_not_compared", {}, 0),
         ("recovery_seconds", {}, 0.5),
@@ -123,9 +124,12 @@ def test_where_no_audit_is_known_nothing_is_told_of_one(audit: AuditStatus | Non
 
 
 def test_an_audit_that_found_something_wrong_says_what() -> None:
-    found = samples(status_with(audit=AuditStatus(at=NOW, wrong=True, twice=3, not_compared=1)))
+    found = samples(
+        status_with(audit=AuditStatus(at=NOW, wrong=True, twice=3, not_compared=1, not_judged=7))
+    )
     assert one(found, "aggregator_audit_wrong") == 1
     assert one(found, "aggregator_audit_records", finding="twice") == 3
+    assert one(found, "aggregator_audit_records", finding="not_judged") == 7
     assert one(found, "aggregator_audit_partitions_not_compared") == 1
 
 

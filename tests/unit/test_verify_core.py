@@ -38,8 +38,10 @@ from aggregator.verify.core_hub import (
     hub_ranges,
     plan_jobs,
     trimmed,
+    unread,
     with_backfilled,
 )
+from aggregator.verify.odd import odd_record
 from support.backfills import backfill
 
 SP = SourcePartition("eu", "orders", 0)
@@ -65,6 +67,7 @@ def window(scope: Scope | None = None, **parts: Any) -> Window:
 def test_everything_below_the_position_is_judged_and_nothing_above() -> None:
     found = window()
     assert (found.read, found.sure_from, found.beyond) == (OffsetRange(100, 400), 100, 500)
+    assert (found.asked, found.ahead) == (0, 100)
     assert found.compared
 
 
@@ -116,7 +119,9 @@ def test_nothing_is_expected_from_before_the_copy_began(
     ],
 )
 def test_a_range_limits_what_is_judged(scope: Scope, read: OffsetRange) -> None:
-    assert window(scope, since={SP: 300}, until={SP: 350}).read == read
+    found = window(scope, since={SP: 300}, until={SP: 350})
+    assert found.read == read
+    assert found.asked == (300 if scope.since_ms else scope.from_offset or 0)
 
 
 def test_beyond_an_end_that_was_asked_for_nothing_is_judged() -> None:
@@ -169,6 +174,26 @@ def test_the_hub_is_read_from_where_the_records_can_lie() -> None:
     assert hub_ranges(HUB, {P0: 30, P1: 30}) == {P0: OffsetRange(30, 50), P1: HUB[P1]}
     assert hub_ranges(HUB, {P0: 70}) == {P0: OffsetRange(50, 50), P1: HUB[P1]}
     assert trimmed(HUB) == {P1: 40}
+
+
+def test_what_of_the_hub_is_not_read_is_counted() -> None:
+    read = hub_ranges(HUB, {P0: 30, P1: 60})
+    assert (unread(HUB, HUB), unread(HUB, read)) == ({}, {"orders": 50})
+
+
+def test_a_record_that_cannot_be_read_costs_its_own_hub_topic() -> None:
+    error = (
+        "[KAFKA_MALFORMED_RECORD_TIMESTAMP] Record at topic orders partition 0 offset 7 has "
+        "timestamp value 1769860800000000000 that overflows when converting"
+    )
+    odd = odd_record(f"Job aborted.\nCaused by: {error}")
+    assert odd is not None and "orders-0@7" in str(odd)
+    plain = window()
+    own = replace(plain, hub_topic="all.orders")
+    copied = replace(plain, partition=SourcePartition("us", "other", 0))
+    other = replace(own, partition=SourcePartition("eu", "orders", 1), hub_topic="x")
+    assert odd.spoiled([own, copied, other]) == {"all.orders", "orders"}
+    assert odd_record("java.lang.ArithmeticException: long overflow") is None
 
 
 def test_jobs_hold_whole_hub_topics_and_compacted_ones_are_on_their_own() -> None:
