@@ -26,6 +26,7 @@ from aggregator.plan.suspects import Seen
 from aggregator.stream.lane import LaneQuery
 from support.flow_world import config_of
 from support.reports import lane_report, task
+from support.sizes import largest
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
 US0 = SourcePartition("us", "orders", 0)
@@ -541,3 +542,24 @@ def test_an_error_that_nobody_foresaw_ends_the_thread_and_is_told(
     world.observer._thread.join(30)
     assert str(world.observer.failure) == "no such thing"
     world.observer.stop()
+
+
+def test_commits_of_lanes_that_move_and_start_again_all_day_leave_nothing_behind(
+    world: World,
+) -> None:
+    query, number = world.begun(positions=Positions({EU0: 0, EU1: 0}))
+
+    def tick(at: int) -> None:
+        nonlocal query, number
+        world.hub.end = 100 + 2 * at
+        ends = {HUB0: 100 + at}
+        query.tells(task({EU0: at, EU1: 0}, point=at + 1, snapshot=number, ends=ends))
+        world.later()
+        number = world.connector.number
+        if at % 10 == 9:
+            world.observer.finish(query, clean=at % 20 == 9)
+            query, number = world.begun(world.hub.end, world.observer.positions)
+
+    first, second = largest(lambda: world.observer, tick, 40)
+    assert second <= 1.1 * first
+    assert world.read_again().positions == Positions({EU0: 39, EU1: 0})

@@ -2,59 +2,35 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
 
+import pytest
+from deltalake import DeltaTable
+
+from aggregator.audits.watch import AuditWatch
+from aggregator.checkpoint import notes
+from aggregator.checkpoint.controls import SCHEMA, TABLE
+from aggregator.config.schema import CheckpointConfig
 from aggregator.events import Event
 from aggregator.flow.stage import Stage
 from aggregator.model import Positions, SourcePartition
 from aggregator.plan.behind import Delays
 from aggregator.plan.stuck import Movement, follow
+from aggregator.serve import followers
+from aggregator.serve.followers import Followers
 from aggregator.serve.holder import StatusHolder
 from aggregator.status.figures import Figures
 from aggregator.timeline.feed import KEPT, UNSAVED, Feed
 from support.flow_world import PARTITIONS, running
+from support.sizes import largest
 from support.statuses import status_with
 
 DAY_SECONDS = 86_400
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 EU0 = SourcePartition("eu", "orders", 0)
-LOOKS = 100
-
-
-def size(value: object) -> int:
-    """How many things are in it, in whatever it holds: items, and fields of ours."""
-    seen, kept, left = set[int](), list[object](), [value]
-    while left:
-        it: Any = left.pop()
-        if id(it) in seen:
-            continue
-        seen.add(id(it))
-        # Else another thing could have its id.
-        kept.append(it)
-        if isinstance(it, Mapping):
-            left += [*it.keys(), *it.values()]
-        elif isinstance(it, (list, tuple, set, frozenset, deque)):
-            left += it
-        elif is_dataclass(it) and not isinstance(it, type):
-            left += [getattr(it, field.name) for field in fields(it)]
-        elif type(it).__module__.startswith("aggregator."):
-            left += getattr(it, "__dict__", {}).values()
-    return len(seen)
-
-
-def largest(value: Callable[[], object], tick: Callable[[int], object], ticks: int) -> list[int]:
-    """How large it was at most in the first half of its life, and in the second."""
-    most = [0, 0]
-    for number in range(ticks):
-        tick(number)
-        if number % (ticks // LOOKS) == 0:
-            half = number * 2 // ticks
-            most[half] = max(most[half], size(value()))
-    return most
+EVENT_SECONDS = 40
 
 
 def test_what_is_kept_of_statuses_and_figures_is_of_the_last_minutes() -> None:
@@ -103,3 +79,61 @@ def test_the_state_of_a_run_whose_sources_come_and_go_does_not_grow() -> None:
     assert second <= 1.1 * first
     world.errors, world.silent, world.paused = {}, {}, set()
     world.until_all(Stage.READING, *PARTITIONS)
+
+
+def test_a_gap_that_nobody_decides_about_is_found_and_told_once() -> None:
+    world = running(**{"sources.eu.on_gap": "stop"})
+    log = world.logs[EU0]
+    log.end += 20
+    log.earliest = log.end - 1
+    world.until_all(Stage.QUARANTINED, EU0)
+    first, second = largest(lambda: (world.state, world.table), lambda _: world.turn(), 1_000)
+    assert second <= 1.1 * first
+    assert len(world.table) == len(world.told("gap")) == 1
+
+
+def test_looking_for_audits_keeps_what_is_in_the_table_and_no_more(tmp_path: Path) -> None:
+    watch = AuditWatch(CheckpointConfig(path=str(tmp_path)))
+    first, second = largest(lambda: watch, lambda _: watch.look(), 100)
+    assert second <= first
+
+
+def test_tables_of_notes_are_of_few_files_however_often_people_decide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "TIDY_EVERY", 10)
+    row = {"at": BEGIN, "cluster": "eu", "paused": True}
+    files = []
+    for _ in range(40):
+        notes.append_note(str(tmp_path), {}, TABLE, row, SCHEMA)
+        files.append(len(DeltaTable(str(tmp_path / TABLE)).file_uris()))
+    assert max(files[20:]) <= max(files[:20]) <= 11
+    assert len(notes.read_notes(str(tmp_path), {}, TABLE)) == 40
+
+
+def test_those_that_follow_events_for_a_day_keep_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One reads all of them, one nothing, and others come and go."""
+    monkeypatch.setattr(followers, "POLL_SECONDS", 0.0)
+    feed, all_of_them, loop = Feed(str), Followers(), asyncio.new_event_loop()
+    reading, silent = (all_of_them.follow(feed, 0) for _ in range(2))
+    heard = [loop.run_until_complete(anext(each)) for each in (reading, silent)]
+
+    def tick(number: int) -> None:
+        feed.take(Event("kind", f"{number}", {}, BEGIN + timedelta(seconds=number)))
+        feed.saved(feed.unsaved())
+        heard.append(loop.run_until_complete(anext(reading)))
+        if number % 100 == 0:
+            passing = all_of_them.follow(feed, feed.last)
+            loop.run_until_complete(anext(passing))
+            loop.run_until_complete(passing.aclose())
+
+    first, second = largest(lambda: (feed, all_of_them), tick, DAY_SECONDS // EVENT_SECONDS)
+    assert second <= first
+    assert len(heard) == 2 + DAY_SECONDS // EVENT_SECONDS
+    assert all_of_them.count == 2
+    for each in (reading, silent):
+        loop.run_until_complete(each.aclose())
+    assert all_of_them.count == 0
+    loop.close()
