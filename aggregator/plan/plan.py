@@ -8,24 +8,25 @@ from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.errors import RefusedError
-from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route
+from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.effective import facts_after
 from aggregator.plan.heartbeats import plan_heartbeats
 from aggregator.plan.history import history_warnings
-from aggregator.plan.hub_topics import Flowing, HubTopic, LeftOutTopic, plan_hub_topics
+from aggregator.plan.hub_topics import (
+    Flowing,
+    HubTopic,
+    HubTopicsPlan,
+    LeftOutTopic,
+    plan_hub_topics,
+)
 from aggregator.plan.lanes import plan_lanes
 from aggregator.plan.pace import Limit, Pace, plan_pace
 from aggregator.plan.poison import plan_poison, room_in
 from aggregator.plan.producer import is_local, short_expiry
-from aggregator.plan.quarantine import (
-    AsidePlan,
-    aside_topics,
-    plan_duplicates,
-    plan_quarantine,
-)
+from aggregator.plan.quarantine import aside_topics, plan_duplicates, plan_quarantine
 from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
-from aggregator.plan.routes import SkippedTopic, match_topics, plan_routes
+from aggregator.plan.routes import Matching, SkippedTopic, match_topics, plan_routes
 from aggregator.plan.slots import SlotPlan, plan_slots
 from aggregator.plan.tasks import tasks_per_source
 from aggregator.rules import EventRule
@@ -124,8 +125,56 @@ def make_plan(
     `refusals` what the hub does not take. History is judged against retention when both
     `oldest_record_ms` and `now_ms` are given. Refusals are in the result, not raised.
     """
+    matching, hub_plan = _match(config, discovery, hub, flowing, refusals)
+    ours = _plan_ours(config, matching, hub, refusals)
+    actions = (*hub_plan.actions, *ours.actions)
+    routes = plan_routes(config, matching, hub_plan.topics)
+    routes = _with_limits(config, routes, matching, facts_after(hub, actions), ours)
+    tasks = _plan_tasks(config, routes, cores)
+    history = _history(routes, hub_plan.topics, oldest_record_ms, now_ms)
+    refused = (*matching.refusals, *hub_plan.refusals, *ours.refusals, tasks.slots.refusal)
+    warnings = (
+        *matching.warnings,
+        *hub_plan.warnings,
+        *words_of((*hub_plan.without, *ours.without)),
+        *ours.warnings,
+        short_expiry(hub.producer_expiry_ms),
+        *history,
+        tasks.slots.warning,
+    )
+    partitions = [sp for route in routes for sp in route.source_partitions()]
+    room = tasks.slots.has_room
+    return Plan(
+        hub=hub,
+        sources={alias: it for alias in config.sources if (it := discovery.ok.get(alias))},
+        failed={alias: it for alias in config.sources if (it := discovery.failed.get(alias))},
+        routes=routes,
+        hub_topics={**hub_plan.topics, **ours.topics},
+        actions=actions,
+        lanes=plan_lanes(partitions, config.stream.lanes, current_lanes, room=room),
+        slots=tasks.slots,
+        skipped=matching.skipped,
+        warnings=tuple(warning for warning in warnings if warning),
+        refusals=tuple(refusal for refusal in refused if refusal),
+        refused=(*matching.refused, *hub_plan.refused),
+        pace=plan_pace(config),
+        tasks=tasks.each,
+        own_tasks=tasks.own,
+        beside=ours.beside,
+        history=history,
+    )
+
+
+def _match(
+    config: Config,
+    discovery: Discovery,
+    hub: ClusterFacts,
+    flowing: Collection[Flowing],
+    refusals: Refusals,
+) -> tuple[Matching, HubTopicsPlan]:
+    """What is selected, of which only that is left whose hub topic can be had; and hub topics."""
     matching = match_topics(config, discovery, hub, flowing)
-    hub_plan = plan_hub_topics(
+    found = plan_hub_topics(
         config.topics,
         matching.contributions,
         hub,
@@ -133,77 +182,7 @@ def make_plan(
         refusals=refusals,
         aside=aside_topics(config),
     )
-    matching = replace(matching, contributions=hub_plan.contributions)
-    quarantine = plan_quarantine(config, matching.contributions, hub)
-    duplicates = plan_duplicates(config, matching.contributions, hub)
-    heartbeats = plan_heartbeats(config, matching.contributions, hub)
-    without = list(hub_plan.without)
-    ours, refused_ours = _ours(refusals, (quarantine, duplicates), hub, without)
-    actions = (*hub_plan.actions, *ours)
-    routes = plan_routes(config, matching, hub_plan.topics)
-    partitions = [sp for route in routes for sp in route.source_partitions()]
-    after = facts_after(hub, actions)
-    poison = plan_poison(config, matching.contributions, after, quarantine.name)
-    room = room_in(duplicates.name, config, matching.contributions, after)
-    routes = tuple(
-        replace(
-            route,
-            poison=poison.get((route.cluster, route.topic), route.poison),
-            dedup=replace(route.dedup, duplicate_bytes=room) if route.dedup else None,
-        )
-        for route in routes
-    )
-    # A transform sees only the topics that asked for it, so it has readers of its own.
-    readers = {(route.cluster, route.transform) for route in routes}
-    own = {alias: it.tasks for alias, it in config.sources.items() if it.tasks is not None}
-    taken = sum(own.get(alias, 0) for alias, _ in readers)
-    others = sum(alias not in own for alias, _ in readers)
-    slots = plan_slots(config.spark.master, taken + others, config.spark.conf, cores)
-    left = None if slots.slots is None else slots.slots - taken
-    history: tuple[str, ...] = ()
-    if oldest_record_ms is not None and now_ms is not None:
-        history = history_warnings(routes, hub_plan.topics, oldest_record_ms, now_ms)
-    refused = (
-        *matching.refusals,
-        *hub_plan.refusals,
-        *quarantine.refusals,
-        *duplicates.refusals,
-        *refused_ours,
-        heartbeats.refusal,
-        slots.refusal,
-    )
-    warnings = (
-        *matching.warnings,
-        *hub_plan.warnings,
-        *words_of(without),
-        *quarantine.warnings,
-        *duplicates.warnings,
-        heartbeats.warning,
-        short_expiry(hub.producer_expiry_ms),
-        *history,
-        slots.warning,
-    )
-    return Plan(
-        hub=hub,
-        sources={alias: discovery.ok[alias] for alias in config.sources if alias in discovery.ok},
-        failed={
-            alias: discovery.failed[alias] for alias in config.sources if alias in discovery.failed
-        },
-        routes=routes,
-        hub_topics={**hub_plan.topics, **quarantine.topics, **duplicates.topics},
-        actions=actions,
-        lanes=plan_lanes(partitions, config.stream.lanes, current_lanes, room=slots.has_room),
-        slots=slots,
-        skipped=matching.skipped,
-        warnings=tuple(warning for warning in warnings if warning),
-        refusals=tuple(refusal for refusal in refused if refusal),
-        refused=(*matching.refused, *hub_plan.refused),
-        pace=plan_pace(config),
-        tasks=tasks_per_source(_cores(config, slots, cores), others, left),
-        own_tasks=own,
-        beside=heartbeats.actions,
-        history=history,
-    )
+    return replace(matching, contributions=found.contributions), found
 
 
 def replanned(
@@ -220,16 +199,28 @@ def replanned(
     return replace(new, history=plan.history, warnings=(*new.warnings, *plan.history))
 
 
-def _ours(
-    refusals: Refusals,
-    plans: Sequence[AsidePlan],
-    hub: ClusterFacts,
-    without: list[LeftOutConfig],
-) -> tuple[list[Action], list[str]]:
-    """The actions for the hub topics that are ours, and what is wrong where the hub refuses one."""
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """The hub topics that are ours: for records that are set aside, and for heartbeats."""
+
+    quarantine: str
+    duplicates: str
+    topics: Mapping[str, HubTopic]
+    actions: tuple[Action, ...]
+    beside: tuple[Action, ...]
+    without: tuple[LeftOutConfig, ...]
+    warnings: tuple[str, ...]
+    refusals: tuple[str, ...]
+
+
+def _plan_ours(config: Config, matching: Matching, hub: ClusterFacts, refusals: Refusals) -> _Ours:
+    quarantine = plan_quarantine(config, matching.contributions, hub)
+    duplicates = plan_duplicates(config, matching.contributions, hub)
+    heartbeats = plan_heartbeats(config, matching.contributions, hub)
+    without: list[LeftOutConfig] = []
     actions: list[Action] = []
-    wrong: list[str] = []
-    for action in (it for found in plans for it in found.actions):
+    wrong = [*quarantine.refusals, *duplicates.refusals]
+    for action in (*quarantine.actions, *duplicates.actions):
         adapted = refusals.adapted(action, hub.topics, without)
         if adapted is None:
             continue
@@ -237,7 +228,67 @@ def _ours(
             actions.append(adapted)
         elif isinstance(adapted, CreateTopic):
             wrong.append(f"{adapted}: the hub refuses it: {why}")
-    return actions, wrong
+    return _Ours(
+        quarantine=quarantine.name,
+        duplicates=duplicates.name,
+        topics={**quarantine.topics, **duplicates.topics},
+        actions=tuple(actions),
+        beside=heartbeats.actions,
+        without=tuple(without),
+        warnings=(*quarantine.warnings, *duplicates.warnings, heartbeats.warning),
+        refusals=(*wrong, heartbeats.refusal),
+    )
+
+
+def _with_limits(
+    config: Config,
+    routes: tuple[Route, ...],
+    matching: Matching,
+    after: Mapping[str, TopicFacts],
+    ours: _Ours,
+) -> tuple[Route, ...]:
+    """The routes with what their hub topics take once the actions are done."""
+    poison = plan_poison(config, matching.contributions, after, ours.quarantine)
+    room = room_in(ours.duplicates, config, matching.contributions, after)
+    return tuple(
+        replace(
+            route,
+            poison=poison.get((route.cluster, route.topic), route.poison),
+            dedup=replace(route.dedup, duplicate_bytes=room) if route.dedup else None,
+        )
+        for route in routes
+    )
+
+
+def _history(
+    routes: Sequence[Route],
+    topics: Mapping[str, HubTopic],
+    oldest_ms: Mapping[tuple[str, str], int] | None,
+    now_ms: int | None,
+) -> tuple[str, ...]:
+    if oldest_ms is None or now_ms is None:
+        return ()
+    return history_warnings(routes, topics, oldest_ms, now_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tasks:
+    """The slots, and how many tasks a source has: `each`, or by its alias in `own`."""
+
+    slots: SlotPlan
+    each: int
+    own: Mapping[str, int]
+
+
+def _plan_tasks(config: Config, routes: tuple[Route, ...], cores: int | None) -> _Tasks:
+    # A transform sees only the topics that asked for it, so it has readers of its own.
+    readers = {(route.cluster, route.transform) for route in routes}
+    own = {alias: it.tasks for alias, it in config.sources.items() if it.tasks is not None}
+    taken = sum(own.get(alias, 0) for alias, _ in readers)
+    others = sum(alias not in own for alias, _ in readers)
+    slots = plan_slots(config.spark.master, taken + others, config.spark.conf, cores)
+    left = None if slots.slots is None else slots.slots - taken
+    return _Tasks(slots, tasks_per_source(_cores(config, slots, cores), others, left), own)
 
 
 def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:
