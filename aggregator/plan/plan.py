@@ -147,7 +147,7 @@ def make_plan(
     return Plan(
         hub=hub,
         sources={alias: it for alias in config.sources if (it := discovery.ok.get(alias))},
-        failed={alias: it for alias in config.sources if (it := discovery.failed.get(alias))},
+        failed={alias: why for alias in config.sources if (why := discovery.failed.get(alias))},
         routes=routes,
         hub_topics={**hub_plan.topics, **ours.topics},
         actions=actions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from aggregator.timeline.feed import Feed
 
@@ -19,7 +19,7 @@ class Followers:
     def __init__(self) -> None:
         self.count = 0
 
-    async def follow(self, feed: Feed, number: int) -> AsyncIterator[str]:
+    async def follow(self, feed: Feed, number: int) -> AsyncGenerator[str, None]:
         """Events after `number` as text, until the feed is closed or nobody reads any more."""
         self.count += 1
         try:
