@@ -16,13 +16,14 @@ from pyspark.sql import SparkSession
 from aggregator.backfills.core import Backfill, BackfillState
 from aggregator.backfills.core_progress import Scanned, after_report, after_scan
 from aggregator.clusters.hub import later_logs, read_logs, whole_logs
-from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector, TailFound
 from aggregator.connector.origins import compare_origins
 from aggregator.connector.reports import LaneReport
 from aggregator.discover import ClusterAdmin
 from aggregator.errors import ClusterError
+from aggregator.events import EventSink
 from aggregator.model import Lane, LogId, Positions, Route, SourcePartition
 from aggregator.moves.past import ProvenBound, fitting
 from aggregator.plan.look import Look
@@ -36,8 +37,6 @@ from aggregator.schemas.translator import Translator
 from aggregator.stream.frames import plan_readings
 from aggregator.stream.lane import LaneQuery
 from aggregator.stream.settings import lane_settings
-
-UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,7 @@ class Tools:
     connector: Connector
     hub: ClusterAdmin
     translator: Translator
+    emit: EventSink
 
 
 class BackfillTry:
@@ -194,7 +194,7 @@ class BackfillTry:
         backfill, config = self.backfill, sight.config
         topics = hub_topics_of(self.routes, backfill.positions)
         timeout = config.supervision.connect_timeout
-        hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+        hub = hub_reader_settings(config.hub)
         # Of one that has never begun nothing can be under way.
         logs = (
             later_logs(self._tools.hub, topics, timeout, self._cancelled)
@@ -207,7 +207,7 @@ class BackfillTry:
             logs,
             timeout=timeout,
             stop=self._cancelled,
-            emit=lambda _: None,
+            emit=self._tools.emit,
         )
         bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
         tail = plan_tail(backfill.positions, bound, hub_logs)

@@ -22,7 +22,7 @@ from aggregator.backfills.table import BackfillTable
 from aggregator.connector.reports import DAMAGED, OUT_OF_RANGE, POISONED
 from aggregator.documents.document import BackfillStatus
 from aggregator.errors import AggregatorError, CheckpointError, RefusedError
-from aggregator.events import Event, EventSink
+from aggregator.events import Event
 from aggregator.failpoint import failpoint
 from aggregator.flow.failing import DELAYS_SECONDS, TRIES_ALLOWED
 from aggregator.model import SourcePartition
@@ -49,12 +49,10 @@ class _Rest:
 class Backfills:
     """All that were ordered; `again` asks for a new look at the clusters."""
 
-    def __init__(
-        self, tools: Tools, table: BackfillTable, emit: EventSink, again: Callable[[], None]
-    ) -> None:
+    def __init__(self, tools: Tools, table: BackfillTable, again: Callable[[], None]) -> None:
         self._tools = tools
         self._table = table
-        self._emit = emit
+        self._emit = tools.emit
         self._again = again
         self._all: dict[str, Backfill] = {}
         self._try: BackfillTry | None = None

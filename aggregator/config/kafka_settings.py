@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULTS",
     "ENFORCED",
     "Role",
+    "hub_reader_settings",
     "ignore",
     "isolation_of",
     "jvm_settings",
@@ -83,6 +84,14 @@ def jvm_settings(cluster: ClusterConfig, role: Role) -> dict[str, str]:
         for name, value in sorted(settings.items())
         if name not in READERS or role in READERS[name]
     }
+
+
+def hub_reader_settings(hub: HubConfig) -> dict[str, str]:
+    """Settings of a Java consumer that reads all that the hub's logs hold.
+
+    Ours are not transactional; somebody's open transaction must not hide them.
+    """
+    return {**jvm_settings(hub, "consumer"), "isolation.level": "read_uncommitted"}
 
 
 def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:

@@ -94,9 +94,9 @@ class Engine:
         )
         first = replace(view, config=config, state=self.state)
         self.backfills = Backfills(
-            Tools(threads.spark, threads.connector, threads.hub, threads.translator),
+            Tools(threads.spark, threads.connector, threads.hub, threads.translator, emit),
             BackfillTable(config.checkpoint.path, config.checkpoint.storage_options),
-            *(emit, self.look_again),
+            self.look_again,
         )
         self._teller = Teller(
             *(first, threads.told, control, emit, on_view, self.backfills.statuses)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from aggregator.clusters.hub import StoodAt, later_logs, settled_logs, whole_logs
 from aggregator.commits.observer import Observer
-from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector, TailFound
 from aggregator.connector.origins import compare_origins
@@ -40,8 +40,6 @@ from aggregator.plan.recovery import (
     recovered_positions,
 )
 
-UNCOMMITTED = {"isolation.level": "read_uncommitted"}
-"""Ours are not transactional; somebody's open transaction must not hide them."""
 CANCEL_SECONDS = 10.0
 
 
@@ -179,10 +177,10 @@ class Recovery:
             if alone
             else later_logs(self._hub, topics, timeout, self._stop)
         )
-        settings = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
+        reader = hub_reader_settings(config.hub)
         hub_logs = whole_logs(
             self._hub,
-            lambda partitions, seconds: self._connector.log_ends(partitions, settings, seconds),
+            lambda partitions, seconds: self._connector.log_ends(partitions, reader, seconds),
             hub_logs,
             timeout=timeout,
             stop=self._stop,
@@ -198,8 +196,7 @@ class Recovery:
         compacted = [
             name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
         ]
-        hub = {**jvm_settings(config.hub, "consumer"), **UNCOMMITTED}
-        return self._connector.read_tail(tail, hub, compacted)
+        return self._connector.read_tail(tail, hub_reader_settings(config.hub), compacted)
 
     def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
         """Record what was found; returns what is new, or was settled once and is there again."""

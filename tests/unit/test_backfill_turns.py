@@ -46,7 +46,8 @@ class World:
 
     def restarted(self) -> Backfills:
         """As the next start finds them."""
-        found = Backfills(cast("Tools", None), self.table, self.told.append, lambda: None)
+        tools = cast("Tools", SimpleNamespace(emit=self.told.append))
+        found = Backfills(tools, self.table, lambda: None)
         found._not_before = 0.0
         found.load()
         self.backfills = found
