@@ -124,8 +124,10 @@ class Recovery:
             if sp in command.partitions and is_same_log(sp, known, look.observed)
         }
         began = time.monotonic()
-        tail = self._tail(begin, bound, topics, config, alone=command.alone)
-        told = self._read(tail, look.plan, config)
+        reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
+        hub_logs = self._hub_logs(topics, reader, timeout, alone=command.alone)
+        tail = plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))
+        told = self._read(tail, look.plan, reader)
         failpoint("after-scan")
         routes = look.plan.routes
         judged = compare_origins(self._connector, config, told, begin, routes, logs.keys())
@@ -161,42 +163,35 @@ class Recovery:
         there = self._hub.partition_counts(config.supervision.connect_timeout)
         return {tp: end for tp, end in named.items() if tp.topic in there}
 
-    def _tail(
-        self,
-        begin: Positions,
-        bound: Ends,
-        topics: frozenset[str],
-        config: Config,
-        *,
-        alone: bool,
-    ) -> TailPlan:
+    def _hub_logs(
+        self, topics: frozenset[str], reader: Mapping[str, str], timeout: float, *, alone: bool
+    ) -> Mapping[TopicPartition, OffsetRange]:
+        """What the hub topics hold, with all that was under way; `alone`: no lane writes there."""
         failpoint("before-settle")
-        timeout = config.supervision.connect_timeout
-        hub_logs: Mapping[TopicPartition, OffsetRange] = (
+        logs: Mapping[TopicPartition, OffsetRange] = (
             settled_logs(self._hub, topics, timeout, self._stop, self._emit, self._stood)
             if alone
             else later_logs(self._hub, topics, timeout, self._stop)
         )
-        reader = hub_reader_settings(config.hub)
-        hub_logs = whole_logs(
+        whole = whole_logs(
             self._hub,
             lambda partitions, seconds: self._connector.log_ends(partitions, reader, seconds),
-            hub_logs,
+            logs,
             timeout=timeout,
             stop=self._stop,
             emit=self._emit,
         )
         failpoint("after-settle")
-        return plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))
+        return whole
 
-    def _read(self, tail: TailPlan, plan: Plan, config: Config) -> TailFound:
+    def _read(self, tail: TailPlan, plan: Plan, reader: Mapping[str, str]) -> TailFound:
         if not tail.ranges:
             return TailFound(0, 0, {})
         self._emit(Event("recovering", f"reading {tail.offsets} offsets of the hub tail"))
         compacted = [
             name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
         ]
-        return self._connector.read_tail(tail, hub_reader_settings(config.hub), compacted)
+        return self._connector.read_tail(tail, reader, compacted)
 
     def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
         """Record what was found; returns what is new, or was settled once and is there again."""
