@@ -129,6 +129,18 @@ class Engine:
         }
 
     @property
+    def not_taken(self) -> tuple[str, ...]:
+        """Selected topics that are not paused, and that the plan leaves out, with the reason."""
+        plan, out, parts = self.state.plan, self._control.out, self._control.parts
+        return tuple(
+            str(it)
+            for it in (plan.refused if plan is not None else ())
+            if any(
+                alias not in out and Part(alias, name) not in parts for alias, name in it.sources
+            )
+        )
+
+    @property
     def failed(self) -> dict[str, str]:
         """Lanes that have failed and do not run again: name -> why."""
         return {name: over.reason for name, over in self.state.over.items() if over.reason}

@@ -192,6 +192,7 @@ def _run(
     said = [*problems.values()]
     if wish.until_caught_up:
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
+        said += [f"not taken: {it}" for it in engine.not_taken]
         said += list(missing.values())
     tell(view)
     emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
@@ -296,6 +297,6 @@ def _exit_code(
         return EXIT_OTHER
     if until_done and missing:
         return EXIT_CLUSTER
-    if until_done and engine.held:
+    if until_done and (engine.held or engine.not_taken):
         return EXIT_DATA
     return EXIT_DONE

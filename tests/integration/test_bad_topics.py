@@ -12,14 +12,18 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.errors import EXIT_CONFIG, EXIT_DONE
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import create_topic, grow_topic, produce
+from aggregator.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE
 from support.changing import alter_topic
 from support.clusters import ClusterFactory
 from support.java_options import TRUSTING
 from support.load import records
+from support.locked import CLIENT, USER
+from support.policed import PolicedCluster
 from support.reading import topics_of, wait_until_topic_has
-from support.running import Run, make_config, run_in_background, source
+from support.running import Run, catch_up, make_config, run_in_background, source
+from support.secured import Right, allow
 from support.verdict import assert_copied
 
 TINY = {"segment.bytes": "100000"}
@@ -33,7 +37,14 @@ ODD = ("a..b", "-x", "1", "_", "A", "a")
 LONG = "l" * 245
 CLASHES = "orders.v1"
 THEIRS = "europe_orders_v1"
+FORBIDDEN = "forbidden"
+GROWS, STAYS = "grows", "stays"
 OK = "ok"
+RIGHTS = (
+    *(Right("TOPIC", "*", it) for it in ("READ", "WRITE", "ALTER_CONFIGS", "CREATE")),
+    Right("TOPIC", f"europe.{GROWS}", "ALTER"),
+)
+"""Of the two topics that are to grow with their source, one may."""
 
 
 def asked(folder: Path, config: Config, command: str, exit_code: int) -> Any:
@@ -56,10 +67,17 @@ def flows(running: Run, servers: str, to: str, count: int) -> None:
 def test_bad_topics_are_adapted_or_left_out_and_the_others_flow_at_the_start_and_later(
     cluster_factory: ClusterFactory, tmp_path: Path
 ) -> None:
-    hub = cluster_factory("bad-hub")
     old = cluster_factory("bad-eu", version="3.9", java_options=TRUSTING.split())
-    servers, to = old.bootstrap_servers, hub.bootstrap_servers
-    for topic in (OK, *ODD, LONG, CLASHES):
+    with PolicedCluster("bad-hub", tmp_path / "classes") as hub:
+        allow(hub, USER, *RIGHTS)
+        _assert_they_cost_only_themselves(old, hub, tmp_path)
+
+
+def _assert_they_cost_only_themselves(
+    old: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path
+) -> None:
+    servers, to = old.bootstrap_servers, hub.admin_servers
+    for topic in (OK, *ODD, LONG, CLASHES, FORBIDDEN, GROWS, STAYS):
         create_topic(servers, topic)
         produce(servers, topic, records(10))
     for topic, configs in ADAPTED.items():
@@ -70,7 +88,8 @@ def test_bad_topics_are_adapted_or_left_out_and_the_others_flow_at_the_start_and
         hub,
         tmp_path / "state",
         {"europe": source(old, ".*")},
-        topics={"rename": "${cluster}.${topic}"},
+        hub={"kafka": CLIENT},
+        topics={"rename": "${cluster}.${topic}", "partitions": "source", "grow": True},
         api={"listen": "off"},
     )
     told = asked(tmp_path, config, "plan", EXIT_DONE)
@@ -83,26 +102,42 @@ def test_bad_topics_are_adapted_or_left_out_and_the_others_flow_at_the_start_and
         flows(running, servers, to, 20)
         for topic in (*ADAPTED, *ODD):
             wait_until_topic_has(to, f"europe.{topic}", 10)
-        # While it runs: one that is refused, a config that is, a name that is, then a healthy one.
+        # While it runs: one that is refused, a config that is, a name that is, two that grow, of
+        # which the hub lets one, then a healthy one.
         create_topic(servers, "later-small", config=TINY)
         alter_topic(servers, OK, TINY)
         create_topic(to, "europe_orders_v2")
         create_topic(servers, "orders.v2")
+        for topic in (GROWS, STAYS):
+            grow_topic(servers, topic, 3)
+            produce(servers, topic, records(10, 2))
         create_topic(servers, "later")
         for topic in ("later", "later-small"):
             produce(servers, topic, records(10))
             wait_until_topic_has(to, f"europe.{topic}", 10)
+        for topic in (GROWS, STAYS):
+            wait_until_topic_has(to, f"europe.{topic}", 20)
         flows(running, servers, to, 30)
-        looks = 3
+        counts = topics_of(to)
+        assert [counts[f"europe.{topic}"] for topic in (GROWS, STAYS)] == [3, 1]
+        looks = 4
         running.wait_for(
             lambda: [it.kind for it in running.events].count("topic_refused") == looks, "it is told"
         )
         left_out = [it.sources for it in running.status.refused_topics]
-        assert left_out == [(f"europe/{it}",) for it in (LONG, CLASHES, "orders.v2")]
+        assert sorted(left_out) == [
+            (f"europe/{it}",) for it in (FORBIDDEN, LONG, CLASHES, "orders.v2")
+        ]
         warned = [it.message for it in running.events if it.kind == "warning"]
         assert len(warned) == len(set(warned))
         assert any(it.startswith(f"hub topic europe.{OK}: the hub refuses") for it in warned)
+        assert any(f"europe.{STAYS}: the hub refuses to" in it for it in warned)
         assert not {"plan_failed", "plan_refused", "lane_failed"} & set(running.kinds())
+    # What is copied is not all that is selected.
+    done = catch_up(config)
+    assert done.exit_code == EXIT_DATA
+    assert len(done.problems) == len(left_out)
+    assert any("no topic is called forbidden here" in it for it in done.problems)
 
 
 def assert_told(warnings: list[str], refused: list[Any]) -> None:
@@ -112,7 +147,8 @@ def assert_told(warnings: list[str], refused: list[Any]) -> None:
     for config in ADAPTED["plain"]:
         assert f"the hub does not know the topic config {config}" in said
     names = " ".join(map(str, refused))
-    assert len(refused) == 2
+    assert len(refused) == 3
+    assert f"europe/{FORBIDDEN}" in names
     assert f"europe/{LONG}" in names
     assert f"europe/{CLASHES}" in names
 
