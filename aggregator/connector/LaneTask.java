@@ -225,22 +225,20 @@ final class LaneTask {
     void send(byte[] key, byte[] value, Headers headers) {
         WriteGuard.await();
         hub.throwFailure();
-        ConsumerRecord<byte[], byte[]> from = feed.record;
-        int at = feed.part;
-        TaskSpec.Part part = spec.parts.get(at);
         if (spec.origin.fromHub(headers)) {
             looped++;
             return;
         }
+        TaskSpec.Route route = spec.parts.get(feed.part).route;
         String refusal = null;
-        if (part.route.checkSchemas) {
-            String waits = schemas.look(at, from.topic(), key, value, headers);
+        if (route.checkSchemas) {
+            String waits = schemas.look(feed.part, feed.record.topic(), key, value, headers);
             if (waits != null) {
                 stop(Feed.State.AWAITING, waits);
                 return;
             }
             refusal = schemas.refusal();
-            if (refusal == null && part.route.translateSchemas) {
+            if (refusal == null && route.translateSchemas) {
                 // What was read into arrays of its own, and not by a transform, is patched there:
                 // a record that is read again is fetched again.
                 key = schemas.patched(SchemaIds.Side.KEY, key, spec.plain);
@@ -248,26 +246,34 @@ final class LaneTask {
                 headers = schemas.patched(headers);
             }
         }
+        send(key, value, headers, refusal);
+    }
+
+    /** Sends it with its origin: where its route says, or aside when something is refused. */
+    private void send(byte[] key, byte[] value, Headers headers, String refusal) {
+        ConsumerRecord<byte[], byte[]> from = feed.record;
+        int at = feed.part;
+        TaskSpec.Part part = spec.parts.get(at);
         int own = headers.toArray().length;
         tags[at].append(headers, from.offset(), from.timestamp());
         int size = size(key) + size(value);
         records.take(1);
         bytes.take(size);
-        if (refusal == null) {
-            refusal = part.route.limits.refusal(key, value, headers, from.timestamp(), now());
-        }
+        String why = refusal != null
+            ? refusal
+            : part.route.limits.refusal(key, value, headers, from.timestamp(), now());
         int goesTo = part.route.placement.of(key, from.partition(), from.offset());
-        if (refusal == null && part.isReplaced(key, goesTo, from.offset())) {
+        if (why == null && part.isReplaced(key, goesTo, from.offset())) {
             feed.skipped++;
             return;
         }
-        int place = refusal == null ? part.route.firstPlace + goesTo : spec.quarantinePlace;
+        int place = why == null ? part.route.firstPlace + goesTo : spec.quarantinePlace;
         // Before it is claimed: what has a claim is sent.
         if (!hub.takes(place, size)) {
             waitForRoom(place);
             return;
         }
-        Gate.Verdict verdict = refusal == null && gate.guards(at)
+        Gate.Verdict verdict = why == null && gate.guards(at)
             ? gate.judge(at, key, value, headers, from.offset())
             : Gate.Verdict.SEND;
         if (verdict == Gate.Verdict.WAIT) {
@@ -278,10 +284,10 @@ final class LaneTask {
         if (verdict == Gate.Verdict.DROP) {
             int room = part.route.duplicateBytes;
             setAside(spec.duplicatesPlace, room, gate.reason, key, value, headers, own);
-        } else if (refusal == null) {
+        } else if (why == null) {
             Claims.Claim claim = gate.guards(at) ? gate.claim : null;
             hand(place, key, value, headers, claim);
-        } else if (!quarantined(refusal, key, value, headers, own)) {
+        } else if (!quarantined(why, key, value, headers, own)) {
             return;
         }
         sentRecords[at]++;
@@ -386,12 +392,36 @@ final class LaneTask {
         // First: what is told as ended has to come with the last point.
         boolean over = ended;
         Points.Point point = points.settle();
-        boolean skipping = false;
         ObjectNode json = JsonNodeFactory.instance.objectNode();
         json.put("lane", spec.lane).put("generation", spec.generation);
         json.put("reading", spec.reading).put("task", spec.task).put("cluster", spec.cluster);
         json.put("point", point.number()).put("at", point.atMs());
         json.put("snapshot", point.snapshot());
+        tellParts(json, point);
+        ArrayNode ends = json.putArray("ends");
+        for (int i = 0; i < point.ends().length; i++) {
+            if (point.ends()[i] > 0) {
+                ends.addArray()
+                    .add(spec.placeTopics.get(i))
+                    .add(spec.placePartitions.get(i))
+                    .add(point.ends()[i]);
+            }
+        }
+        json.put("error", feed.error()).put("ended", over).put("read_bytes", feed.bytes);
+        json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
+        json.put("retried", hub.retried());
+        ArrayNode unknown = json.putArray("unknown");
+        for (SchemaIds.Question each : asked.open()) {
+            unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
+        }
+        json.set("age", age.json());
+        json.set("flight", flight.json());
+        return json;
+    }
+
+    /** What there is to say of each partition, and of each topic. */
+    private void tellParts(ObjectNode json, Points.Point point) {
+        boolean skipping = false;
         ObjectNode positions = json.putObject("positions");
         ObjectNode states = json.putObject("states");
         ObjectNode reasons = json.putObject("reasons");
@@ -423,26 +453,7 @@ final class LaneTask {
                 numbers.add(count);
             }
         });
-        ArrayNode ends = json.putArray("ends");
-        for (int i = 0; i < point.ends().length; i++) {
-            if (point.ends()[i] > 0) {
-                ends.addArray()
-                    .add(spec.placeTopics.get(i))
-                    .add(spec.placePartitions.get(i))
-                    .add(point.ends()[i]);
-            }
-        }
-        json.put("error", feed.error()).put("ended", over).put("skipping", skipping);
-        json.put("read_bytes", feed.bytes);
-        json.put("skipped", feed.skipped).put("replayed", replayed).put("looped", looped);
-        json.put("retried", hub.retried());
-        ArrayNode unknown = json.putArray("unknown");
-        for (SchemaIds.Question each : asked.open()) {
-            unknown.addArray().add(each.topic()).add(each.side().text).add(each.named());
-        }
-        json.set("age", age.json());
-        json.set("flight", flight.json());
-        return json;
+        json.put("skipping", skipping);
     }
 
     private void obey(Orders newest) {
