@@ -1,31 +1,28 @@
 package aggregator.connector;
 
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import org.apache.kafka.clients.producer.Callback;
 import org.apache.kafka.clients.producer.Producer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.errors.NotEnoughReplicasException;
 import org.apache.kafka.common.errors.RetriableException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * All that a task writes to the hub with: its producers, and what is on its way to each place.
+ * All that a task writes to the hub with: its producers, and the room that they have.
  *
  * <p>The usual producer sends again what got no answer, and the hub knows it again by its sequence
  * number. For records with old timestamps the hub forgets these numbers, so they go by a second
  * one, the careful, that never sends anything twice: without an answer it fails, and the hub is
- * read. A place changes from one to the other when nothing of it is on its way.
- *
- * <p>The hub takes any sequence number as the first of a producer. So a place's first record is
- * acknowledged before a second one is handed over; what comes meanwhile is held here, in order.
+ * read. A place changes from one to the other when nothing of it is on its way. What may go of it,
+ * and what is held here, in order, until it may: see {@link HubPlace}.
  *
  * <p>Used by the task's thread; answers come by those of the producers. After the first failure
  * nothing more is sent.
@@ -59,7 +56,7 @@ final class HubWriter {
     /** A record on its way. `arrived` is called by a producer's thread. */
     abstract static class Sent implements Callback {
         private HubWriter writer;
-        private Place place;
+        private HubPlace place;
         private int bytes;
 
         abstract void arrived(RecordMetadata metadata);
@@ -67,55 +64,17 @@ final class HubWriter {
         @Override
         public final void onCompletion(RecordMetadata metadata, Exception error) {
             if (error != null) {
-                writer.failed(place, error);
+                if (place.mayGoAgain(error)) {
+                    writer.refused.add(place);
+                } else {
+                    writer.failed(place, error);
+                }
                 return;
             }
             arrived(metadata);
             place.answered(bytes);
             if (place.holds) {
                 writer.wake.run();
-            }
-        }
-    }
-
-    private record Held(ProducerRecord<byte[], byte[]> record, Sent sent) {}
-
-    /** A hub partition, as far as this task writes there. */
-    private static final class Place {
-        private final ArrayDeque<Held> held = new ArrayDeque<>();
-        private volatile boolean holds;
-        private long heldBytes;
-        /** Whether its next record goes by the careful producer, and which had the last one. */
-        private boolean wanted;
-        private volatile boolean careful;
-        private long oldAt;
-        /** Whether the hub knows the usual producer's numbers there. */
-        private volatile boolean known;
-        private long given;
-        private final AtomicLong acknowledged = new AtomicLong();
-        /** What was acknowledged when it was looked at last, and when that became more. */
-        private long seen;
-        private long answeredAt;
-        /** Since when the same records wait, and how often something was sent again before. */
-        private long waitsFrom;
-        private long rises;
-        /** What was acknowledged when it was found to be full; below 0 when it was not. */
-        private long fullAt = -1;
-        /** The largest record that it was too full for since it had room last. */
-        private int fullFor;
-
-        private long underWay() {
-            return given - acknowledged.get();
-        }
-
-        /** By a producer's thread; there is one at a time. */
-        private void answered(int bytes) {
-            long sum = acknowledged.get() + bytes;
-            if (known) {
-                acknowledged.lazySet(sum);
-            } else {
-                known = !careful;
-                acknowledged.set(sum);
             }
         }
     }
@@ -131,12 +90,16 @@ final class HubWriter {
     private static final long HELD_PART = 4;
     private static final long STUCK_TIMEOUTS = 4;
     private static final long STUCK_RISE_MS = 4_000;
+    /** Until what the hub has refused for a moment is sent again. */
+    private static final long AGAIN_MS = 1_000;
 
     private final TaskSpec spec;
     private final Producers producers;
     private final Runnable wake;
-    private final Place[] places;
-    private final List<Place> holding = new ArrayList<>();
+    private final HubPlace[] places;
+    private final List<HubPlace> holding = new ArrayList<>();
+    /** Places whose first record is to be sent again. */
+    private final Queue<HubPlace> refused = new ConcurrentLinkedQueue<>();
     private final long buffer;
     private final long chunk;
     private final long stuckMs;
@@ -151,15 +114,16 @@ final class HubWriter {
     private long heldBytes;
     private double retried;
     private long rises;
+    private long againAt;
     private volatile Throwable failure;
 
     HubWriter(TaskSpec spec, Producers producers, Runnable wake, long nowMs) {
         this.spec = spec;
         this.producers = producers;
         this.wake = wake;
-        places = new Place[spec.placeTopics.size()];
+        places = new HubPlace[spec.placeTopics.size()];
         for (int i = 0; i < places.length; i++) {
-            places[i] = new Place();
+            places[i] = new HubPlace();
         }
         buffer = number(spec.producer, "buffer.memory", 33_554_432);
         chunk = number(spec.producer, "batch.size", 16_384);
@@ -205,30 +169,20 @@ final class HubWriter {
             becomeUsual();
         }
         for (int i = 0; i < places.length; i++) {
-            Place place = places[i];
-            long seen = place.acknowledged.get();
-            if (seen != place.seen) {
-                place.seen = seen;
-                place.answeredAt = now;
-            } else if (place.given != seen) {
-                if (isStuck(place)) {
-                    failed(null, stuck(i));
-                }
-                // Since when it waits does not change.
-                continue;
-            } else if (place.known && now - place.answeredAt > spec.freshMs) {
-                // By now the hub may have forgotten the numbers.
-                place.known = false;
+            HubPlace place = places[i];
+            if (!place.stands(now, spec.freshMs)) {
+                place.waitsFrom = now;
+                place.rises = rises;
+            } else if (isStuck(place)) {
+                failed(null, stuck(i));
             }
-            place.waitsFrom = now;
-            place.rises = rises;
         }
     }
 
     /** Places go by the usual producer again when the old records are through. */
     private void becomeUsual() {
         boolean needed = false;
-        for (Place place : places) {
+        for (HubPlace place : places) {
             if (place.wanted && place.held.isEmpty() && now - place.oldAt > CAREFUL_MS) {
                 place.wanted = false;
             }
@@ -242,7 +196,7 @@ final class HubWriter {
 
     /** Whether a record may be handed over; waits a little for a place that is full. */
     boolean takes(int number, int bytes) {
-        Place place = places[number];
+        HubPlace place = places[number];
         if (!isFull(place, bytes)) {
             return true;
         }
@@ -272,9 +226,14 @@ final class HubWriter {
         return true;
     }
 
+    /** Why the hub refuses for a moment what was sent to a place; null while it does not. */
+    String refusal(int number) {
+        return places[number].refusal();
+    }
+
     /** Whether a place has room by now for all that `takes` has refused. */
     boolean hasRoom(int number) {
-        Place place = places[number];
+        HubPlace place = places[number];
         boolean room = !isFull(place, place.fullFor);
         if (room) {
             place.fullFor = 0;
@@ -285,7 +244,7 @@ final class HubWriter {
     /** Sends it, or holds it until that may be. `timestamp` is below 0 where it has none. */
     void send(
         int number, ProducerRecord<byte[], byte[]> record, long timestamp, int bytes, Sent sent) {
-        Place place = places[number];
+        HubPlace place = places[number];
         if ((timestamp < 0 ? now : timestamp) < oldBefore) {
             place.wanted = true;
             place.oldAt = now;
@@ -293,7 +252,7 @@ final class HubWriter {
         sent.writer = this;
         sent.place = place;
         sent.bytes = bytes;
-        if (place.held.isEmpty() && mayGo(place)) {
+        if (place.held.isEmpty() && place.mayGo()) {
             give(place, record, sent);
             return;
         }
@@ -301,24 +260,32 @@ final class HubWriter {
             place.holds = true;
             holding.add(place);
         }
-        place.held.add(new Held(record, sent));
+        place.held.add(new HubPlace.Held(record, sent, bytes));
         place.heldBytes += bytes;
         heldBytes += bytes;
     }
 
     /** Hands over what may go by now. */
     private void pump() {
-        if (!holding.isEmpty()) {
+        boolean again = !refused.isEmpty() && now >= againAt;
+        if (again || !holding.isEmpty()) {
             // Time went by, and with it the lease perhaps.
             WriteGuard.await();
         }
+        if (again) {
+            againAt = now + AGAIN_MS;
+            for (int left = refused.size(); left > 0 && failure == null; left--) {
+                HubPlace.Held first = refused.remove().first();
+                send(careful(), first.record(), first.sent());
+            }
+        }
         for (int i = holding.size() - 1; i >= 0 && failure == null; i--) {
-            Place place = holding.get(i);
-            while (!place.held.isEmpty() && mayGo(place)) {
-                Held next = place.held.poll();
-                place.heldBytes -= next.sent.bytes;
-                heldBytes -= next.sent.bytes;
-                give(place, next.record, next.sent);
+            HubPlace place = holding.get(i);
+            while (!place.held.isEmpty() && place.mayGo()) {
+                HubPlace.Held next = place.held.poll();
+                place.heldBytes -= next.bytes();
+                heldBytes -= next.bytes();
+                give(place, next.record(), next.sent());
             }
             if (place.held.isEmpty()) {
                 place.holds = false;
@@ -341,24 +308,17 @@ final class HubWriter {
         }
     }
 
-    private boolean mayGo(Place place) {
-        if (place.careful == place.wanted && (place.wanted || place.known)) {
-            return true;
-        }
-        if (place.underWay() > 0) {
-            return false;
-        }
-        place.careful = place.wanted;
-        place.known = false;
-        return true;
-    }
-
-    private void give(Place place, ProducerRecord<byte[], byte[]> record, Sent sent) {
+    private void give(HubPlace place, ProducerRecord<byte[], byte[]> record, Sent sent) {
         throwFailure();
         free -= sent.bytes;
-        place.given += sent.bytes;
+        place.gives(record, sent, sent.bytes);
+        send(place.careful ? careful() : usual, record, sent);
+    }
+
+    private void send(
+        Producer<byte[], byte[]> producer, ProducerRecord<byte[], byte[]> record, Sent sent) {
         try {
-            (place.careful ? careful() : usual).send(record, sent);
+            producer.send(record, sent);
         } catch (RuntimeException error) {
             // What closed it says more.
             throwFailure();
@@ -378,14 +338,12 @@ final class HubWriter {
      * By the thread that had the answer. First of all the producer is closed: its thread would send
      * the next batch of the same place, which would then come before what has failed.
      */
-    private void failed(Place place, Exception error) {
+    private void failed(HubPlace place, Exception error) {
         synchronized (this) {
             if (failure != null) {
                 return;
             }
-            // Too few replicas may last: that separates sources, as whatever fails again does.
-            boolean soon = place != null && place.careful && error instanceof RetriableException
-                && !(error instanceof NotEnoughReplicasException);
+            boolean soon = place != null && place.careful && error instanceof RetriableException;
             failure = soon ? new NoAnswer(error) : error;
         }
         close(place != null && place.careful ? careful : usual);
@@ -393,7 +351,7 @@ final class HubWriter {
     }
 
     /** Whether a place takes so much that others would find nothing. */
-    private boolean isFull(Place place, int bytes) {
+    private boolean isFull(HubPlace place, int bytes) {
         long room = free - heldBytes;
         long own = place.underWay() + place.heldBytes;
         if (!place.held.isEmpty() && heldBytes > buffer / HELD_PART) {
@@ -418,7 +376,7 @@ final class HubWriter {
      * place that it never took anything of from this producer is only waited for: there is one
      * request for it, and nothing that could be known.
      */
-    private boolean isStuck(Place place) {
+    private boolean isStuck(HubPlace place) {
         return failure == null && place.known && !place.careful && now - place.waitsFrom > stuckMs
             && (rises - place.rises) * STUCK_RISE_MS > stuckMs;
     }

@@ -618,10 +618,11 @@ final class LaneTask {
 
     private void waitForRoom(int place) {
         full.set(place);
+        String why = hub.refusal(place);
         stop(
             Feed.State.AWAITING,
             "hub partition " + spec.placeTopics.get(place) + "-" + spec.placePartitions.get(place)
-                + " takes nothing at present");
+                + " takes nothing at present" + (why == null ? "" : ": " + why));
     }
 
     private void release() {

@@ -28,6 +28,10 @@ from support.verdict import assert_copied, judge
 LOG = logging.getLogger(__name__)
 BATCHES_SECONDS = 6.0
 PAUSE_SECONDS = 0.5
+STUCK_MS = "3000"
+"""Four times as long a hub may refuse the same records; Kafka's default would be two minutes."""
+OLD_SECONDS = 2 * 86_400
+"""A broker has forgotten by then who wrote a record of that age."""
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +152,54 @@ def test_first_batches_come_in_order_when_the_first_of_them_is_refused_for_a_mom
             wait_until_topic_has(hub3.admin_servers.split(",")[0], unique, 20_000, 60)
             assert "lane_failed" not in running.kinds()
     assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub3.admin_servers, unique))
+
+
+@pytest.mark.timeout(600)
+def test_too_few_replicas_end_a_lane_once_and_old_records_none_and_other_topics_flow(
+    source_a: EmbeddedCluster, hub3: ProxiedCluster, tmp_path: Path, unique: str
+) -> None:
+    well, ill, past = names = [f"{unique}.{name}" for name in ("well", "ill", "past")]
+    create_at(hub3, well, [1])
+    for topic in (ill, past):
+        create_at(hub3, topic, [1, 3], min_insync_replicas="2")
+    for topic in names:
+        create_topic(source_a.bootstrap_servers, topic, partitions=1)
+    config = make_config(
+        hub3,
+        tmp_path / "state",
+        {"eu": source(source_a, f"{unique}[.].*", tasks=1)},
+        hub={"producer": {"request.timeout.ms": STUCK_MS}},
+        topics={"sync_configs": False},
+        api={"listen": "off"},
+    )
+    first = hub3.admin_servers.split(",")[0]
+    ago = round((time.time() - OLD_SECONDS) * 1000)
+
+    def write(topic: str, timestamp: int = 0) -> None:
+        new = [it._replace(timestamp=timestamp) for it in records(100)]
+        produce(source_a.bootstrap_servers, topic, new)
+
+    with run_in_background(config) as running:
+        for topic in (well, ill):
+            write(topic)
+            wait_until_topic_has(first, topic, 100)
+        with without_third(hub3, ill, [1]):
+            write(past, ago)
+            write(well, ago)
+            wait_until_topic_has(first, well, 200)
+            assert "lane_failed" not in running.kinds()
+            # Of this one the hub knows the producer, and might refuse for ever what follows.
+            write(ill)
+            running.wait_for(lambda: "lane_failed" in running.kinds(), "it is given up once")
+            write(well, ago)
+            wait_until_topic_has(first, well, 300)
+        wait_until_topic_has(hub3.admin_servers, ill, 200)
+        wait_until_topic_has(hub3.admin_servers, past, 100)
+        told = [it.message for it in running.events if it.kind == "lane_failed"]
+    assert len(told) == 1
+    assert f"{ill}-0 has not taken the same records for" in told[0]
+    for topic in names:
+        assert_copied({"eu": (source_a.bootstrap_servers, topic)}, (hub3.admin_servers, topic), 100)
 
 
 @contextmanager

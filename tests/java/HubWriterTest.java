@@ -21,6 +21,8 @@ import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.kafka.common.errors.InvalidTimestampException;
 import org.apache.kafka.common.errors.NetworkException;
+import org.apache.kafka.common.errors.NotEnoughReplicasAfterAppendException;
+import org.apache.kafka.common.errors.NotEnoughReplicasException;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.junit.jupiter.api.Test;
 
@@ -141,6 +143,9 @@ class HubWriterTest {
         assertTrue(careful.values().isEmpty());
         usual.completeNext();
         writer.look(NOW);
+        assertEquals(List.of("old"), careful.values());
+        careful.completeNext();
+        writer.look(NOW);
         // The new one too: it is behind it.
         assertEquals(List.of("old", "c"), careful.values());
         send(0, "d");
@@ -153,6 +158,7 @@ class HubWriterTest {
         send(0, "old", 0);
         writer.look(NOW + 9_000);
         writer.tick();
+        careful.completeNext();
         send(0, "b", NOW + 9_000);
         assertEquals(List.of("old", "b"), careful.values());
         writer.look(NOW + 11_000);
@@ -160,7 +166,6 @@ class HubWriterTest {
         send(0, "c", NOW + 11_000);
         assertTrue(usual.values().isEmpty(), "what went by the careful one is on its way");
         assertFalse(careful.closed());
-        careful.completeNext();
         careful.completeNext();
         writer.look(NOW + 11_000);
         assertEquals(List.of("c"), usual.values());
@@ -180,6 +185,48 @@ class HubWriterTest {
         assertEquals(1, wakes.get());
         assertThrows(IllegalStateException.class, () -> send(1, "x"));
         assertTrue(usual.values().isEmpty());
+    }
+
+    @Test
+    void aFirstOldRecordThatTooFewReplicasRefuseIsSentAgainBeforeAllThatFollow() {
+        send(0, "old", 0);
+        send(0, "b", 0);
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        assertEquals("too few", writer.refusal(0));
+        writer.look(NOW);
+        assertEquals(List.of("old", "old"), careful.values());
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        writer.look(NOW + 900);
+        send(1, "x");
+        assertEquals(List.of("old", "old"), careful.values());
+        writer.look(NOW + 1_000);
+        careful.completeNext();
+        writer.look(NOW + 1_001);
+        assertEquals(List.of("old", "old", "old", "b"), careful.values());
+        assertEquals(List.of("x"), usual.values());
+        assertEquals(List.of("old"), arrived);
+        assertNull(writer.refusal(0));
+        assertNull(writer.failure());
+    }
+
+    @Test
+    void oneBehindItEndsItAsWhatFollowsMayBeUnderWay() {
+        send(0, "old", 0);
+        careful.completeNext();
+        send(0, "b", 0);
+        send(0, "c", 0);
+        careful.errorNext(new NotEnoughReplicasException("too few"));
+        assertInstanceOf(HubWriter.NoAnswer.class, writer.failure());
+        assertTrue(careful.closed());
+    }
+
+    @Test
+    void whatTooFewReplicasHaveWrittenIsNotSentAgain() {
+        send(0, "old", 0);
+        careful.errorNext(new NotEnoughReplicasAfterAppendException("too few by now"));
+        assertInstanceOf(HubWriter.NoAnswer.class, writer.failure());
+        writer.look(NOW + 2_000);
+        assertEquals(List.of("old"), careful.values());
     }
 
     @Test

@@ -1,0 +1,117 @@
+package aggregator.connector;
+
+import java.util.ArrayDeque;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.errors.NotEnoughReplicasException;
+
+/**
+ * A hub partition, as far as a task writes there: what of it may go, what is held, what is under
+ * way. Used by the task's thread; answers come by a producer's.
+ *
+ * <p>The hub takes any sequence number as the first of a producer. So the first record is
+ * acknowledged before a second one is handed over. That is so with the careful producer, too:
+ * nothing is behind its first record, which can go again when too few replicas had refused it.
+ */
+final class HubPlace {
+    record Held(ProducerRecord<byte[], byte[]> record, HubWriter.Sent sent, int bytes) {}
+
+    final ArrayDeque<Held> held = new ArrayDeque<>();
+    volatile boolean holds;
+    long heldBytes;
+    /** Whether its next record goes by the careful producer, and which had the last one. */
+    boolean wanted;
+    volatile boolean careful;
+    long oldAt;
+    /** Whether the hub has taken something of the producer that had the last one. */
+    volatile boolean known;
+    private Held first;
+    private volatile String refusal;
+    private long given;
+    final AtomicLong acknowledged = new AtomicLong();
+    /** What was acknowledged when it was looked at last, and when that became more. */
+    private long seen;
+    private long answeredAt;
+    /** Since when the same records wait, and how often something was sent again before. */
+    long waitsFrom;
+    long rises;
+    /** What was acknowledged when it was found to be full; below 0 when it was not. */
+    long fullAt = -1;
+    /** The largest record that it was too full for since it had room last. */
+    int fullFor;
+
+    long underWay() {
+        return given - acknowledged.get();
+    }
+
+    /** Whether its next record may be handed over; then it is by the producer that is wanted. */
+    boolean mayGo() {
+        if (careful == wanted && known) {
+            return true;
+        }
+        if (underWay() > 0) {
+            return false;
+        }
+        careful = wanted;
+        known = false;
+        return true;
+    }
+
+    /** A record is handed over. */
+    void gives(ProducerRecord<byte[], byte[]> record, HubWriter.Sent sent, int bytes) {
+        given += bytes;
+        if (!known) {
+            first = new Held(record, sent, bytes);
+        }
+    }
+
+    /** The one after which nothing was handed over before it had an answer. */
+    Held first() {
+        return first;
+    }
+
+    /** By a producer's thread; there is one at a time. */
+    void answered(int bytes) {
+        long sum = acknowledged.get() + bytes;
+        if (known) {
+            acknowledged.lazySet(sum);
+        } else {
+            refusal = null;
+            known = true;
+            acknowledged.set(sum);
+        }
+    }
+
+    /**
+     * By a producer's thread: whether what has failed may be sent again. The hub has certainly not
+     * written it, as it says after that with another error that it has too few replicas; and
+     * nothing is under way that would come before it.
+     */
+    boolean mayGoAgain(Exception error) {
+        boolean again = careful && !known && error instanceof NotEnoughReplicasException;
+        if (again) {
+            refusal = error.getMessage();
+        }
+        return again;
+    }
+
+    /** Why the hub does not take the first record at present; null when nothing is known of it. */
+    String refusal() {
+        return refusal;
+    }
+
+    /** Whether something is under way of which nothing was acknowledged since the last look. */
+    boolean stands(long now, long freshMs) {
+        long sum = acknowledged.get();
+        if (sum != seen) {
+            seen = sum;
+            answeredAt = now;
+        } else if (given != sum) {
+            return true;
+        } else if (known && now - answeredAt > freshMs) {
+            // By now the hub may have forgotten the numbers.
+            known = false;
+        }
+        return false;
+    }
+}
