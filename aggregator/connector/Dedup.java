@@ -23,6 +23,11 @@ public final class Dedup {
     private static final Map<String, Claims> TOPICS = new ConcurrentHashMap<>();
     /** A request of a task that is gone may be under way for so long. */
     private static final long SETTLED_NANOS = 3_000_000_000L;
+    /** A broker that hung carries out what it was sent before when it answers again. */
+    private static final long LATER_MS = 1_000;
+    /** As a rule all replicas have a record sooner; else the other hub topics are not to wait. */
+    private static final long SHOWN_NANOS = 1_000_000_000L;
+    private static final long SLICE_MS = 20;
 
     private static volatile boolean cancelled;
 
@@ -65,13 +70,14 @@ public final class Dedup {
     }
 
     /**
-     * Reads what the hub topic holds: {"topic", "by", "consumer", "origin", "ends": [offset of
-     * partition 0, ...]}. From the ends on that are given or else, at first, for as long as the
-     * window is by the records' timestamps; later from where everything is known. Answers {"read",
-     * "released", "remade", "ends"}; `remade`: the ends that were given are of an earlier topic of
-     * this name.
+     * Reads what the hub topic holds: {"topic", "by", "consumer", "origin", "millis", "ends":
+     * [offset of partition 0, ...]}. From the ends on that are given or else, at first, for as long
+     * as the window is by the records' timestamps; later from where everything is known. Answers
+     * {"read", "released", "remade", "ends"}; `remade`: the ends that were given are of an earlier
+     * topic of this name. Throws what the clients throw, and IllegalStateException while leaders
+     * hold records that the hub does not show: what they are about is not known yet.
      */
-    public static String read(String spec) {
+    public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
         String topic = json.get("topic").asText();
         Claims claims = claims(topic, json.get("by").asText());
@@ -101,8 +107,14 @@ public final class Dedup {
             for (PartitionInfo each : hub.partitionsFor(topic)) {
                 all.add(new TopicPartition(topic, each.partition()));
             }
+            long millis = json.get("millis").asLong();
+            Map<TopicPartition, Long> held = leaders(settings, all, millis);
+            if (!first) {
+                Thread.sleep(LATER_MS);
+                held = leaders(settings, all, millis);
+            }
             Map<TopicPartition, Long> earliest = hub.beginningOffsets(all);
-            Map<TopicPartition, Long> last = hub.endOffsets(all);
+            Map<TopicPartition, Long> last = shown(hub, topic, held);
             ends = new long[all.size()];
             for (TopicPartition tp : all) {
                 ends[tp.partition()] = last.get(tp);
@@ -184,6 +196,34 @@ public final class Dedup {
     /** Ends a `read` that is under way, and each one to come. */
     public static void cancel() {
         cancelled = true;
+    }
+
+    private static Map<TopicPartition, Long> leaders(
+        Map<String, String> settings, List<TopicPartition> all, long millis) throws Exception {
+        Map<TopicPartition, Long> held = new HashMap<>();
+        // A leader that keeps no epochs does not tell.
+        all.forEach(tp -> held.put(tp, 0L));
+        held.putAll(HubEnds.read(settings, all, System.nanoTime() + millis * 1_000_000));
+        return held;
+    }
+
+    /** The ends up to which the hub can be read, once all can be that its leaders held. */
+    private static Map<TopicPartition, Long> shown(
+        KafkaConsumer<byte[], byte[]> hub, String topic, Map<TopicPartition, Long> held)
+        throws InterruptedException {
+        long until = System.nanoTime() + SHOWN_NANOS;
+        while (true) {
+            Map<TopicPartition, Long> shown = hub.endOffsets(held.keySet());
+            if (held.keySet().stream().allMatch(tp -> held.get(tp) <= shown.get(tp))) {
+                return shown;
+            }
+            if (System.nanoTime() > until) {
+                throw new IllegalStateException(
+                    "it holds records of " + topic
+                    + " that not all replicas have, and does not show them: is a broker away?");
+            }
+            Thread.sleep(SLICE_MS);
+        }
     }
 
     private static void take(

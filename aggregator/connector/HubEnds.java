@@ -4,7 +4,10 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
@@ -44,27 +47,32 @@ public final class HubEnds {
             .properties()
             .forEach(e -> settings.put(e.getKey(), e.getValue().asText()));
         long until = System.nanoTime() + json.get("millis").asLong() * 1_000_000L;
-        Map<TopicPartition, OffsetSpec> wanted = new HashMap<>();
+        List<TopicPartition> wanted = new ArrayList<>();
         json.get("partitions")
-            .forEach(
-                p
-                -> wanted.put(
-                    new TopicPartition(p.get(0).asText(), p.get(1).asInt()), OffsetSpec.latest()));
-        Map<TopicPartition, OffsetAndMetadata> beyond = beyond(settings, wanted, until);
+            .forEach(p -> wanted.add(new TopicPartition(p.get(0).asText(), p.get(1).asInt())));
         ArrayNode answer = JsonNodeFactory.instance.arrayNode();
-        ends(settings, beyond, until)
+        read(settings, wanted, until)
             .forEach((tp, end) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(end));
         return answer.toString();
     }
 
+    /** The same for Java, until this moment of `System.nanoTime`. */
+    static Map<TopicPartition, Long> read(
+        Map<String, String> settings, Collection<TopicPartition> wanted, long until)
+        throws Exception {
+        return ends(settings, beyond(settings, wanted, until), until);
+    }
+
     /** A place that no log has, in the epoch that the leader of each partition is in. */
     private static Map<TopicPartition, OffsetAndMetadata> beyond(
-        Map<String, String> settings, Map<TopicPartition, OffsetSpec> wanted, long until)
+        Map<String, String> settings, Collection<TopicPartition> wanted, long until)
         throws Exception {
+        Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
+        wanted.forEach(tp -> latest.put(tp, OffsetSpec.latest()));
         Map<TopicPartition, OffsetAndMetadata> beyond = new HashMap<>();
         Admin admin = Admin.create(new HashMap<>(settings));
         try {
-            Map<TopicPartition, ListOffsetsResultInfo> told = admin.listOffsets(wanted).all().get(
+            Map<TopicPartition, ListOffsetsResultInfo> told = admin.listOffsets(latest).all().get(
                 until - System.nanoTime(), TimeUnit.NANOSECONDS);
             told.forEach((tp, info) -> {
                 if (info.leaderEpoch().isPresent()) {

@@ -30,19 +30,28 @@ class DedupConnector:
         found: list[dict[str, Any]] = json.loads(str(self._dedup.stand()))
         return found
 
-    def read(self, topic: str, by: str, consumer: Mapping[str, str], ends: Sequence[int]) -> Any:
-        """Read a hub topic; `consumer` are the hub's settings for a Java consumer.
+    def read(
+        self,
+        topic: str,
+        by: str,
+        consumer: Mapping[str, str],
+        ends: Sequence[int],
+        timeout: float,
+    ) -> Any:
+        """Read a hub topic; `consumer` are the settings of a Java consumer that reads all of it.
 
         From these ends on, or at first without any for as long as the window is, or later from
-        where everything is known. ClusterError when it cannot be read, or when it was cancelled.
+        where everything is known. ClusterError when it cannot be read, also within `timeout`
+        seconds by one of the leaders, when it does not show all that these hold, or when it was
+        cancelled.
         """
         spec = {
             "topic": topic,
             "by": by,
-            # Ours are not transactional; somebody's open transaction must not hide them.
-            "consumer": {**consumer, **TAIL_SETTINGS, "isolation.level": "read_uncommitted"},
+            "consumer": {**consumer, **TAIL_SETTINGS},
             "origin": origin_names(),
             "ends": list(ends),
+            "millis": round(timeout * 1000),
         }
         try:
             return json.loads(str(self._dedup.read(json.dumps(spec))))

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from aggregator.checkpoint.rows import to_moment
 from aggregator.config.in_force import InForce
-from aggregator.config.kafka_settings import jvm_settings
+from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
 from aggregator.documents.copied import DedupStatus
 from aggregator.events import Event, EventSink
@@ -34,8 +34,18 @@ class Events(Protocol):
     def stand(self) -> list[dict[str, Any]]:
         """Each hub topic that has its events once."""
 
-    def read(self, topic: str, by: str, consumer: dict[str, str], ends: Sequence[int]) -> Any:
-        """Read the hub topic from these ends on, or without any for as long as the window is."""
+    def read(
+        self,
+        topic: str,
+        by: str,
+        consumer: dict[str, str],
+        ends: Sequence[int],
+        timeout: float,
+    ) -> Any:
+        """Read the hub topic from these ends on, or without any for as long as the window is.
+
+        Raises while its leaders hold what it does not show.
+        """
 
     def load(self, topic: str, by: str, events: bytes) -> None:
         """Take events that the table holds."""
@@ -166,8 +176,9 @@ class DedupKeeper:
         self._emit(Event("dedup_settled", words, {"topic": rule.hub_topic}))
 
     def _read(self, rule: Rule, ends: Sequence[int]) -> Any:
-        hub = jvm_settings(self._in_force.config.hub, "consumer")
-        return self._connector.read(*_args(rule), hub, ends)
+        config = self._in_force.config
+        timeout = config.supervision.connect_timeout
+        return self._connector.read(*_args(rule), hub_reader_settings(config.hub), ends, timeout)
 
     def _write(self, rule: Rule, ends: list[int], before: list[int]) -> None:
         while True:

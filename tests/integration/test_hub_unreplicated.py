@@ -1,18 +1,21 @@
-"""What a hub's leader holds above its high watermark when the instance dies: it comes once."""
+"""What a hub's leader holds above its high watermark when its writer is gone: it comes once."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic
+from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.steering.control import Control
 from faults.clusters import ProxiedHub
 from support.application import application
 from support.load import load
-from support.reading import SECONDS, wait_until_topic_has
-from support.running import make_config, source
+from support.reading import SECONDS, read_topic, wait_until_topic_has
+from support.running import Run, make_config, run_in_background, source
 from support.verdict import assert_copied
 
 UNSEEN = 1_000
@@ -21,38 +24,126 @@ LAG_MS = "120000"
 """Longer than all of it takes: no replica is given up by itself."""
 
 
+@pytest.fixture(scope="module")
+def hub2() -> Iterator[ProxiedHub]:
+    """A hub of two brokers between which replication can be cut; tests heal it."""
+    with ProxiedHub(2, config={"replica.lag.time.max.ms": LAG_MS}) as cluster:
+        assert isinstance(cluster, ProxiedHub)
+        yield cluster
+
+
 @pytest.mark.timeout(600)
 def test_what_a_leader_holds_that_no_replica_has_is_waited_for_and_not_written_again(
-    source_a: EmbeddedCluster, tmp_path: Path, unique: str
+    source_a: EmbeddedCluster, hub2: ProxiedHub, tmp_path: Path, unique: str
 ) -> None:
     create_topic(source_a.bootstrap_servers, unique, partitions=2)
-    hub = ProxiedHub(2, config={"replica.lag.time.max.ms": LAG_MS})
-    with hub:
-        create_topic(hub.admin_servers, unique, partitions=2, config={"min.insync.replicas": "1"})
-        config = make_config(
-            hub, tmp_path / "state", {"eu": source(source_a, unique)}, api={"listen": "off"}
+    create_topic(hub2.admin_servers, unique, partitions=2, config={"min.insync.replicas": "1"})
+    config = make_config(
+        hub2, tmp_path / "state", {"eu": source(source_a, unique)}, api={"listen": "off"}
+    )
+    with load([source_a], unique), application(config, tmp_path) as first:
+        wait_until_topic_has(hub2.admin_servers, unique, 2_000)
+        cut(hub2)
+        seen = wait_until_topic_has(source_a.bootstrap_servers, unique, 1)
+        wait_until_topic_has(source_a.bootstrap_servers, unique, seen + UNSEEN)
+        first.kill()
+        first.wait_gone()
+    with application(config, tmp_path, arguments=["--until-caught-up"]) as second:
+        second.until(
+            lambda: second.has_logged("hub_not_replicated") or second.has_logged("lane_started"),
+            "it waits for the hub, or has begun without",
         )
-        with load([source_a], unique), application(config, tmp_path) as first:
-            wait_until_topic_has(hub.admin_servers, unique, 2_000)
-            for proxy in hub.inner:
-                proxy.cut()
-            seen = wait_until_topic_has(source_a.bootstrap_servers, unique, 1)
-            wait_until_topic_has(source_a.bootstrap_servers, unique, seen + UNSEEN)
-            first.kill()
-            first.wait_gone()
-        with application(config, tmp_path, arguments=["--until-caught-up"]) as second:
-            second.until(
-                lambda: (
-                    second.has_logged("hub_not_replicated") or second.has_logged("lane_started")
-                ),
-                "it waits for the hub, or has begun without",
-            )
-            for proxy in hub.inner:
-                proxy.heal()
-            assert second.wait(SECONDS), second.text
-            assert second.exit_code == 0, second.text
-            told = [event["event"] for event in second.events()]
-        assert_copied(
-            {"eu": (source_a.bootstrap_servers, unique)}, (hub.admin_servers, unique), 2_000
-        )
+        heal(hub2)
+        assert second.wait(SECONDS), second.text
+        assert second.exit_code == 0, second.text
+        told = [event["event"] for event in second.events()]
+    assert_copied({"eu": (source_a.bootstrap_servers, unique)}, (hub2.admin_servers, unique), 2_000)
     assert "hub_not_replicated" in told
+
+
+@pytest.mark.timeout(600)
+def test_an_event_that_only_a_leader_has_is_not_taken_from_another_source_as_well(
+    source_a: EmbeddedCluster,
+    source_b: EmbeddedCluster,
+    hub2: ProxiedHub,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    for cluster in (source_a, source_b):
+        create_topic(cluster.bootstrap_servers, unique, partitions=1)
+    create_topic(hub2.admin_servers, unique, partitions=1, config={"min.insync.replicas": "1"})
+    config = make_config(
+        hub2,
+        tmp_path / "state",
+        {"eu": source(source_a, unique), "us": source(source_b, unique)},
+        topics={
+            "overrides": {unique: {"dedup": {"by": "key", "window": "1h"}}},
+            "duplicates": f"{unique}.duplicates",
+        },
+        supervision={"stop_timeout": "4s"},
+        api={"listen": "off"},
+    )
+    send(source_a, unique, "before of eu")
+    send(source_b, unique, "before of us")
+    control = Control(config)
+    with run_in_background(config, control) as first:
+        wait_until_topic_has(hub2.admin_servers, unique, 2)
+        control.pause("us")
+        first.wait_for(lambda: sources_of(first) == {"eu"}, "us is given up")
+        cut(hub2)
+        send(source_a, unique, "both")
+        first.wait_for(lambda: records_of(first, "eu") == 2, "it is on its way")
+        control.pause("eu")
+        first.wait_for(lambda: "lane_failed" in first.kinds(), "its task is ended")
+        control.resume("us")
+        send(source_b, unique, "both", "after")
+        first.wait_for(lambda: decides(first, "dedup_settled"), "claims of before are judged")
+    with run_in_background(config, Control(config)) as second:
+        second.wait_for(lambda: decides(second, "dedup_ready"), "the hub's events are known or not")
+        heal(hub2)
+        wait_until_topic_has(hub2.admin_servers, f"{unique}.duplicates", 1)
+        wait_until_topic_has(hub2.admin_servers, unique, 4)
+    events = Counter(it.key for it in read_topic(hub2.admin_servers, unique))
+    assert events == {b"before of eu": 1, b"before of us": 1, b"both": 1, b"after": 1}
+    assert [NOT_SHOWN in words(run) for run in (first, second)] == [True, True]
+
+
+NOT_SHOWN = "not all replicas have"
+
+
+def words(run: Run) -> str:
+    """All that a run has said."""
+    return "\n".join(it.message for it in run.events)
+
+
+def decides(run: Run, kind: str) -> bool:
+    """Whether it goes by what the hub shows, or has said that it waits for more."""
+    return NOT_SHOWN in words(run) or kind in run.kinds()
+
+
+def send(cluster: EmbeddedCluster, topic: str, *keys: str) -> None:
+    """Write a record of each key."""
+    records = [NewRecord(f"{key} at {cluster.name}".encode(), key.encode()) for key in keys]
+    produce(cluster.bootstrap_servers, topic, records)
+
+
+def sources_of(run: Run) -> set[str]:
+    """The sources of which its lanes have partitions."""
+    return {it.cluster for it in run.status.partitions if it.lane}
+
+
+def records_of(run: Run, alias: str) -> int:
+    """How many records of a source it has sent, be they acknowledged or not."""
+    return sum(it.records for it in run.status.sources if it.alias == alias)
+
+
+def cut(hub: ProxiedHub) -> None:
+    """No broker gets from another what it is to have as well."""
+    for proxy in hub.inner:
+        proxy.cut()
+
+
+def heal(hub: ProxiedHub) -> None:
+    """All is as before."""
+    for proxy in hub.inner:
+        proxy.heal()

@@ -175,7 +175,14 @@ class Played:
     def stand(self) -> list[dict[str, Any]]:
         return [{"topic": RULE.hub_topic, "by": RULE.by, "window_ms": WINDOW_MS, **self.stands}]
 
-    def read(self, topic: str, by: str, consumer: Mapping[str, str], ends: Sequence[int]) -> Any:
+    def read(
+        self,
+        topic: str,
+        by: str,
+        consumer: Mapping[str, str],
+        ends: Sequence[int],
+        timeout: float,
+    ) -> Any:
         self.calls.append(("read", list(ends)))
         return self.answer
 
