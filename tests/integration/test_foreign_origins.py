@@ -11,14 +11,17 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
+from aggregator.embedded.broker import Broker
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.engine.run import RunResult, run
 from aggregator.errors import EXIT_DATA, EXIT_DONE
 from aggregator.events import Event
-from support.reading import read_topic
+from support.application import application
+from support.clusters import ClusterFactory
+from support.reading import read_topic, wait_until_topic_has
 from support.running import make_config, source
-from support.verdict import judge
+from support.verdict import assert_copied, judge
 
 RECORDS = 100
 
@@ -120,3 +123,59 @@ def test_what_the_hub_holds_of_an_earlier_life_of_a_topic_does_not_swallow_the_n
         if (record.value or b"").startswith(b"new")
     ]
     assert not judge({"eu": records}, copied).problems
+
+
+class Frozen(list[Event]):
+    """Events of a run; its source is frozen from the reading of the hub's tail on, until that has
+    failed once.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
+
+    def append(self, event: Event) -> None:
+        """Take an event, in the thread in which it happens."""
+        if event.kind == "recovering" and event.kind not in self.kinds():
+            self._broker.pause()
+        if event.kind == "recovery_failed":
+            self._broker.resume()
+        super().append(event)
+
+    def kinds(self) -> list[str]:
+        """The kinds of the events so far."""
+        return [event.kind for event in self]
+
+
+def test_a_source_that_is_silent_when_it_is_asked_what_is_its_own_is_asked_again(
+    source_b: EmbeddedCluster,
+    hub: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    mute, other = cluster_factory("mute"), f"{unique}-other"
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(mute, unique), "us": source(source_b, other)},
+        stream={"checkpoint_interval": "1h"},
+        supervision={"connect_timeout": "5s"},
+        api={"listen": "off"},
+    )
+    write(mute, unique, "a")
+    write(source_b, other, "b")
+    with application(config, tmp_path) as running:
+        for topic in (unique, other):
+            wait_until_topic_has(hub.bootstrap_servers, topic, RECORDS)
+        running.kill()
+        running.wait_gone()
+    (broker,) = mute.brokers
+    events = Frozen(broker)
+    done = catch_up(config, events)
+    assert done.exit_code == EXIT_DONE, done.problems
+    (failed,) = [it.message for it in events if it.kind == "recovery_failed"]
+    assert failed.startswith("eu: 2 partitions: the hub holds records of it, and the source does")
+    for cluster, alias, topic in ((mute, "eu", unique), (source_b, "us", other)):
+        servers = (cluster.bootstrap_servers, topic)
+        assert_copied({alias: servers}, (hub.bootstrap_servers, topic), RECORDS)

@@ -153,6 +153,16 @@ def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes
     # They were read once in ten seconds.
     assert silence < 3.0
 
+    skips = source(worn, f"(packed-)?{unique}", on_gap="skip", rename="skipped.${topic}")
+    config = make_config(hub, tmp_path / "skips", {"eu": skips}, api={"listen": "off"})
+    result = catch_up(config)
+    assert (result.exit_code, result.problems) == (0, ())
+    assert rows(config) == sorted(
+        (it._replace(decision="skip", resolved=True, resumes_at=it.end) for it in gaps), key=str
+    )
+    assert copied(to, f"skipped.{unique}", end + 20) == wanted
+    assert len(read_topic(to, f"skipped.{packed}")) == len(read_topic(to, packed))
+
 
 def copied(to: str, topic: str, end: int) -> list[int]:
     """Offsets of the first source partition below `end` that the hub holds."""
