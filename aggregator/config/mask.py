@@ -16,11 +16,12 @@ MASK = "********"
 _SECRET_NAME = re.compile(
     r"passw(or)?d|passphrase|secret|token|jaas|credential|private"
     r"|(access|account|shared|api|client|encryption|signing)[._-]?key"
-    r"|key\.pem|keystore\.key$|(^|[._-])sas($|[._-])",
+    r"|key\.pem|keystore\.key$|(^|[._-])sas($|[._-])|(^|[._-])(pass|pwd|pw|pin)$"
+    r"|user[._-]?info|licen[cs]e([._-]key)?$|auth(orization)?[._-](header|value|data|params)|bearer$",
     re.IGNORECASE,
 )
 _HARMLESS_NAME = re.compile(
-    r"[._-](url|uri|location|path|file|type|class|algorithm|provider|ms|seconds|enabled)$",
+    r"[._-](url|uri|location|path|file|type|class|algorithm|provider|ms|seconds|enabled|source)$",
     re.IGNORECASE,
 )
 _URL_PASSWORD = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^\s/@:'\"]*):([^\s/'\"]+)@")
@@ -98,6 +99,7 @@ def _secrets(item: Any, name: str) -> Iterator[str]:
         if is_secret(name):
             yield item
             yield from _login_secrets(item) if "jaas" in name.lower() else ()
+            yield from [item.partition(":")[2]] if name.lower().endswith("info") else ()
 
 
 def _login_secrets(text: str) -> Iterator[str]:

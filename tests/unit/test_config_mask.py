@@ -83,6 +83,14 @@ def test_mask_text_finds_secrets_however_quoted(quoted: str, folder: Path) -> No
         assert secret not in shown
 
 
+def test_the_password_of_a_user_info_is_masked_on_its_own_too() -> None:
+    text = TEXT.replace("sasl.jaas.config: ${JAAS}", "basic.auth.user.info: sr-key:hunter2")
+    text = text.replace("${file:key.pem}", "x").replace("SASL_SSL", "SSL")
+    config = load_text(text, env={})
+    assert "hunter2" not in masked_yaml(config)
+    assert mask_text("401 for sr-key: hunter2", config) == f"401 for sr-key: {MASK}"
+
+
 def test_a_short_secret_is_only_masked_as_a_word(folder: Path) -> None:
     config = load_text(TEXT, env={"JAAS": JAAS}, folder=folder)
     assert mask_text("ab: table of 5 tabs, 'ab'", config) == f"{MASK}: table of 5 tabs, '{MASK}'"
@@ -108,7 +116,9 @@ def test_a_login_line_of_another_form_is_masked_too(folder: Path) -> None:
     ["ssl.key.password", "sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem", "my.secret",
      "api_key", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY",
      "azure_storage_sas_key", "fs.s3a.access.key", "google_service_account_credentials",
-     "sasl.oauthbearer.client.secret", "spark.hadoop.fs.azure.account.key.x.net"],
+     "sasl.oauthbearer.client.secret", "spark.hadoop.fs.azure.account.key.x.net",
+     "basic.auth.user.info", "schema.registry.basic.auth.user.info", "confluent.license",
+     "proxy.authorization.header", "ldap.bind.pwd"],
 )  # fmt: skip
 def test_secret_names(name: str) -> None:
     assert is_secret(name)
@@ -118,7 +128,8 @@ def test_secret_names(name: str) -> None:
     "name",
     ["partition_by", "ssl.keystore.location", "ssl.keystore.type", "key.serializer", "client.id",
      "sasl.oauthbearer.token.endpoint.url", "ssl.truststore.certificates", "bootstrap_servers",
-     "ssl.keystore.certificate.chain", "spark.sql.shuffle.partitions"],
+     "ssl.keystore.certificate.chain", "spark.sql.shuffle.partitions", "partition.assignment.x",
+     "basic.auth.credentials.source", "confluent.license.topic", "sasl.kerberos.service.name"],
 )  # fmt: skip
 def test_harmless_names(name: str) -> None:
     assert not is_secret(name)
