@@ -14,6 +14,7 @@ from aggregator.cli.options import ConfigFile, Sets, load_config
 from aggregator.cli.render import Output, Report, show, to_json
 from aggregator.cli.set_positions import moves_of, report_of_moves
 from aggregator.config.schema import Config
+from aggregator.connect.core_mirror import Version, version_of
 from aggregator.errors import EXIT_CONFIG
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.document import document_of
@@ -57,6 +58,13 @@ Aliases = Annotated[
     list[str] | None,
     typer.Option("--alias", metavar="NAME", help="What a source is to be called, in their order."),
 ]
+
+
+def _version(text: str) -> Version:
+    try:
+        return version_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def import_(
@@ -120,6 +128,14 @@ def import_(
     group: Annotated[
         str, typer.Option(metavar="NAME", help="The group by which a replicator has committed.")
     ] = "",
+    version: Annotated[
+        Version | None,
+        typer.Option(
+            parser=_version,
+            metavar="X.Y",
+            help="Of MirrorMaker 2, such as 3.9: it decides where versions differ.",
+        ),
+    ] = None,
     config_file: ConfigFile = None,
     sets: Sets = None,
     output: Annotated[
@@ -151,6 +167,7 @@ def import_(
         hub=hub,
         store=store,
         group=group,
+        version=version,
     )
     found = _of_target(finished(request, secrets), target)
     tell(found)
@@ -201,7 +218,7 @@ def tell(found: Iterable[Finished]) -> None:
     """Say on stderr what was not taken over, and what is to be set."""
     for it in found:
         for note in it.notes:
-            word = "decide" if note.decide else "not taken over"
+            word = "decide" if note.decide else "note" if note.taken else "not taken over"
             typer.echo(f"{word}: {note.where}: {note.reason}", err=True)
         for secret in it.secrets:
             typer.echo(f"set: export {secret.name}=...   # {secret.where}", err=True)

@@ -22,6 +22,7 @@ from aggregator.config.overlay import read_value
 from aggregator.config.schema import SourceConfig
 from aggregator.config.schemas import SchemasConfig
 from aggregator.connect import core_words as words
+from aggregator.connect.core_mirror import Mirrored, Version, mirrored
 from aggregator.errors import Problem
 
 REFERENCE = re.compile(r"\$\{[^}]*\}")
@@ -34,11 +35,13 @@ MOST_RULES = 10_000
 class Translated:
     """`source` is what would stand at `sources.<alias>`; `notes` say what has no effect, by key.
 
-    `keys` leads from a path in the source to the key of the connector that it is from.
+    Those among `decide` have one that is lost. `keys` leads from a path in the source to the key of
+    the connector that it is from.
     """
 
     source: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
+    decide: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
 
@@ -48,15 +51,25 @@ class Translated:
         return self.keys[max(found, key=len)] if found else ""
 
 
-def translate(name: str, config: Mapping[str, str], *, kept: bool = True) -> Translated:
+def translate(
+    name: str,
+    config: Mapping[str, str],
+    *,
+    kept: bool = True,
+    version: Version | None = None,
+) -> Translated:
     """A connector of this name as a source. `problems` has all that is wrong, each with its key.
 
     The values of the source itself are checked when the whole config is. One that is not `kept` as
-    it is given may hold secrets.
+    it is given may hold secrets. `version` is that of MirrorMaker 2, None where it is not known.
     """
     reading = _Reading(name, config)
+    if class_of(config.get("connector.class", "")) == words.MIRROR_CLASS:
+        reading.mirror = mirrored(config, version)
     reading.read(kept=kept)
-    return Translated(reading.source, reading.notes, tuple(reading.problems), reading.keys)
+    decide = frozenset(reading.mirror.decide if reading.mirror is not None else ())
+    problems = tuple(reading.problems)
+    return Translated(reading.source, reading.notes, decide, problems, reading.keys)
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
@@ -88,6 +101,7 @@ class _Reading:
         self.notes: dict[str, str] = {}
         self.problems: list[Problem] = []
         self.keys: dict[str, str] = {}
+        self.mirror: Mirrored | None = None
         self._name = name
         self._left = {key: value for key, value in config.items() if key != "name"}
         self._given_name = config.get("name", name)
@@ -98,6 +112,8 @@ class _Reading:
         if kept:
             self._check_secrets()
         self._check_meaning()
+        if self.mirror is not None:
+            self._take_mirrored(self.mirror)
         self._take_topics()
         self._take_names()
         self._take_address()
@@ -153,7 +169,41 @@ class _Reading:
                         self.problems.append(Problem(key, reason, "leave it out"))
                     break
 
+    def _take_mirrored(self, found: Mirrored) -> None:
+        """Take what MirrorMaker 2 reads in a way of its own."""
+        others = {*words.INCLUDE_NAMES, "topic.regex", "topics.regex", "topic.blacklist"}
+        if not others & self._left.keys():
+            self.source["topics"] = {"include": found.include, "exclude": found.exclude}
+            if not found.exclude:
+                del self.source["topics"]["exclude"]
+        if found.rename is not None:
+            self.source["rename"] = found.rename
+        elif found.unknown_policy:
+            reason = f"{found.unknown_policy} names topics in a way of its own"
+            hint = "say in topics.rename what it does; here topics keep their names"
+            self.problems.append(Problem(words.POLICY, reason, hint))
+        if found.address:
+            self.source["bootstrap_servers"] = found.address
+        if found.start:
+            self.source["start"] = found.start
+        for part, settings in (("kafka", found.kafka), ("consumer", found.consumer)):
+            for name, value in settings.items():
+                if name in WITHOUT:
+                    self.notes[found.keys[f"{part}.{name}"]] = WITHOUT[name]
+                else:
+                    self.source.setdefault(part, {})[name] = value
+        self.keys |= found.keys
+        self.notes |= {**found.notes, **found.decide}
+        for key in found.used:
+            if "topics" in self.source or key not in words.INCLUDE_PATTERNS:
+                self._left.pop(key, None)
+
     def _take_topics(self) -> None:
+        if "topics" in self.source:
+            if not self.source["topics"]["include"]:
+                reason = "names no topic, so nothing is copied"
+                self.problems.append(Problem("topics", reason, "such as topics=.*"))
+            return
         names, patterns = self._take(words.INCLUDE_NAMES), self._take(words.INCLUDE_PATTERNS)
         include = [*_literal(names.values()), *patterns.values()]
         less, others = self._take(words.EXCLUDE_NAMES), self._take(words.EXCLUDE_PATTERNS)
@@ -175,6 +225,8 @@ class _Reading:
         alias = self._take_first([words.ALIAS])
         if rename:
             self.source["rename"] = rename
+        elif self.mirror is not None:
+            return
         elif policy == words.DEFAULT_POLICY or (alias and not policy):
             self.source["rename"] = f"{alias or self._name}{separator}${{topic}}"
         elif policy == words.IDENTITY_POLICY:
@@ -188,7 +240,7 @@ class _Reading:
         address = self._take_first(words.ADDRESS, "bootstrap_servers")
         if address:
             self.source["bootstrap_servers"] = address
-        else:
+        elif "bootstrap_servers" not in self.source:
             reason, hint = "the address of the source is not given", "host:port, or several"
             self.problems.append(Problem(words.ADDRESS[0], reason, hint))
 
@@ -201,7 +253,7 @@ class _Reading:
 
     def _take_settings(self) -> None:
         for part, prefixes in (("kafka", words.CLIENTS), ("consumer", words.CONSUMERS)):
-            settings = {}
+            settings = self.source.get(part, {})
             for key in list(self._left):
                 prefix = next((it for it in prefixes if key.startswith(it)), None)
                 if prefix is None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 OWN_CLASS = "aggregator.SourceConnector"
+MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 CLASSES = (
     OWN_CLASS,
     "EMRReplicatorSourceConnector",
     "io.confluent.connect.replicator.ReplicatorSourceConnector",
-    "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+    MIRROR_CLASS,
 )
 """Classes that are understood; the words of each are understood for all."""
 
@@ -88,6 +89,22 @@ NO_EFFECT: Mapping[str, str] = {
     "emit.checkpoints.": GROUPS,
     "admin.timeout.ms": "see supervision.connect_timeout",
     "consumer.poll.timeout.ms": "a reader waits for records for as long as it takes",
+    "add.source.alias.to.metrics": "metrics always say the source",
+    "config.action.reload": "references are read at each start",
+    "connector.plugin.version": "no plugins are loaded",
+    "emit.heartbeats.": "see heartbeats",
+    "group.filter.class": GROUPS,
+    "key.converter.plugin.version": "no plugins are loaded",
+    "value.converter.plugin.version": "no plugins are loaded",
+    "header.converter.plugin.version": "no plugins are loaded",
+    "metric.reporters": "see the metrics",
+    "offset.storage.topic": "positions are in the checkpoint; import --positions reads this topic",
+    "offsets.storage.topic": "positions are in the checkpoint; import --positions reads this topic",
+    "refresh.groups.": "see sources.<alias>.groups.every",
+    "tasks.max.enforce": "there are never more tasks than sources.<alias>.tasks says",
+    "topic.creation.": "hub topics are created as topics says",
+    "use.defaults.from": "configs of a topic are taken over; defaults of its brokers are not",
+    "use.incremental.alter.configs": "topic configs are changed one by one",
     "config.providers": "${env:NAME}, ${file:PATH} and ${file:PATH:KEY} work without it",
     "dedicated.mode.": "one process does it all",
     "forwarding.admin.class": "topics are created by Kafka's own client",
@@ -120,3 +137,5 @@ NO_EFFECT: Mapping[str, str] = {
     "max.poll.": "see the settings of the consumer: src.consumer.max.poll.records",
 }
 """Words without effect, or what they begin with; and where the matter is decided."""
+ONLY_OF_FLOW = ("use.defaults.from", "topic.creation.", "transforms.", "predicates.")
+"""What counts for a flow alone: MirrorMaker 2 does not hand it on when it is said for all."""

@@ -40,11 +40,23 @@ class Settings:
 
 
 class Untaken(NamedTuple):
-    """A setting that has no counterpart, and why. With `decide` something is lost without it."""
+    """A setting that has no counterpart, and why. With `decide` something is lost without it.
+
+    One that is `taken` over has something to be said about it all the same.
+    """
 
     where: Where
     reason: str
     decide: bool = False
+    taken: bool = False
+
+
+class Shared(NamedTuple):
+    """What a source says of the whole hub. Without `where` it relies on its tool's default."""
+
+    alias: str
+    value: Any
+    where: Where | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +100,14 @@ class Sketch:
         self.problems: list[Problem] = []
         self.stored: list[Stored] = []
         self.came: dict[Path, Where] = {}
+        self.shared: dict[Path, list[Shared]] = {}
+
+    def share(self, path: Path, alias: str, value: Any, where: Where | None = None) -> None:
+        """Remember what a source says of a value that all sources of a hub have in common.
+
+        None as value is a default that is not known, or the absence of a setting.
+        """
+        self.shared.setdefault(path, []).append(Shared(alias, value, where))
 
     def put(self, path: Path, value: Any, where: Where) -> None:
         """Set a value; the names in `path` are keys of the YAML."""
@@ -97,9 +117,9 @@ class Sketch:
         at[path[-1]] = value
         self.came[path] = where
 
-    def note(self, where: Where, reason: str, *, decide: bool = False) -> None:
-        """Say of a setting why it is not taken over."""
-        self.notes.append(Untaken(where, reason, decide))
+    def note(self, where: Where, reason: str, *, decide: bool = False, taken: bool = False) -> None:
+        """Say of a setting why it is not taken over, or what there is to say about it."""
+        self.notes.append(Untaken(where, reason, decide, taken))
 
     def done(self) -> Imported:
         """What it has become."""

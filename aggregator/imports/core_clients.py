@@ -33,7 +33,8 @@ def take_client(draft: Sketch, settings: Settings, at: Path, part: Part) -> None
         else:
             draft.put((*at, part, name), value, where)
             if name not in READERS:
-                draft.note(where, "is unknown to Kafka's clients; passed on for a plugin to read")
+                reason = "is unknown to Kafka's clients; passed on for a plugin to read"
+                draft.note(where, reason, taken=True)
 
 
 def address_of(settings: Settings) -> tuple[str, Where]:

@@ -107,7 +107,7 @@ def _take_source(draft: Sketch, call: MirrorMaker1, consumer: Settings, alias: s
         # So it was there, and with `earliest` all of the past would be copied once more.
         draft.put((*at, "start"), "latest", consumer.where("auto.offset.reset"))
         reason = "is not given: Kafka's default is latest, so it is start: latest here"
-        draft.note(consumer.where("auto.offset.reset"), reason)
+        draft.note(consumer.where("auto.offset.reset"), reason, taken=True)
     take_client(draft, consumer, at, "consumer")
     group = consumer.values.get("group.id", "").strip()
     refused = "" if group else f"{consumer.file} has no group.id, so nothing was committed"

@@ -1,17 +1,23 @@
 """MirrorMaker 2's properties: its flows become a config for each cluster that is written. Pure.
 
-A flow is read as MirrorMaker 2 does it: as the config of a connector, made of what is said for all,
-for its two clusters, and for itself, each over the one before.
+A flow is read as `MirrorMakerConfig` does it: as the config of a connector, made of what is said
+for all, for its two clusters, and for itself, each over the one before; and as the config of the
+worker that writes its records.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from aggregator.config.kafka_names import READERS
 from aggregator.connect import core_words as words
+from aggregator.connect.core_mirror import (
+    ADDRESS,
+    Version,
+    is_of_cluster,
+    listed,
+)
 from aggregator.errors import ConfigError, Problem
 from aggregator.imports.core import (
     Imported,
@@ -19,200 +25,300 @@ from aggregator.imports.core import (
     Sketch,
     Stored,
     Where,
-    alias_of,
     is_true,
     seconds_of,
 )
-from aggregator.imports.core_connect import take_connector, tidy_names
-from aggregator.imports.core_words import CONNECTION, WITHOUT
+from aggregator.imports.core_connect import HEARTBEATS, CopiedFlow, take_connector, tidy_names
+from aggregator.imports.core_hub import Client, HubsOfFlows, WrittenHub, take_clients
+from aggregator.imports.core_shared import settle
 
 TOOL = "MirrorMaker 2"
-CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 CONNECTOR = "MirrorSourceConnector"
-EXCLUDE = r"mm2.*\.internal,.*\.replica,__.*"
-"""Its default, as in connect-mirror 4.3.1."""
-NOT_OF_FLOW = (*CONNECTION, "consumer.", "producer.")
-"""What begins so at the top is not for the connectors."""
 INTERVAL = "offset.flush.interval.ms"
 STORE = "offset.storage.topic"
+OF_CLIENTS = re.compile(r"consumer.*|producer.*|admin.*")
+OVERRIDE = "producer.override."
+APART = ("target.", "source.producer.", OVERRIDE, "enabled")
+"""What the connector of a flow has no use for when it reads its source."""
+
+_NAMES = """
+    name connector.class connector.plugin.version tasks.max tasks.max.enforce key.converter
+    key.converter.plugin.version value.converter value.converter.plugin.version header.converter
+    header.converter.plugin.version transforms predicates config.action.reload errors.retry.timeout
+    errors.retry.delay.max.ms errors.tolerance errors.log.enable errors.log.include.messages enabled
+    source.cluster.alias target.cluster.alias admin.timeout.ms forwarding.admin.class
+    metric.reporters security.protocol offset-syncs.topic.location emit.offset-syncs.enabled
+    offset-syncs.topic.replication.factor topic.filter.class topics topics.exclude topics.blacklist
+    config.properties.exclude config.properties.blacklist config.property.filter.class
+    consumer.poll.timeout.ms refresh.topics.enabled refresh.topics.interval.seconds
+    sync.topic.configs.enabled sync.topic.configs.interval.seconds sync.topic.acls.enabled
+    sync.topic.acls.interval.seconds offset.lag.max heartbeats.replication.enabled
+    replication.factor add.source.alias.to.metrics use.incremental.alter.configs groups
+    groups.exclude groups.blacklist group.filter.class checkpoints.topic.replication.factor
+    emit.checkpoints.enabled emit.checkpoints.interval.seconds refresh.groups.enabled
+    refresh.groups.interval.seconds sync.group.offsets.enabled sync.group.offsets.interval.seconds
+    emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
+"""
+CONFIG_NAMES = frozenset(_NAMES.split())
+"""What it hands to its connectors when it is said for all, with `ssl.` and `sasl.`."""
+HANDED_ON = ("config.providers", "replication.policy", "ssl.", "sasl.")
+OF_WORKERS = (
+    *("offset.storage", "config.storage", "status.storage", "task", "worker"),
+    *("key.converter", "value.converter", "header.converter"),
+)
+
+Said = dict[str, tuple[str, str]]
+"""Settings by name: the value, and the key of the file that it is from."""
+
+
+def import_mm2(files: Sequence[Settings], version: Version | None = None) -> tuple[Imported, ...]:
+    """A config for each cluster that the flows of these files write.
+
+    ConfigError with every reason why one is not had.
+    """
+    hubs = HubsOfFlows(TOOL)
+    readings = [_Reading(file, version) for file in files]
+    problems = [problem for reading in readings for problem in reading.problems()]
+    for reading in readings:
+        reading.take(hubs)
+    drafts = hubs.drafts()
+    for draft in drafts:
+        settle(draft)
+        tidy_names(draft)
+    hubs.name_those_that_are_read()
+    for reading in readings:
+        reading.tell_unused()
+    problems += [problem for draft in drafts for problem in draft.problems]
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)), _one_file(files))
+    return tuple(draft.done() for draft in drafts)
+
+
+def _one_file(files: Sequence[Settings]) -> str:
+    return files[0].file if len(files) == 1 else ""
 
 
 @dataclass(slots=True)
-class _Connector:
-    """The config of one flow, and the key of the file that each of its keys is from."""
+class _Pair:
+    """An enabled flow: the configs of its connector and of the worker that writes its records."""
 
-    config: dict[str, str] = field(default_factory=dict)
-    keys: dict[str, str] = field(default_factory=dict)
-
-    def set(self, key: str, value: str, own: str) -> None:
-        self.config[key], self.keys[key] = value, own
-
-
-def import_mm2(settings: Settings) -> tuple[Imported, ...]:
-    """A config for each target of its flows; ConfigError with every reason why one is not had."""
-    return _Reading(settings).read()
+    source: str
+    target: str
+    connector: Said = field(default_factory=dict)
+    worker: Said = field(default_factory=dict)
 
 
 class _Reading:
     """One file under translation. What no flow has used is told at the end."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings, self._values = settings, settings.values
-        self._clusters = _listed(self._values.get("clusters", ""))
+    def __init__(self, settings: Settings, version: Version | None) -> None:
+        self._settings, self._values, self._version = settings, settings.values, version
+        self._clusters = list(dict.fromkeys(listed(self._values.get("clusters", ""))))
         self._used = {"clusters"}
-        self._used_by_flows: set[str] = set()
+        self._told: dict[str, str] = {}
+        self._draft: Sketch | None = None
+        self._pairs = [it for it in self._all_pairs() if self._is_enabled(it)]
 
-    def read(self) -> tuple[Imported, ...]:
-        flows = [it for it in self._flows() if self._is_enabled(*it)]
-        if not flows:
-            reason, hint = "no flow is enabled", "such as A->B.enabled = true"
-            raise ConfigError([Problem("clusters", reason, hint)], self._settings.file)
-        drafts: dict[str, Sketch] = {}
-        for _, target in flows:
-            drafts.setdefault(target, Sketch(target, TOOL))
-        sources = {source for source, _ in flows}
-        for target, draft in drafts.items():
-            draft.put(("name",), alias_of(target), self._settings.where("clusters"))
-            self._take_target(draft, target, known=target in sources)
-            aliases: list[str] = []
-            for source in [source for source, it in flows if it == target]:
-                aliases.append(alias_of(source, aliases))
-                self._take_flow(draft, source, target, aliases[-1])
-            tidy_names(draft)
-        self._tell_unused(next(iter(drafts.values())))
-        problems = [problem for draft in drafts.values() for problem in draft.problems]
-        if problems:
-            raise ConfigError(list(dict.fromkeys(problems)), self._settings.file)
-        return tuple(draft.done() for draft in drafts.values())
+    def problems(self) -> list[Problem]:
+        """Why nothing comes of the file."""
+        if self._pairs:
+            return []
+        reason, hint = "no flow is enabled", "such as A->B.enabled = true"
+        return [Problem(str(self._settings.where("clusters")), reason, hint)]
 
-    def _flows(self) -> Iterator[tuple[str, str]]:
-        for source in self._clusters:
-            for target in self._clusters:
-                if source != target:
-                    yield source, target
+    def take(self, hubs: HubsOfFlows) -> None:
+        """Take its flows over into the drafts of their hubs."""
+        for pair in self._pairs:
+            self._take_pair(hubs, pair)
 
-    def _is_enabled(self, source: str, target: str) -> bool:
-        own = f"{source}->{target}.enabled"
-        self._used |= {own, "enabled"}
-        return is_true(self._values.get(own, self._values.get("enabled", "")))
+    def _all_pairs(self) -> list[tuple[str, str]]:
+        return [(a, b) for a in self._clusters for b in self._clusters if a != b]
 
-    def _of_cluster(self, cluster: str) -> Iterator[tuple[str, str, str]]:
-        """The settings of a cluster by their names without its own: name, value, key."""
-        names = set()
+    def _is_enabled(self, pair: tuple[str, str]) -> bool:
+        """Whether records are copied: what is said for all counts where heartbeats are written."""
+        own = f"{pair[0]}->{pair[1]}."
+        self._used |= {f"{own}enabled", "enabled"}
+        if f"{own}enabled" in self._values:
+            return is_true(self._values[f"{own}enabled"])
+        beats = self._values.get(own + HEARTBEATS, self._values.get(HEARTBEATS, "true"))
+        return is_true(self._values.get("enabled", "")) and is_true(beats)
+
+    def _of_cluster(self, cluster: str) -> Said:
+        """The settings of a cluster by their names without its own."""
+        head = f"{cluster}."
+        found = {
+            key.removeprefix(head): (value, key)
+            for key, value in self._values.items()
+            if key.startswith(head)
+        }
+        for name in [it for it in found if is_of_cluster(it)]:
+            for kind in ("producer.", "consumer.", "admin."):
+                found.setdefault(kind + name, found[name])
         for key, value in self._values.items():
-            if self._owner(key) == cluster:
-                name = key.removeprefix(f"{cluster}.")
-                names.add(name)
-                yield name, value, key
+            if is_of_cluster(key):
+                for kind in ("producer.", "consumer.", "admin.", ""):
+                    found.setdefault(kind + key, (value, key))
+        return found
+
+    def _connector(self, pair: _Pair) -> Said:
+        found: Said = {
+            key: (value, key)
+            for key, value in self._values.items()
+            if key in CONFIG_NAMES or key.startswith(HANDED_ON)
+        }
+        for end, cluster in (("source", pair.source), ("target", pair.target)):
+            for name, said in self._of_cluster(cluster).items():
+                head = f"{end}." if OF_CLIENTS.fullmatch(name) else f"{end}.cluster."
+                found[head + name] = said
+        found.setdefault("name", (CONNECTOR, "clusters"))
+        found.setdefault("connector.class", (words.MIRROR_CLASS, "clusters"))
+        found.setdefault("source.cluster.alias", (pair.source, "clusters"))
+        found.setdefault("target.cluster.alias", (pair.target, "clusters"))
+        head = f"{pair.source}->{pair.target}."
         for key, value in self._values.items():
-            if key not in names and _is_connection(key):
-                yield key, value, key
+            if key.startswith(head):
+                found[key.removeprefix(head)] = (value, key)
+        return found
 
-    def _owner(self, key: str) -> str:
-        """The cluster that a key is about, "" if none; the longest of its names counts."""
-        found = [it for it in self._clusters if key.startswith(f"{it}.") and "->" not in key]
-        return max(found, key=len, default="")
+    def _worker(self, pair: _Pair) -> Said:
+        found = self._of_cluster(pair.target)
+        for key, value in self._values.items():
+            if key.startswith(OF_WORKERS):
+                found[key] = (value, key)
+        for name, said in pair.connector.items():
+            if name.startswith(OVERRIDE):
+                found["producer." + name.removeprefix(OVERRIDE)] = said
+        return found
 
-    def _take_target(self, draft: Sketch, target: str, *, known: bool) -> None:
-        for name, value, key in self._of_cluster(target):
-            where = self._settings.where(key)
-            plain = re.sub(r"^(producer|admin)\.", "", name)
-            if name == INTERVAL:
-                length = seconds_of(value)
-                if length is not None and 1_000 <= int(value) <= 3_600_000:
-                    draft.put(("stream", "checkpoint_interval"), length, where)
-            elif name == "bootstrap.servers":
-                draft.put(("hub", "bootstrap_servers"), value.strip(), where)
-            elif plain in WITHOUT:
-                self._note(draft, key, WITHOUT[plain])
-            elif name.startswith("producer."):
-                part = "kafka" if plain.startswith(CONNECTION) else "producer"
-                draft.put(("hub", part, plain), value, where)
-            elif name.startswith("admin.") or _is_client(name):
-                draft.put(("hub", "kafka", plain), value, where)
-            else:
-                continue
-            self._used.add(key)
-        if "bootstrap_servers" not in draft.tree.get("hub", {}):
-            reason, hint = "the address of the target is not given", "host:port, or several"
-            draft.problems.append(Problem(f"{target}.bootstrap.servers", reason, hint))
-        if known:
-            # What flows back must not come here again, whatever its topic is called.
-            draft.put(("hub", "known_as"), [alias_of(target)], self._settings.where("clusters"))
-
-    def _take_flow(self, draft: Sketch, source: str, target: str, alias: str) -> None:
-        connector = self._connector(source, target)
-        config, keys = connector.config, connector.keys
-        config.setdefault("topics", ".*")
-        given = [config[key] for key in words.EXCLUDE_PATTERNS if key in config]
-        exclude = [*(given or [EXCLUDE])]
-        if config.get(words.POLICY, words.DEFAULT_POLICY).endswith(words.DEFAULT_POLICY):
-            # Topics that came from the target are not sent back to it.
-            mark = re.escape(config.get(words.SEPARATOR, "."))
-            exclude.append(f"(.*{mark})?{re.escape(target)}{mark}.+")
-        config["topics.exclude"] = ",".join(exclude)
-        config.pop("topics.blacklist", "")
+    def _take_pair(self, hubs: HubsOfFlows, named: tuple[str, str]) -> None:
+        pair = _Pair(*named)
+        pair.connector = self._connector(pair)
+        pair.worker = self._worker(pair)
+        producer = self._client(pair.worker, "producer.")
+        producer.setdefault(ADDRESS, self._said(pair.worker, ADDRESS))
+        admin = self._client(pair.connector, "target.admin.", "admin.")
+        config = {
+            name: value
+            for name, (value, _) in pair.connector.items()
+            if name == "target.cluster.alias" or not (name.startswith(APART) or is_of_cluster(name))
+        }
+        keys = {name: key for name, (_, key) in pair.connector.items()}
 
         def where(key: str) -> Where:
             return self._settings.where(keys.get(key, key))
 
-        take_connector(draft, alias, config, where)
-        topic = self._values.get(f"{target}.{STORE}", f"mm2-offsets.{source}.internal")
+        address, stood = producer[ADDRESS]
+        real = config["source.cluster.alias"].strip()
+        read_at = self._source_address(config)
+        hub = WrittenHub(pair.target, address, stood or where(f"{pair.target}.{ADDRESS}"))
+        draft, alias = hubs.place(hub, pair.source, read_at, config, self._settings.file)
+        if draft is None:
+            return
+        self._draft = self._draft or draft
+        take_clients(draft, alias, producer, admin)
+        self._take_interval(draft, alias, pair.worker)
+        before = len(draft.notes)
+        take_connector(draft, CopiedFlow(alias, config, where, self._version))
+        self._mind(draft, before, pair, set(config))
+        store = pair.worker.get(STORE, (f"mm2-offsets.{pair.source}.internal", ""))[0].strip()
         name = config.get("name", CONNECTOR)
-        draft.stored.append(Stored(alias, topic=topic, connector=name, cluster=source))
+        draft.stored.append(Stored(alias, topic=store, connector=name, cluster=real))
 
-    def _connector(self, source: str, target: str) -> _Connector:
-        found = _Connector()
-        found.set("connector.class", CLASS, "connector.class")
-        found.set("source.cluster.alias", source, "clusters")
-        for key, value in self._values.items():
-            of_all = not self._owner(key) and "->" not in key and key not in self._used
-            if of_all and not key.startswith(NOT_OF_FLOW):
-                found.set(key, value, key)
-        for name, value, key in self._of_cluster(source):
-            if name.startswith(("consumer.", "admin.")):
-                found.set(f"source.{name}", value, key)
-            elif name == "bootstrap.servers" or _is_client(name):
-                found.set(f"source.cluster.{name}", value, key)
-        head = f"{source}->{target}."
-        for key, value in self._values.items():
-            if key.startswith(head) and key != f"{head}enabled":
-                found.set(key.removeprefix(head), value, key)
-        self._used_by_flows |= set(found.keys.values())
+    def _source_address(self, config: Mapping[str, str]) -> str:
+        keys = (f"source.consumer.{ADDRESS}", f"consumer.{ADDRESS}", f"source.cluster.{ADDRESS}")
+        return next((config[key] for key in keys if config.get(key, "").strip()), "")
+
+    def _said(self, settings: Said, name: str) -> tuple[str, Where | None]:
+        value, key = settings.get(name, ("", ""))
+        return value, self._settings.where(key) if key else None
+
+    def _client(self, settings: Said, *prefixes: str) -> Client:
+        """The settings that begin with one of these; an earlier one wins."""
+        found: Client = {}
+        for prefix in prefixes:
+            for name, (value, key) in settings.items():
+                if name.startswith(prefix):
+                    plain = name.removeprefix(prefix)
+                    self._used.add(key)
+                    found.setdefault(plain, (value, self._settings.where(key)))
         return found
 
-    def _tell_unused(self, draft: Sketch) -> None:
-        heads = tuple(f"{source}->{target}." for source, target in self._flows())
-        for key in self._values:
-            if key in self._used or key in self._used_by_flows:
-                continue
-            cluster = self._owner(key)
-            name = key.removeprefix(f"{cluster}.")
-            if "->" in key:
-                known = key.startswith(heads)
-                reason = "is of a flow that is not enabled" if known else "is not known"
-            elif not cluster and key.startswith(("consumer.", "producer.")):
-                reason = f"{TOOL} reads it only with a cluster in front of it"
-            elif name.startswith("producer."):
-                reason = "nothing is written to a source"
-            elif name.startswith("consumer."):
-                reason = "nothing is read from the hub"
+    def _take_interval(self, draft: Sketch, alias: str, worker: Said) -> None:
+        path = ("stream", "checkpoint_interval")
+        if INTERVAL not in worker:
+            draft.share(path, alias, "60s")
+            return
+        value, key = worker[INTERVAL]
+        self._used.add(key)
+        length = seconds_of(value)
+        if length is not None and 1_000 <= int(value) <= 3_600_000:
+            draft.share(path, alias, length, self._settings.where(key))
+        else:
+            draft.note(self._settings.where(key), "see stream.checkpoint_interval, 1s to 1h")
+
+    def _mind(self, draft: Sketch, before: int, pair: _Pair, taken: set[str]) -> None:
+        """Remember what the flow has used. Of a setting that another flow uses there is no note."""
+        of_pair = {key for name, (_, key) in pair.connector.items() if name in taken}
+        of_source = f"{pair.source}."
+        kept = []
+        for note in draft.notes[before:]:
+            key = note.where.key
+            if key.startswith(of_source) and note.decide is False and key in self._values:
+                # It may be of use where this cluster is written.
+                self._told.setdefault(key, note.reason)
             else:
-                begins = [it for it in words.NO_EFFECT if name.startswith(it)]
-                reason = words.NO_EFFECT[max(begins, key=len)] if begins else "is not known"
-            self._note(draft, key, reason)
+                kept.append(note)
+        draft.notes[before:] = kept
+        self._used |= of_pair - self._told.keys()
 
-    def _note(self, draft: Sketch, key: str, reason: str) -> None:
-        draft.note(self._settings.where(key), reason)
+    def tell_unused(self) -> None:
+        """Say of each setting that no flow has used why."""
+        draft = self._draft
+        if draft is None:
+            return
+        flows = tuple(f"{source}->{target}." for source, target in self._all_pairs())
+        for key in self._values:
+            if key not in self._used:
+                draft.note(self._settings.where(key), self._reason(key, flows))
+
+    def _reason(self, key: str, flows: tuple[str, ...]) -> str:
+        cluster = max(
+            (it for it in self._clusters if key.startswith(f"{it}.")), key=len, default=""
+        )
+        name = key.removeprefix(f"{cluster}.")
+        told = self._told.get(key, "")
+        if told and (OF_CLIENTS.fullmatch(name) or not _no_effect(name)):
+            return told
+        if "->" in key:
+            if key.startswith(flows):
+                head = next(it for it in flows if key.startswith(it))
+                enabled = any(head == f"{a}->{b}." for a, b in self._pairs)
+                return self._without(key.removeprefix(head)) if enabled else OF_NO_FLOW
+            return "names a flow between clusters that are not both in clusters"
+        if not cluster:
+            return self._reason_at_top(key)
+        if name.startswith("producer."):
+            return "nothing is written to a source"
+        if name.startswith("consumer."):
+            return "nothing is read from the hub"
+        return self._without(name)
+
+    def _reason_at_top(self, key: str) -> str:
+        name = key.partition(".")[2]
+        if is_of_cluster(name) or name.startswith(("consumer.", "producer.", "admin.")):
+            return f"{key.partition('.')[0]} is not among clusters"
+        if key.startswith(("consumer.", "producer.", "admin.", *words.ONLY_OF_FLOW)):
+            return f"{TOOL} reads it only with a cluster or a flow in front of it"
+        return self._without(key)
+
+    @staticmethod
+    def _without(name: str) -> str:
+        return _no_effect(name) or "is not known"
 
 
-def _listed(text: str) -> list[str]:
-    return [it.strip() for it in text.split(",") if it.strip()]
+OF_NO_FLOW = "is of a flow that is not enabled"
 
 
-def _is_client(name: str) -> bool:
-    return name in READERS or name.startswith(CONNECTION)
-
-
-def _is_connection(name: str) -> bool:
-    return name.startswith(CONNECTION)
+def _no_effect(name: str) -> str:
+    begins = [it for it in words.NO_EFFECT if name.startswith(it)]
+    return words.NO_EFFECT[max(begins, key=len)] if begins else ""

@@ -263,11 +263,15 @@ def _comments(done: Finished) -> str:
         lines += ["", "Set these before it is used:"]
         lines += [f"  export {it.name}=...   # {it.where}" for it in done.secrets]
     decide = [note for note in done.notes if note.decide]
-    others = [note for note in done.notes if not note.decide]
+    others = [note for note in done.notes if not (note.decide or note.taken)]
+    taken = [note for note in done.notes if note.taken and not note.decide]
     if decide:
         lines += ["", "DECIDE, as it is not the same without:"]
         lines += [f"  {note.where}: {note.reason}" for note in decide]
     if others:
         lines += ["", "Not taken over:"]
         lines += [f"  {note.where}: {note.reason}" for note in others]
+    if taken:
+        lines += ["", "To be known:"]
+        lines += [f"  {note.where}: {note.reason}" for note in taken]
     return "".join(f"# {' '.join(line.splitlines())}".rstrip() + "\n" for line in lines) + "\n"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from aggregator.config.properties import parse_properties
 from aggregator.config.references import resolve
+from aggregator.connect.core_mirror import Version
 from aggregator.errors import ConfigError, Problem
 from aggregator.imports.core import Imported, Settings, Where
 from aggregator.imports.core_files import Kind, sorted_file
@@ -30,7 +31,7 @@ class ImportRequest:
 
     `options` are those of the old tool, by their names without dashes. `cluster_id` says that it
     is the replicator executable, `mirror_maker` that it is MirrorMaker 1, whatever is missing.
-    `known` are aliases of sources that keep them.
+    `known` are aliases of sources that keep them, `version` is that of MirrorMaker 2.
     """
 
     files: Sequence[Path] = ()
@@ -45,6 +46,7 @@ class ImportRequest:
     hub: str = ""
     store: str = ""
     group: str = ""
+    version: Version | None = None
 
 
 def imported(request: ImportRequest) -> tuple[Imported, ...]:
@@ -61,14 +63,18 @@ def imported(request: ImportRequest) -> tuple[Imported, ...]:
         found[kind] += [("", Settings(str(it), parse_properties(_read(it)))) for it in files]
     _check_one_tool(found, request)
     if found[Kind.MM2]:
-        configs = [it for _, each in found[Kind.MM2] for it in import_mm2(each)]
-        return tuple(_apart(configs))
+        files_of_mm2 = [settings for _, settings in found[Kind.MM2]]
+        return tuple(_apart(import_mm2(files_of_mm2, request.version)))
     if found[Kind.CONNECTOR]:
-        worker = _only(found, Kind.WORKER)
         call = PostedConnectors(
-            dict(found[Kind.CONNECTOR]), worker, request.hub, request.store, request.group
+            found[Kind.CONNECTOR],
+            [settings for _, settings in found[Kind.WORKER]],
+            request.hub,
+            request.store,
+            request.group,
+            request.version,
         )
-        return (import_connectors(call),)
+        return tuple(_apart(import_connectors(call)))
     consumers = [settings for _, settings in found[Kind.CONSUMER]]
     producer, replication = _only(found, Kind.PRODUCER), _only(found, Kind.REPLICATION)
     if replication is not None or request.cluster_id is not None:
@@ -102,12 +108,17 @@ def readable(where: Where, value: str) -> str:
 
 
 def _read(file: Path) -> str:
+    """The text of a file: properties as Java reads them, in ISO-8859-1, and JSON in UTF-8."""
     try:
-        return file.read_text(encoding="utf-8-sig")
+        content = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise ConfigError([Problem("", f"cannot read it: {error.strerror}")], str(file)) from error
+    if content.lstrip()[:1] not in (b"{", b"["):
+        return content.decode("iso-8859-1")
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError([Problem("", "is not UTF-8 text")], str(file)) from error
+        raise ConfigError([Problem("", "is not UTF-8 text, as JSON is")], str(file)) from error
 
 
 def _only(found: Mapping[Kind, Sequence[tuple[str, Settings]]], kind: Kind) -> Settings | None:
@@ -134,13 +145,44 @@ def _check_one_tool(
     given = [tool for tool, files in tools.items() if files]
     if not given and request.cluster_id is None and not request.mirror_maker:
         raise ConfigError([Problem("", "no file is given", "name the files of the old tool")])
-    if request.options and (found[Kind.MM2] or found[Kind.CONNECTOR]):
-        named = ", ".join(f"--{name}" for name in request.options)
-        reason = f"{named}: MirrorMaker 2 and Kafka Connect have no such options"
-        raise ConfigError([Problem("", reason, "it stands in their files")])
     if len(given) > 1:
         reason = f"the files are of several tools: {', '.join(given)}"
         raise ConfigError([Problem("", reason, "import one after the other")])
+    if given:
+        _check_options(found, request)
+
+
+def _check_options(
+    found: Mapping[Kind, Sequence[tuple[str, Settings]]], request: ImportRequest
+) -> None:
+    """An option without effect is refused: whoever gave it believes in one."""
+    given = {
+        "--alias": bool(request.aliases),
+        "--hub": bool(request.hub),
+        "--cluster.id": request.cluster_id is not None,
+        "--group": bool(request.group),
+        "--offsets-topic": bool(request.store),
+        "--version": request.version is not None,
+        **{f"--{name}": True for name in request.options},
+    }
+    tool, takes, instead = "MirrorMaker 1", ("--alias",), "it says so in its files"
+    taken = [f"--{name}" for name in request.options]
+    if found[Kind.MM2]:
+        tool, takes, taken = "MirrorMaker 2", ("--version",), []
+    elif found[Kind.CONNECTOR] or found[Kind.WORKER]:
+        tool, taken = "Kafka Connect", []
+        takes = ("--hub", "--group", "--offsets-topic", "--version")
+    elif found[Kind.REPLICATION] or request.cluster_id is not None:
+        tool, takes = "the replicator executable", ("--alias", "--cluster.id", "--group")
+    wrong = [name for name, is_given in given.items() if is_given]
+    wrong = [name for name in wrong if name not in (*takes, *taken)]
+    if wrong:
+        reason = f"{', '.join(wrong)}: without effect for files of {tool}"
+        raise ConfigError([Problem("", reason, f"leave it out; {instead}")])
+    if request.aliases and len(request.aliases) > max(1, len(found[Kind.CONSUMER])):
+        reason = f"--alias is given {len(request.aliases)} times"
+        hint = f"once for each --consumer.config, of which there are {len(found[Kind.CONSUMER])}"
+        raise ConfigError([Problem("", reason, hint)])
 
 
 def _apart(configs: Iterable[Imported]) -> Iterable[Imported]:

@@ -81,8 +81,8 @@ def test_a_file_is_written_over_only_when_that_is_asked_for(file: Path, tmp_path
 def test_what_was_not_taken_over_is_a_list_in_json(file: Path) -> None:
     done = call(file, "-o", "json")
     first, second = json.loads(done.stdout)["configs"]
-    assert [it["key"] for it in first["notes"]] == ["groups"]
-    assert first["notes"][0]["file"] == str(file)
+    (note,) = [it for it in first["notes"] if it["key"] == "groups"]
+    assert (note["file"], note["decide"]) == (str(file), False)
     assert [it["variable"] for it in second["secrets"]] == ["HUB_SSL_KEY_PASSWORD"]
     assert second["config"]["hub"]["kafka"] == {"ssl.key.password": "${env:HUB_SSL_KEY_PASSWORD}"}
 
@@ -97,7 +97,11 @@ def test_clear_secrets_are_for_nobody_else_to_read(file: Path, tmp_path: Path) -
 def test_options_that_a_tool_does_not_have_are_refused(file: Path) -> None:
     done = call(file, "--whitelist", "x")
     assert done.exit_code == 2
-    assert "--whitelist: MirrorMaker 2 and Kafka Connect have no such options" in done.stderr
+    assert "--whitelist: without effect for files of MirrorMaker 2" in done.stderr
+    words = ["--alias", "x", "--hub", "h:1", "--cluster.id", "c", "--group", "g"]
+    assert "--alias, --hub, --cluster.id, --group: without effect" in call(file, *words).stderr
+    assert call(file, "--version", "3").exit_code == 2
+    assert call(file, "--version", "3.9.1").exit_code == 0
     assert call().exit_code == 2
     assert call(file.with_name("absent")).exit_code == 2
 

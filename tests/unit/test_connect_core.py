@@ -73,7 +73,11 @@ def test_a_source_connector_of_mirrormaker_2() -> None:
     assert found.problems == ()
     assert found.source == {
         "bootstrap_servers": "eu:9092",
-        "topics": {"include": ["orders.*, payments"], "exclude": ["orders[.]old"]},
+        "topics": {
+            "include": ["orders.*", "payments"],
+            # What it never takes: what came from the target, and names that begin with a dot.
+            "exclude": ["orders[.]old", r"(.*\.)?target\..*[^.].*", r"\..*"],
+        },
         "rename": "eu.${topic}",
         "tasks": 4,
         "start": "latest",
@@ -85,10 +89,13 @@ def test_a_source_connector_of_mirrormaker_2() -> None:
     ("policy", "rename"),
     [
         ("org.apache.kafka.connect.mirror.DefaultReplicationPolicy", "eu-${topic}"),
-        ("org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "${topic}"),
+        (
+            "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+            [{"match": ".*heartbeats", "to": "eu-${topic}"}],
+        ),
     ],
 )
-def test_replication_policies(policy: str, rename: str) -> None:
+def test_replication_policies(policy: str, rename: Any) -> None:
     words = {"replication.policy.class": policy, "replication.policy.separator": "-"}
     assert translate("eu", {**MIRROR, **words}).source["rename"] == rename
 

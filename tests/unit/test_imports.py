@@ -14,11 +14,13 @@ from aggregator.config import options_table
 from aggregator.config.load import load_text
 from aggregator.config.properties import parse_properties
 from aggregator.config.schema import Config
+from aggregator.connect.core_mirror import NEWEST
 from aggregator.errors import ConfigError
 from aggregator.imports.core import Settings, aliases_of
 from aggregator.imports.core_files import Kind, sorted_file
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.request import ImportRequest, finished
+from aggregator.plan.naming import naming_of
 from aggregator.plan.selection import Selection
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -402,7 +404,9 @@ def test_every_setting_of_mirror_maker_2_is_taken_over_or_named(files: Files) ->
         "consumer.fetch.min.bytes",
     } <= came
     assert reasons(found[0])["no.such.word"] == "is not known"
-    assert not decisions(found[0])
+    assert decisions(found[0]) == {"topics.exclude"}
+    known = files.of("mm2.properties", MM2, version=NEWEST)
+    assert not any(decisions(it) for it in known)
 
 
 def test_policies_of_mirror_maker_2_name_the_topics(files: Files) -> None:
@@ -411,9 +415,11 @@ def test_policies_of_mirror_maker_2_name_the_topics(files: Files) -> None:
     assert loaded(found).topics.rename == "${cluster}_${topic}"
     identity = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     (found,) = files.of("mm2.properties", f"{base}\nreplication.policy.class = {identity}\n")
+    naming = naming_of(loaded(found), "eu")
+    assert [naming.of(it).name for it in ("a.b", "heartbeats")] == ["a.b", "eu.heartbeats"]
+    (found,) = files.of("mm2.properties", f"{base}\nreplication.policy.class = x.Mine\n")
+    assert "replication.policy.class" in decisions(found)
     assert loaded(found).topics.rename == "${topic}"
-    with pytest.raises(ConfigError, match="names topics in a way of its own"):
-        files.of("mm2.properties", f"{base}\nreplication.policy.class = x.Mine\n")
 
 
 def test_acls_that_mirror_maker_2_is_told_to_keep_up_are_kept_up(files: Files) -> None:
@@ -426,9 +432,11 @@ def test_acls_that_mirror_maker_2_is_told_to_keep_up_are_kept_up(files: Files) -
 
 
 def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files) -> None:
-    more = "transforms = a\ntransforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
-    found = files.of("mm2.properties", f"{MM2}\n{more}")[0]
-    assert decisions(found) == {"transforms", "transforms.a.type", "topic.filter.class"}
+    flow = "eu->central"
+    more = f"{flow}.transforms = a\n{flow}.transforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
+    found = files.of("mm2.properties", f"{MM2}\n{more}", version=NEWEST)[0]
+    told = {f"{flow}.transforms", f"{flow}.transforms.a.type", "topic.filter.class"}
+    assert decisions(found) == told
     loaded(found)
 
 
@@ -557,13 +565,13 @@ def test_references_of_the_old_files_stay_and_unknown_ones_become_variables(file
     more = (
         "central.ssl.keystore.password = ${file:/etc/x.properties:a}\n"
         "central.ssl.key.password = ${vault:kv/x:key}\n"
-        "central.client.id = a${b}\n"
+        "central.producer.client.id = a${b}\n"
     )
     found = files.of("mm2.properties", MM2 + more)[0]
     hub = yaml.safe_load(found.text)["hub"]["kafka"]
     assert hub["ssl.keystore.password"] == "${file:/etc/x.properties:a}"
     assert hub["ssl.key.password"] == "${env:HUB_SSL_KEY_PASSWORD}"
-    assert hub["client.id"] == "a$${b}"
+    assert yaml.safe_load(found.text)["hub"]["producer"]["client.id"] == "a$${b}"
 
 
 def test_what_our_config_refuses_is_left_out_and_named(files: Files) -> None:
@@ -643,3 +651,124 @@ def test_files_of_two_tools_are_refused(files: Files) -> None:
     other = files.write("producer.properties", PRODUCER)
     with pytest.raises(ConfigError, match="several tools"):
         files.of("mm2.properties", MM2, other)
+
+
+# --- several files, several hubs ------------------------------------------------------------
+
+
+def flow_file(source: str, hub: str = "hub", at: str = "hub:9092", more: str = "") -> str:
+    return (
+        f"clusters = {source}, {hub}\n{source}.bootstrap.servers = {source}.test:9092\n"
+        f"{hub}.bootstrap.servers = {at}\n{source}->{hub}.enabled = true\n{more}"
+    )
+
+
+def many(files: Files, *texts: str | dict[str, Any] | list[Any], **options: Any) -> list[Finished]:
+    """What files come to together, each in a folder of its own."""
+    paths = []
+    for number, text in enumerate(texts):
+        name = "mm2.properties" if isinstance(text, str) else "connector.json"
+        folder = files.folder / str(number)
+        folder.mkdir(exist_ok=True)
+        paths.append(Files(folder).write(name, text))  # type: ignore[arg-type]
+    return list(finished(ImportRequest(files=paths, **options), Secrets.ENV))
+
+
+def test_files_of_several_regions_with_one_hub_are_one_config(files: Files) -> None:
+    (found,) = many(files, flow_file("eu"), flow_file("us"), flow_file("eu"))
+    assert list(loaded(found).sources) == ["eu", "us"]
+    assert [it.cluster for it in found.stored] == ["eu", "us"]
+    # The same file from another machine is the same flow, once.
+    assert sum("it is taken once" in it.reason for it in found.notes) == 1
+
+
+def test_hubs_of_one_name_that_are_other_clusters_are_configs_of_their_own(files: Files) -> None:
+    found = many(files, flow_file("eu"), flow_file("us", at="other:9092"), flow_file("x", "h.1"))
+    assert [(it.name, list(loaded(it).sources)) for it in found] == [
+        ("hub", ["eu", "x"]),
+        ("hub-2", ["us"]),
+    ]
+    assert [it.target for it in found] == ["hub", "hub-2"]
+
+
+def test_a_flow_that_two_files_describe_in_two_ways_is_to_be_decided(files: Files) -> None:
+    other = flow_file("eu", more="eu->hub.topics = orders\n")
+    (found,) = many(files, flow_file("eu"), other, version=NEWEST)
+    assert list(loaded(found).sources) == ["eu", "eu-2"]
+    assert decisions(found) == {"eu to hub"}
+
+
+MIRROR = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+
+
+def mirror(source: str, target: str = "hub:9092", **more: str) -> dict[str, str]:
+    return {
+        "connector.class": MIRROR,
+        "source.cluster.alias": source,
+        "source.cluster.bootstrap.servers": f"{source}.test:9092",
+        "target.cluster.bootstrap.servers": target,
+        "topics": "orders",
+        **{key.replace("__", "."): value for key, value in more.items()},
+    }
+
+
+def test_connectors_of_one_name_are_several_sources(files: Files) -> None:
+    (found,) = many(files, mirror("eu"), mirror("us"))
+    assert list(loaded(found).sources) == ["eu", "us"]
+    named = [{"name": "MirrorSourceConnector", "config": mirror(it)} for it in ("eu", "us")]
+    (found,) = many(files, named)
+    assert list(loaded(found).sources) == ["eu", "us"]
+    assert {it.connector for it in found.stored} == {"MirrorSourceConnector"}
+
+
+def test_connectors_with_other_targets_are_other_configs_with_their_own_logins(
+    files: Files,
+) -> None:
+    second = mirror("us", "us-hub:9092", target__cluster__security__protocol="SSL")
+    found = many(files, mirror("eu"), second, version=NEWEST)
+    hubs = {it.name: loaded(it).hub for it in found}
+    assert [it.bootstrap_servers for it in hubs.values()] == ["hub:9092", "us-hub:9092"]
+    assert [it.kafka for it in hubs.values()] == [{}, {"security.protocol": "SSL"}]
+    assert not any(decisions(it) for it in found)
+
+
+def test_flows_there_and_back_are_two_configs_that_know_each_other(files: Files) -> None:
+    there = mirror("a", "b.test:9092", target__cluster__alias="b")
+    back = mirror("b", "a.test:9092", target__cluster__alias="a")
+    found = [loaded(it) for it in many(files, there, back)]
+    assert [(list(it.sources), it.hub.known_as) for it in found] == [(["a"], ["b"]), (["b"], ["a"])]
+
+
+def test_one_hub_with_two_logins_is_to_be_decided_with_both(files: Files) -> None:
+    first = mirror("eu", target__cluster__ssl__keystore__type="PKCS12")
+    second = mirror("us", target__cluster__ssl__keystore__type="JKS")
+    (found,) = many(files, first, second, version=NEWEST)
+    ((where, reason),) = [(it.where.key, it.reason) for it in found.notes if it.decide]
+    assert where == "target.cluster.ssl.keystore.type"
+    assert reason.startswith("eu: PKCS12, us: JKS; ")
+
+
+def test_what_one_flow_says_is_not_what_another_one_relies_on(files: Files) -> None:
+    text = (
+        flow_file("a")
+        + "clusters = a, b, hub\nb.bootstrap.servers = b.test:9092\nb->hub.enabled = true\n"
+        + "a->hub.sync.topic.configs.enabled = false\nb->hub.config.properties.exclude = x.*\n"
+    )
+    (found,) = files.of("mm2.properties", text, version=NEWEST)
+    topics = loaded(found).topics
+    assert topics.sync_configs
+    assert {"min\\.insync\\.replicas", "x.*"} <= set(topics.config_exclude)
+    told = {it.where.key: it.reason for it in found.notes if it.decide}
+    assert told["a->hub.sync.topic.configs.enabled"].startswith("a: false, b (by default): true;")
+    assert "b: " in told["b->hub.config.properties.exclude"]
+
+
+def test_records_go_where_the_producer_of_connect_writes(files: Files) -> None:
+    (found,) = many(files, mirror("a", producer__override__bootstrap__servers="c.test:9092"))
+    assert loaded(found).hub.bootstrap_servers == "c.test:9092"
+    assert "records go to the latter" in reasons(found)["target.cluster.bootstrap.servers"]
+    worker = "bootstrap.servers=w.test:9092\noffset.storage.topic=o\nproducer.linger.ms=5\n"
+    (found,) = many(files, mirror("a"), worker)
+    hub = loaded(found).hub
+    assert (hub.bootstrap_servers, hub.producer) == ("w.test:9092", {"linger.ms": "5"})
+    assert "target.cluster.bootstrap.servers" in decisions(found)
