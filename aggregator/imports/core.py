@@ -110,7 +110,12 @@ class Sketch:
         self.shared.setdefault(path, []).append(Shared(alias, value, where))
 
     def put(self, path: Path, value: Any, where: Where) -> None:
-        """Set a value; the names in `path` are keys of the YAML."""
+        """Set a value; the names in `path` are keys of the YAML.
+
+        An address is put as Java reads it: without protocols, and without empty parts.
+        """
+        if path[-1] == "bootstrap_servers" and isinstance(value, str):
+            value = plain_address(value)
         at = self.tree
         for name in path[:-1]:
             at = at.setdefault(name, {})
@@ -127,6 +132,12 @@ class Sketch:
         return Imported(
             self.target, self.tool, self.tree, notes, tuple(self.stored), dict(self.came)
         )
+
+
+def plain_address(address: str) -> str:
+    """An address as Java reads it: without protocols, and without empty parts."""
+    parts = (re.sub(r"^[0-9A-Za-z%._-]*://", "", it.strip()) for it in address.split(","))
+    return ",".join(it for it in parts if it)
 
 
 def alias_of(text: str, taken: Iterable[str] = (), fallback: str = "source") -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aggregator.connect.core_mirror import ADDRESS, is_of_cluster, shown
 from aggregator.errors import Problem
-from aggregator.imports.core import Sketch, Where, alias_of
+from aggregator.imports.core import Sketch, Where, alias_of, plain_address
 from aggregator.imports.core_words import CONNECTION, WITHOUT
 
 Client = dict[str, tuple[str, Where | None]]
@@ -41,8 +40,7 @@ class _Placed:
 
 def brokers_of(address: str) -> frozenset[str]:
     """The brokers of an address as `host:port`, in one spelling."""
-    found = (re.sub(r"^[A-Z_]+://", "", it.strip()).lower() for it in address.split(","))
-    return frozenset(it for it in found if it)
+    return frozenset(it.lower() for it in plain_address(address).split(",") if it)
 
 
 class HubsOfFlows:

@@ -22,6 +22,8 @@ DOC = "docs/coming-from-mirrormaker.md"
 REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 FOREIGN = re.compile(r"\$\{[A-Za-z][\w-]*:[^}]*\}")
 """A reference to a provider of secrets that is not known here."""
+TEMPLATE = re.compile(r"\$\{([A-Z_][A-Z0-9_]*)\}")
+"""What envsubst fills in. No tool of Kafka does: to them it would be the text itself."""
 STAND_IN = "x"
 NEEDED = frozenset({("hub", "bootstrap_servers")})
 ROUNDS = 50
@@ -116,6 +118,7 @@ class _Hiding:
 
     def _text(self, text: str, path: Path) -> str:
         name = path[-1]
+        text = TEMPLATE.sub(lambda it: self._of_template(it.group(1), path), text)
         if FOREIGN.search(REFERENCE.sub("", text)):
             return self.refer(path)
         secret = bool(text.strip()) and is_secret(name)
@@ -129,6 +132,12 @@ class _Hiding:
         if "jaas" in name.lower() and (line := self._login(text, path)):
             return line
         return self.refer(path)
+
+    def _of_template(self, name: str, path: Path) -> str:
+        """A reference for `${NAME}`, which something like envsubst was to fill in."""
+        if name not in {secret.name for secret in self.found}:
+            self.found.append(Secret(name, self._came.get(path, Where("", ".".join(path)))))
+        return f"${{env:{name}}}"
 
     def _login(self, text: str, path: Path) -> str:
         """A login line with references in the place of its secrets; "" if it is none."""

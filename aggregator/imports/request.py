@@ -12,6 +12,7 @@ from aggregator.connect.core_mirror import Version
 from aggregator.errors import ConfigError, Problem
 from aggregator.imports.core import Imported, Settings, Where
 from aggregator.imports.core_files import Kind, sorted_file
+from aggregator.imports.core_login import with_logins
 from aggregator.imports.core_mm1 import MirrorMaker1, import_mm1
 from aggregator.imports.core_mm2 import import_mm2
 from aggregator.imports.core_replicator import (
@@ -51,6 +52,10 @@ class ImportRequest:
 
 def imported(request: ImportRequest) -> tuple[Imported, ...]:
     """A config for each hub. ConfigError with every reason why one does not come of it."""
+    return tuple(with_logins(it) for it in _imported(request))
+
+
+def _imported(request: ImportRequest) -> Sequence[Imported]:
     found: dict[Kind, list[tuple[str, Settings]]] = {kind: [] for kind in Kind}
     for file in request.files:
         for kind, name, settings in sorted_file(str(file), _read(file)):

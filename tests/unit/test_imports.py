@@ -772,3 +772,221 @@ def test_records_go_where_the_producer_of_connect_writes(files: Files) -> None:
     hub = loaded(found).hub
     assert (hub.bootstrap_servers, hub.producer) == ("w.test:9092", {"linger.ms": "5"})
     assert "target.cluster.bootstrap.servers" in decisions(found)
+
+
+# --- what MirrorMaker 2 makes of its words --------------------------------------------------
+
+BASE = (
+    "clusters = A, B\nA.bootstrap.servers = a.test:9092\nB.bootstrap.servers = b.test:9092\n"
+    "A->B.enabled = true\n"
+)
+
+
+def only(files: Files, more: str, **options: Any) -> tuple[Finished, Config]:
+    (found,) = files.of("mm2.properties", BASE + more, version=NEWEST, **options)
+    return found, loaded(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "start"),
+    [
+        ("A.auto.offset.reset = latest", "earliest"),
+        ("A->B.consumer.override.auto.offset.reset = latest", "earliest"),
+        ("A->B.source.cluster.auto.offset.reset = latest", "earliest"),
+        ("source.consumer.auto.offset.reset = latest", "earliest"),
+        ("consumer.auto.offset.reset = latest", "earliest"),
+        ("A->B.consumer.auto.offset.reset = latest", "latest"),
+        ("A.consumer.auto.offset.reset = latest", "latest"),
+        ("A->B.source.consumer.auto.offset.reset = latest", "latest"),
+    ],
+)
+def test_it_begins_where_mirror_maker_2_begins(files: Files, more: str, start: str) -> None:
+    found, config = only(files, more)
+    assert config.sources["A"].start == start
+    key = more.split(" ")[0]
+    assert (key in reasons(found)) is (start == "earliest")
+    assert "is not known" not in reasons(found).get(key, "")
+
+
+def test_old_versions_always_begin_at_the_beginning(files: Files) -> None:
+    text = BASE + "A->B.consumer.auto.offset.reset = latest\nA.consumer.max.poll.records = 7\n"
+    (found,) = files.of("mm2.properties", text, version=(2, 7))
+    source = loaded(found).sources["A"]
+    assert (source.start, source.consumer) == ("earliest", {})
+    assert {"A->B.consumer.auto.offset.reset", "A.consumer.max.poll.records"} <= reasons(
+        found
+    ).keys()
+
+
+def test_a_connector_leaves_out_what_mirror_maker_2_leaves_out(files: Files) -> None:
+    config = {**mirror("A", target__cluster__alias="B")}
+    del config["topics"]
+    (found,) = many(files, config, version=NEWEST)
+    topics = ("orders", "orders-internal", "x.replica", "B.orders", "x.B.orders", "A.x", ".foo")
+    assert taken(loaded(found), "A", *topics) == ["orders", "orders-internal", "A.x"]
+    (found,) = many(files, config, version=(3, 9))
+    assert taken(loaded(found), "A", *topics) == ["orders", "A.x"]
+    (found,) = many(files, config)
+    assert decisions(found) == {"topics.exclude"}
+
+
+def test_aliases_and_separators_are_those_that_are_said(files: Files) -> None:
+    text = (
+        "clusters = source, target\nsource.bootstrap.servers = a.test:1\n"
+        "target.bootstrap.servers = b.test:1\nsource->target.enabled = true\n"
+        "source.cluster.alias = usdf\ntarget.cluster.alias = ukdf\n"
+    )
+    (found,) = files.of("mm2.properties", text, version=NEWEST)
+    config = loaded(found)
+    naming = naming_of(config, "source")
+    assert naming.of("orders").name == "usdf.orders"
+    assert taken(config, "source", "target.x", "ukdf.x") == ["target.x"]
+    (stored,) = found.stored
+    assert (stored.cluster, stored.topic) == ("usdf", "mm2-offsets.source.internal")
+    empty = "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias =\n"
+    found, config = only(files, empty)
+    assert config.topics.rename == "${topic}"
+    all_four = ["Bookings", "B2C", "dbB1", "B.orders"]
+    assert taken(config, "A", *all_four) == all_four
+    assert found.stored[0].cluster == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "wanted"),
+    [
+        ("topics.exclude = foo.*\ntopics.blacklist = bar.*", ["bar1", "a-eu", "PAY"]),
+        ("topics.exclude = x\nA->B.topics = a-(eu, us)", ["a-eu"]),
+        ("topics.exclude = x\nA->B.topics = (?i)foo.*, pay", ["foo1", "PAY"]),
+        ("replication.policy.class = x.DefaultReplicationPolicy ", ["foo1", "bar1", "a-eu", "PAY"]),
+        ("A->B.topics = bar1,,", ["bar1"]),
+    ],
+)
+def test_topics_in_the_corners_of_the_filter(files: Files, more: str, wanted: list[str]) -> None:
+    _, config = only(files, more)
+    assert taken(config, "A", "foo1", "bar1", "a-eu", "PAY", "B.x") == wanted
+
+
+def test_what_is_taken_there_without_being_asked_is_told(files: Files) -> None:
+    found, _ = only(files, "refresh.topics.enabled = false\n")
+    told = reasons(found)
+    assert "_schemas" in told["topics"]
+    assert "by default there" in told["emit.heartbeats.enabled"]
+    assert "by default there" in told["replication.factor"]
+    assert "by default there" in told["sync.topic.acls.enabled"]
+    assert decisions(found) == {"refresh.topics.enabled"}
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("source.cluster.alias", ""),
+        ("tasks.max.enforce", "never more tasks"),
+        ("use.defaults.from", "only with a cluster or a flow"),
+        ("consumer.poll.timeout.ms", "a reader waits"),
+        ("refresh.groups.interval.seconds", "groups.every"),
+        ("config.action.reload", "at each start"),
+        ("emit.heartbeats.enabled", "as here, where heartbeats are off"),
+        ("X.bootstrap.servers", "X is not among clusters"),
+        ("A.producer.linger.ms", "nothing is written to a source"),
+        ("B.consumer.max.poll.records", "nothing is read from the hub"),
+        ("A.consumer.group.id", "no consumer group is used"),
+        ("B.offset.storage.topic", "--positions reads this topic"),
+        ("A->B.no.such.thing", "is not known"),
+        ("A->X.topics", "not both in clusters"),
+    ],
+)
+def test_a_note_says_what_is_true(files: Files, key: str, words: str) -> None:
+    found, _ = only(files, f"{key} = false\n")
+    if words:
+        assert words in reasons(found)[key]
+    else:
+        assert key not in reasons(found)
+
+
+def test_what_is_taken_over_is_not_among_what_is_not(files: Files) -> None:
+    found = files.mm1({"whitelist": "x"}, "bootstrap.servers=a:1\nmy.plugin.word=1\n")
+    before, _, after = found.text.partition("# To be known:")
+    assert "my.plugin.word" not in before
+    assert "my.plugin.word: is unknown" in after
+    assert "auto.offset.reset: is not given" in after
+
+
+def test_groups_of_a_checkpoint_connector_are_those_of_its_source(files: Files) -> None:
+    beside = {
+        **mirror("A"),
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorCheckpointConnector",
+        "sync.group.offsets.enabled": "true",
+        "groups": "app-.*",
+    }
+    (found,) = many(files, [{"name": "a", "config": mirror("A")}, {"name": "b", "config": beside}])
+    assert loaded(found).sources["A"].groups.sync == ["app-.*"]
+    beside["source.cluster.alias"] = "other"
+    (found,) = many(files, [{"name": "a", "config": mirror("A")}, {"name": "b", "config": beside}])
+    assert "sync.group.offsets.enabled" in decisions(found)
+
+
+def test_a_filter_of_groups_decides_when_groups_are_kept_up(files: Files) -> None:
+    found, _ = only(files, "group.filter.class = x.Mine\nsync.group.offsets.enabled = true\n")
+    assert decisions(found) == {"group.filter.class"}
+
+
+def test_files_are_read_as_java_reads_them(files: Files) -> None:
+    text = (
+        BASE.replace("a.test:9092", "PLAINTEXT://a.test:9092, ${OTHER_BROKER},")
+        + "# Größe\nA.consumer.client.rack = \\u0041\\\n    B\nB.producer.client.id = \xfc\n"
+    )
+    (files.folder / "mm2.properties").write_bytes(text.encode("latin-1"))
+    (found,) = finished(ImportRequest(files=[files.folder / "mm2.properties"]), Secrets.ENV)
+    config = load_text(found.text, env={"OTHER_BROKER": "c.test:9093"})
+    assert config.sources["A"].bootstrap_servers == "a.test:9092,c.test:9093"
+    assert config.sources["A"].consumer["client.rack"] == "AB"
+    assert config.hub.producer["client.id"] == "ü"
+    assert [it.name for it in found.secrets] == ["OTHER_BROKER"]
+
+
+def test_secrets_of_any_name_become_variables(files: Files) -> None:
+    secrets = ("basic.auth.user.info", "schema.registry.basic.auth.user.info", "confluent.license")
+    more = "".join(f"{it}=SRKEY:hunter2\n" for it in secrets)
+    (found,) = finished(
+        ImportRequest(
+            consumers=[files.write("consumer.properties", CONSUMER + more)],
+            producer=files.write("producer.properties", PRODUCER + more),
+            options={"whitelist": ".*"},
+        ),
+        Secrets.ENV,
+    )
+    assert "hunter2" not in found.text
+    assert "basic.auth.credentials.source" not in found.text
+    assert len(found.secrets) == 2 * len(secrets)
+
+
+def test_logins_of_strimzi_are_put_into_the_words_of_kafka(files: Files) -> None:
+    login = (
+        "A.security.protocol = SASL_SSL\nA.sasl.mechanism = OAUTHBEARER\nA.sasl.jaas.config = "
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'oauth.client.id="me" oauth.client.secret="hidden" '
+        'oauth.token.endpoint.uri="https://login.test/token";\n'
+        "A.sasl.login.callback.handler.class = "
+        "io.strimzi.kafka.oauth.client.JaasClientOauthLoginCallbackHandler\n"
+    )
+    found, config = only(files, login)
+    assert "hidden" not in found.text
+    settings = config.sources["A"].kafka
+    assert settings["sasl.oauthbearer.token.endpoint.url"] == "https://login.test/token"
+    assert 'clientId="me"' in settings["sasl.jaas.config"]
+    assert [it.name for it in found.secrets] == ["A_SASL_JAAS_CLIENTSECRET"]
+
+
+def test_a_login_line_that_is_none_is_told_at_once(files: Files) -> None:
+    login = "security.protocol = SASL_SSL\nsasl.mechanism = PLAIN\n"
+    login = f'{BASE}{login}A.sasl.jaas.config = x.PlainLoginModule required a="hidden"\n'
+    (found,) = files.of("mm2.properties", login)
+    assert "does not end with ';'" in reasons(found)["A.sasl.jaas.config"]
+    assert "hidden" not in found.text
+
+
+def test_an_alias_that_no_topic_can_have_is_named_by_its_key(files: Files) -> None:
+    with pytest.raises(ConfigError, match=r"source\.cluster\.alias: only letters"):
+        only(files, "source.cluster.alias = my eu\n")
+    with pytest.raises(ConfigError, match=r"topics: names no topic"):
+        only(files, "topics =\n")
