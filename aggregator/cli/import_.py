@@ -16,6 +16,7 @@ from aggregator.cli.set_positions import moves_of, report_of_moves
 from aggregator.config.schema import Config
 from aggregator.connect.core_mirror import Version, version_of
 from aggregator.errors import EXIT_CONFIG
+from aggregator.imports.connect_cluster import is_address
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.document import document_of
 from aggregator.imports.request import ImportRequest, finished
@@ -23,6 +24,8 @@ from aggregator.imports.request import ImportRequest, finished
 EXAMPLES = (
     "aggregator import mm2.properties --out aggregator.yaml",
     "aggregator import connector.json worker.properties > aggregator.yaml",
+    "aggregator import kafka-mirror-maker-2.yaml --out aggregator.yaml",
+    "aggregator import http://connect:8083 --hub broker:9092 --out aggregator.yaml",
     "aggregator import --consumer.config eu.properties --consumer.config us.properties \\",
     "    --producer.config hub.properties --whitelist 'orders|payments.*'",
     "aggregator import mm2.properties --positions -c aggregator.yaml        (shows the plan)",
@@ -72,9 +75,10 @@ def import_(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE]...",
+            metavar="[FILE|URL]...",
             help="mm2.properties, a connector's JSON or properties, those of its worker, or of "
-            "consumers and producers. Any option of the old tools with a dot in it is taken.",
+            "consumers and producers; resources of Strimzi; the URL of a Connect cluster. Any "
+            "option of the old tools with a dot in it is taken.",
             show_default=False,
         ),
     ] = None,
@@ -156,7 +160,8 @@ def import_(
     if blacklist is not None:
         options["blacklist"] = blacklist
     request = ImportRequest(
-        files=[Path(it) for it in names],
+        files=[Path(it) for it in names if not is_address(it)],
+        clusters=[it for it in names if is_address(it)],
         consumers=consumers or (),
         producer=producer,
         replication=replication,

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from aggregator.config.node import ALIAS_PATTERN
+from aggregator.connect.core_mirror import Version
 from aggregator.errors import Problem
 
 COMMAND_LINE = "command line"
@@ -37,6 +38,19 @@ class Settings:
     def where(self, key: str) -> Where:
         """Where a key of it stands."""
         return Where(self.file, key)
+
+
+class Posted(NamedTuple):
+    """A connector: its name and settings, and the worker and version where these are known.
+
+    A `doubt` is to be decided about it.
+    """
+
+    name: str
+    settings: Settings
+    worker: Settings | None = None
+    version: Version | None = None
+    doubt: str = ""
 
 
 class Untaken(NamedTuple):

@@ -11,7 +11,8 @@ from typing import Any
 from aggregator.config.kafka_names import READERS
 from aggregator.config.properties import parse_properties
 from aggregator.errors import ConfigError, Problem
-from aggregator.imports.core import Settings
+from aggregator.imports.core import Posted, Settings
+from aggregator.imports.core_strimzi import is_resource, resources
 from aggregator.imports.core_words import OLD_CONSUMER, OLD_PRODUCER
 
 
@@ -32,20 +33,22 @@ OLD_ONLY_CONSUMER = ("zookeeper.connect", *OLD_CONSUMER)
 OLD_ONLY_PRODUCER = ("metadata.broker.list", "producer.type", *OLD_PRODUCER)
 
 
-def sorted_file(file: str, text: str) -> list[tuple[Kind, str, Settings]]:
-    """What is in a file: its kind, the name of a connector or "", and the settings.
+def sorted_file(file: str, text: str) -> list[tuple[Kind, Posted]]:
+    """What is in a file: the kind of each part, and its settings, with the name of a connector.
 
     ConfigError when it is none that is known.
     """
+    if is_resource(text):
+        return [(Kind.CONNECTOR, it) for it in resources(file, text)]
     if text.lstrip()[:1] in ("{", "["):
-        return [(Kind.CONNECTOR, name, it) for name, it in _connectors(file, text)]
+        return [(Kind.CONNECTOR, Posted(name, it)) for name, it in _connectors(file, text)]
     settings = Settings(file, parse_properties(text))
     kind = kind_of(settings)
     if kind is None:
         hint = "name it with --consumer.config, --producer.config or --replication.config"
         reason = "cannot be told from others: is it of a consumer, of a producer, or of what?"
         raise ConfigError([Problem("", reason, hint)], file)
-    return [(kind, settings.values.get("name", PurePath(file).stem), settings)]
+    return [(kind, Posted(settings.values.get("name", PurePath(file).stem), settings))]
 
 
 def kind_of(settings: Settings) -> Kind | None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aggregator.connect.core_mirror import ADDRESS, is_of_cluster, shown
+from aggregator.connect.core_mirror import ADDRESS, TARGET_ALIAS, is_of_cluster, shown
 from aggregator.errors import Problem
 from aggregator.imports.core import Sketch, Where, alias_of, plain_address
 from aggregator.imports.core_words import CONNECTION, WITHOUT
 
 Client = dict[str, tuple[str, Where | None]]
 """The settings of a client by name, with where each was found."""
+HUB_CLIENTS = ("dest.kafka.", "target.cluster.", "target.admin.", "dest.producer.")
+OF_ITS_OWN = ("producer.override.", "target.producer.")
+"""What begins so in the config of a connector is about the cluster that it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +148,12 @@ def take_clients(draft: Sketch, alias: str, producer: Client, admin: Client) -> 
                 f"{shown(name, written) or 'nothing'}; here both go with the latter"
             )
             draft.note(where, reason, decide=True)
+
+
+def without_hub(config: Mapping[str, str]) -> dict[str, str]:
+    """What a connector says apart from the cluster that it writes."""
+    return {
+        key: value
+        for key, value in config.items()
+        if key == TARGET_ALIAS or not key.startswith((*HUB_CLIENTS, *OF_ITS_OWN))
+    }

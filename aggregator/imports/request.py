@@ -6,36 +6,39 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from aggregator.config.mask import hide_passwords
 from aggregator.config.properties import parse_properties
 from aggregator.config.references import resolve
 from aggregator.connect.core_mirror import Version
 from aggregator.errors import ConfigError, Problem
-from aggregator.imports.core import Imported, Settings, Where
+from aggregator.imports.connect_cluster import connectors_of
+from aggregator.imports.core import Imported, Posted, Settings, Where
+from aggregator.imports.core_connectors import PostedConnectors, import_connectors
 from aggregator.imports.core_files import Kind, sorted_file
 from aggregator.imports.core_login import with_logins
 from aggregator.imports.core_mm1 import MirrorMaker1, import_mm1
 from aggregator.imports.core_mm2 import import_mm2
-from aggregator.imports.core_replicator import (
-    Executable,
-    PostedConnectors,
-    import_connectors,
-    import_executable,
-)
+from aggregator.imports.core_replicator import Executable, import_executable
+from aggregator.imports.core_strimzi import is_resource
 from aggregator.imports.core_yaml import Finished, Secrets, finish
 
 FIRST_PORT = 8083
+Found = dict[Kind, list[Posted]]
+"""What the files hold, by kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
     """What is to be imported: files of any kind, files of a kind that is named, and options.
 
-    `options` are those of the old tool, by their names without dashes. `cluster_id` says that it
-    is the replicator executable, `mirror_maker` that it is MirrorMaker 1, whatever is missing.
-    `known` are aliases of sources that keep them, `version` is that of MirrorMaker 2.
+    `clusters` are URLs of Connect clusters. `options` are those of the old tool, by their names
+    without dashes. `cluster_id` says that it is the replicator executable, `mirror_maker` that it
+    is MirrorMaker 1, whatever is missing. `known` are aliases of sources that keep them, `version`
+    is that of MirrorMaker 2.
     """
 
     files: Sequence[Path] = ()
+    clusters: Sequence[str] = ()
     consumers: Sequence[Path] = ()
     producer: Path | None = None
     replication: Path | None = None
@@ -56,31 +59,34 @@ def imported(request: ImportRequest) -> tuple[Imported, ...]:
 
 
 def _imported(request: ImportRequest) -> Sequence[Imported]:
-    found: dict[Kind, list[tuple[str, Settings]]] = {kind: [] for kind in Kind}
+    found: Found = {kind: [] for kind in Kind}
     for file in request.files:
-        for kind, name, settings in sorted_file(str(file), _read(file)):
-            found[kind].append((name, settings))
+        for kind, posted in sorted_file(str(file), _read(file)):
+            found[kind].append(posted)
+    for address in request.clusters:
+        for kind, posted in sorted_file(hide_passwords(address), connectors_of(address)):
+            found[kind].append(posted)
     for files, kind in (
         (request.consumers, Kind.CONSUMER),
         ([request.producer] if request.producer else [], Kind.PRODUCER),
         ([request.replication] if request.replication else [], Kind.REPLICATION),
     ):
-        found[kind] += [("", Settings(str(it), parse_properties(_read(it)))) for it in files]
+        found[kind] += [Posted("", Settings(str(it), parse_properties(_read(it)))) for it in files]
     _check_one_tool(found, request)
     if found[Kind.MM2]:
-        files_of_mm2 = [settings for _, settings in found[Kind.MM2]]
+        files_of_mm2 = [it.settings for it in found[Kind.MM2]]
         return tuple(_apart(import_mm2(files_of_mm2, request.version)))
     if found[Kind.CONNECTOR]:
         call = PostedConnectors(
             found[Kind.CONNECTOR],
-            [settings for _, settings in found[Kind.WORKER]],
+            [it.settings for it in found[Kind.WORKER]],
             request.hub,
             request.store,
             request.group,
             request.version,
         )
         return tuple(_apart(import_connectors(call)))
-    consumers = [settings for _, settings in found[Kind.CONSUMER]]
+    consumers = [it.settings for it in found[Kind.CONSUMER]]
     producer, replication = _only(found, Kind.PRODUCER), _only(found, Kind.REPLICATION)
     if replication is not None or request.cluster_id is not None:
         executable = Executable(
@@ -118,25 +124,23 @@ def _read(file: Path) -> str:
         content = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except OSError as error:
         raise ConfigError([Problem("", f"cannot read it: {error.strerror}")], str(file)) from error
-    if content.lstrip()[:1] not in (b"{", b"["):
+    if content.lstrip()[:1] not in (b"{", b"[") and not is_resource(content.decode("iso-8859-1")):
         return content.decode("iso-8859-1")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError([Problem("", "is not UTF-8 text, as JSON is")], str(file)) from error
+        raise ConfigError([Problem("", "is not UTF-8, as JSON and YAML are")], str(file)) from error
 
 
-def _only(found: Mapping[Kind, Sequence[tuple[str, Settings]]], kind: Kind) -> Settings | None:
-    settings = [it for _, it in found[kind]]
+def _only(found: Found, kind: Kind) -> Settings | None:
+    settings = [it.settings for it in found[kind]]
     if len(settings) > 1:
         files = ", ".join(it.file for it in settings)
         raise ConfigError([Problem("", f"more than one is {kind}: {files}", "give one of them")])
     return settings[0] if settings else None
 
 
-def _check_one_tool(
-    found: Mapping[Kind, Sequence[tuple[str, Settings]]], request: ImportRequest
-) -> None:
+def _check_one_tool(found: Found, request: ImportRequest) -> None:
     """Files of several tools at once would become one config that nobody has meant."""
     tools = {
         "MirrorMaker 2": found[Kind.MM2],
@@ -157,9 +161,7 @@ def _check_one_tool(
         _check_options(found, request)
 
 
-def _check_options(
-    found: Mapping[Kind, Sequence[tuple[str, Settings]]], request: ImportRequest
-) -> None:
+def _check_options(found: Found, request: ImportRequest) -> None:
     """An option without effect is refused: whoever gave it believes in one."""
     given = {
         "--alias": bool(request.aliases),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from aggregator.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
 from aggregator.jars import jars, java_command
@@ -53,6 +55,20 @@ def read_by_mirror_maker(target: Path, given: str) -> list[str]:
     done = _run([target, *mirror], "mirror.ReadHeartbeats", given=given)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.splitlines()
+
+
+def asked_of_mirror_maker(target: Path, cases: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What mirror/AskMirrorMaker.java says of each case, all in one Java."""
+    (compiler,) = jars("compiler")
+    mirror = jars("mirror")
+    source = SOURCES / "mirror" / "AskMirrorMaker.java"
+    compile_java(java_command(), compiler, mirror, [source], target)
+    asker = "org.apache.kafka.connect.mirror.AskMirrorMaker"
+    given = "".join(f"{json.dumps(case)}\n" for case in cases)
+    done = _run([target, *mirror], asker, given=given)
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(said) == len(cases), done.stdout[-1000:] + done.stderr[-1000:]
+    return said
 
 
 def printed_by(name: str, target: Path, given: str = "") -> list[str]:

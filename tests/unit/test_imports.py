@@ -618,7 +618,7 @@ def test_what_has_to_be_there_and_is_wrong_is_told_by_its_old_name(files: Files)
     ],
 )
 def test_a_file_is_told_by_what_is_in_it(name: str, text: str, kind: Kind) -> None:
-    ((found, _, _),) = sorted_file(name, text)
+    ((found, _),) = sorted_file(name, text)
     assert found is kind
 
 

@@ -15,10 +15,10 @@ import java.util.Properties;
 import java.util.TreeMap;
 
 /**
- * Says what MirrorMaker 2 makes of a file, without a broker, for tests/integration/test_moving_in.py
- * and the like. A line of stdin is a case: the text of a properties file, or the config of a
- * connector, and names of topics. A line of stdout is what comes of it: for each flow which of these
- * topics it takes and how it calls them, and what its clients are given.
+ * Says what MirrorMaker 2 makes of a file, without a broker, for
+ * tests/unit/test_imports_mirror_maker.py. A line of stdin is a case: the text of a properties file,
+ * or the config of a connector, and names of topics. A line of stdout is what comes of it: for each
+ * flow which of these topics it takes and how it calls them, and what its clients are given.
  */
 final class AskMirrorMaker {
     private static final ObjectMapper JSON = new ObjectMapper();
