@@ -40,7 +40,7 @@ TARGET = "target"
 RESET = "auto.offset.reset"
 ADDRESS = "bootstrap.servers"
 CYCLE = "cycles"
-"""Stands for the key of what no key says."""
+"""In the place of a key where no key says it."""
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")
@@ -123,7 +123,7 @@ def cycle_regex(separator: str, target: str, *, end: str = "") -> str:
 class Mirrored:
     """What a connector's config comes to, `keys` saying by path which key a value is from.
 
-    `decide` are keys of which something is lost or comes anew, and `notes` the other ones without
+    `decide` are keys of which something is lost or differs, and `notes` the other ones without
     effect, each with its reason. `used` are the keys that are dealt with.
     """
 

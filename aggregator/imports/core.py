@@ -43,7 +43,7 @@ class Settings:
 class Posted(NamedTuple):
     """A connector: its name and settings, and the worker and version where these are known.
 
-    A `doubt` is to be decided about it.
+    A `doubt` has to be decided.
     """
 
     name: str

@@ -125,7 +125,7 @@ def _target(name: str, taken: list[str]) -> str:
 def take_clients(draft: Sketch, alias: str, producer: Client, admin: Client) -> None:
     """Take what writes the records as the settings of the hub.
 
-    What its admin client has apart from it is to be decided: here all clients log in alike.
+    What its admin client has apart from it becomes a DECIDE: here all clients log in alike.
     """
     for name, (value, where) in producer.items():
         if name == ADDRESS or where is None:

@@ -109,13 +109,13 @@ class _Pair:
 
 
 class _Reading:
-    """One file under translation. What no flow has used is told at the end."""
+    """One file under translation. What no flow has used is noted at the end."""
 
     def __init__(self, settings: Settings, version: Version | None) -> None:
         self._settings, self._values, self._version = settings, settings.values, version
         self._clusters = list(dict.fromkeys(listed(self._values.get("clusters", ""))))
         self._used = {"clusters"}
-        self._told: dict[str, str] = {}
+        self._noted: dict[str, str] = {}
         self._draft: Sketch | None = None
         self._pairs = [it for it in self._all_pairs() if self._is_enabled(it)]
 
@@ -265,11 +265,11 @@ class _Reading:
             key = note.where.key
             if key.startswith(of_source) and note.decide is False and key in self._values:
                 # It may be of use where this cluster is written.
-                self._told.setdefault(key, note.reason)
+                self._noted.setdefault(key, note.reason)
             else:
                 kept.append(note)
         draft.notes[before:] = kept
-        self._used |= of_pair - self._told.keys()
+        self._used |= of_pair - self._noted.keys()
 
     def tell_unused(self) -> None:
         """Say of each setting that no flow has used why."""
@@ -286,9 +286,9 @@ class _Reading:
             (it for it in self._clusters if key.startswith(f"{it}.")), key=len, default=""
         )
         name = key.removeprefix(f"{cluster}.")
-        told = self._told.get(key, "")
-        if told and (OF_CLIENTS.fullmatch(name) or not _no_effect(name)):
-            return told
+        noted = self._noted.get(key, "")
+        if noted and (OF_CLIENTS.fullmatch(name) or not _no_effect(name)):
+            return noted
         if "->" in key:
             if key.startswith(flows):
                 head = next(it for it in flows if key.startswith(it))

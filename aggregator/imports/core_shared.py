@@ -50,11 +50,11 @@ COMMON: Mapping[Path, _Common] = {
     ("topics", "sync_configs"): _Common(_any_true, "configs of topics follow all sources"),
     ("topics", "create"): _Common(_any_true, "missing hub topics are created for all of them"),
     ("topics", "config_exclude"): _Common(_all_patterns, "none of these is taken over from any"),
-    ("topics", "refresh_interval"): _Common(_shortest, "new topics are looked for so often"),
-    ("topics", "replication_factor"): _Common(_largest, "all new hub topics have so many replicas"),
+    ("topics", "refresh_interval"): _Common(_shortest, "it counts for the topics of all"),
+    ("topics", "replication_factor"): _Common(_largest, "it counts for all new hub topics"),
     PARTITION_BY: _Common(_first, "records of all sources are dealt out so"),
     ("heartbeats",): _Common(_any_true, "they are written for all sources"),
-    ("stream", "checkpoint_interval"): _Common(_shortest, "positions of all are stored so often"),
+    ("stream", "checkpoint_interval"): _Common(_shortest, "it counts for the positions of all"),
 }
 OF_HUB = _Common(_first, "all records are written with it")
 

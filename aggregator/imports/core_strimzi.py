@@ -194,7 +194,7 @@ class _Made:
         self._places[name] = place if place.startswith("secret ") else f"{self._at}.{place}"
 
     def take_config(self, prefix: str, config: Mapping[str, Any]) -> None:
-        """Add what stands under `config`."""
+        """Add the settings below `config`."""
         for name, value in config.items():
             if value is not None:
                 self.add(f"{prefix}{name}", value, f"config.{name}")

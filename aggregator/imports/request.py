@@ -162,7 +162,7 @@ def _check_one_tool(found: Found, request: ImportRequest) -> None:
 
 
 def _check_options(found: Found, request: ImportRequest) -> None:
-    """An option without effect is refused: whoever gave it believes in one."""
+    """An option without effect is refused, as it was given for one."""
     given = {
         "--alias": bool(request.aliases),
         "--hub": bool(request.hub),

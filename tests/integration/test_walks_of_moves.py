@@ -315,6 +315,23 @@ def test_a_cloud_account_is_onboarded_site_by_site(
         wait_for(lambda: count("plant-a") == 50, "the past comes, and nothing twice")
 
 
+def strimzi_of(alias: str, source: str, target: str, topics: str) -> str:
+    """A resource of Strimzi with one flow, whose offsets are in a topic of its own."""
+    clusters = [
+        {"alias": alias, "bootstrapServers": source},
+        {
+            "alias": "central",
+            "bootstrapServers": target,
+            "config": {"offset.storage.topic": f"offsets-of-{alias}"},
+        },
+    ]
+    flow = {"sourceCluster": alias, "targetCluster": "central", "topicsPattern": topics}
+    mirrors = [{**flow, "sourceConnector": {"config": {}}}]
+    spec = {"version": "4.1.0", "clusters": clusters, "mirrors": mirrors}
+    head = {"apiVersion": "kafka.strimzi.io/v1beta2", "kind": "KafkaMirrorMaker2"}
+    return json.dumps({**head, "metadata": {"name": "my-mirror"}, "spec": spec})
+
+
 @pytest.mark.timeout(300)
 def test_the_pages_for_other_tools_are_walked(
     source_a: EmbeddedCluster,
@@ -407,3 +424,16 @@ def test_the_pages_for_other_tools_are_walked(
         walk.run("replicator", *running)
         walk.run("import", "--set", f"checkpoint.path={tmp_path / 'other'}")
         walk.run("replicator", *running, "--state", str(tmp_path / "own"))
+    (tmp_path / "my-mirror.yaml").write_text(strimzi_of(alias, eu, central, orders))
+    topic = f"offsets-of-{alias}"
+    create_topic(central, topic)
+    key = json.dumps([f"{alias}->central.MirrorSourceConnector", json.loads(place)[1]])
+    produce(central, topic, [NewRecord(b'{"offset":4}', key.encode())])
+    with Walk("coming-from-strimzi.md", names) as walk:
+        walk.run("import", "--force")
+        walk.run("check")
+        other = ("--set", f"checkpoint.path={tmp_path / 'strimzi'}", "--set", "api.listen=off")
+        walk.run("import my-mirror.yaml --positions", *other)
+        said = walk.run("import my-mirror.yaml --positions", *other, "-o", "json")
+    ((move,),) = [it["moves"]["moves"] for it in json.loads(said)["sources"]]
+    assert (move["new"], move["kind"]) == (5, "TAKEN_OVER")

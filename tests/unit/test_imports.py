@@ -435,8 +435,8 @@ def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files
     flow = "eu->central"
     more = f"{flow}.transforms = a\n{flow}.transforms.a.type = x.Y\ntopic.filter.class = x.Filter\n"
     found = files.of("mm2.properties", f"{MM2}\n{more}", version=NEWEST)[0]
-    told = {f"{flow}.transforms", f"{flow}.transforms.a.type", "topic.filter.class"}
-    assert decisions(found) == told
+    names = {f"{flow}.transforms", f"{flow}.transforms.a.type", "topic.filter.class"}
+    assert decisions(found) == names
     loaded(found)
 
 
@@ -691,7 +691,7 @@ def test_hubs_of_one_name_that_are_other_clusters_are_configs_of_their_own(files
     assert [it.target for it in found] == ["hub", "hub-2"]
 
 
-def test_a_flow_that_two_files_describe_in_two_ways_is_to_be_decided(files: Files) -> None:
+def test_a_flow_that_two_files_describe_in_two_ways_needs_a_decision(files: Files) -> None:
     other = flow_file("eu", more="eu->hub.topics = orders\n")
     (found,) = many(files, flow_file("eu"), other, version=NEWEST)
     assert list(loaded(found).sources) == ["eu", "eu-2"]
@@ -739,7 +739,7 @@ def test_flows_there_and_back_are_two_configs_that_know_each_other(files: Files)
     assert [(list(it.sources), it.hub.known_as) for it in found] == [(["a"], ["b"]), (["b"], ["a"])]
 
 
-def test_one_hub_with_two_logins_is_to_be_decided_with_both(files: Files) -> None:
+def test_one_hub_with_two_logins_needs_a_decision_and_both_are_shown(files: Files) -> None:
     first = mirror("eu", target__cluster__ssl__keystore__type="PKCS12")
     second = mirror("us", target__cluster__ssl__keystore__type="JKS")
     (found,) = many(files, first, second, version=NEWEST)
@@ -758,9 +758,9 @@ def test_what_one_flow_says_is_not_what_another_one_relies_on(files: Files) -> N
     topics = loaded(found).topics
     assert topics.sync_configs
     assert {"min\\.insync\\.replicas", "x.*"} <= set(topics.config_exclude)
-    told = {it.where.key: it.reason for it in found.notes if it.decide}
-    assert told["a->hub.sync.topic.configs.enabled"].startswith("a: false, b (by default): true;")
-    assert "b: " in told["b->hub.config.properties.exclude"]
+    open_ = {it.where.key: it.reason for it in found.notes if it.decide}
+    assert open_["a->hub.sync.topic.configs.enabled"].startswith("a: false, b (by default): true;")
+    assert "b: " in open_["b->hub.config.properties.exclude"]
 
 
 def test_records_go_where_the_producer_of_connect_writes(files: Files) -> None:
@@ -866,13 +866,13 @@ def test_topics_in_the_corners_of_the_filter(files: Files, more: str, wanted: li
     assert taken(config, "A", "foo1", "bar1", "a-eu", "PAY", "B.x") == wanted
 
 
-def test_what_is_taken_there_without_being_asked_is_told(files: Files) -> None:
+def test_what_is_taken_there_without_being_asked_is_noted(files: Files) -> None:
     found, _ = only(files, "refresh.topics.enabled = false\n")
-    told = reasons(found)
-    assert "_schemas" in told["topics"]
-    assert "by default there" in told["emit.heartbeats.enabled"]
-    assert "by default there" in told["replication.factor"]
-    assert "by default there" in told["sync.topic.acls.enabled"]
+    noted = reasons(found)
+    assert "_schemas" in noted["topics"]
+    assert "by default there" in noted["emit.heartbeats.enabled"]
+    assert "by default there" in noted["replication.factor"]
+    assert "by default there" in noted["sync.topic.acls.enabled"]
     assert decisions(found) == {"refresh.topics.enabled"}
 
 
@@ -977,7 +977,7 @@ def test_logins_of_strimzi_are_put_into_the_words_of_kafka(files: Files) -> None
     assert [it.name for it in found.secrets] == ["A_SASL_JAAS_CLIENTSECRET"]
 
 
-def test_a_login_line_that_is_none_is_told_at_once(files: Files) -> None:
+def test_a_login_line_that_is_none_is_named_at_once(files: Files) -> None:
     login = "security.protocol = SASL_SSL\nsasl.mechanism = PLAIN\n"
     login = f'{BASE}{login}A.sasl.jaas.config = x.PlainLoginModule required a="hidden"\n'
     (found,) = files.of("mm2.properties", login)

@@ -41,7 +41,7 @@ class Ours:
 
     @property
     def decided(self) -> set[str]:
-        """What is to be decided about."""
+        """What needs a decision."""
         return {it.where.key for it in self.found.notes if it.decide}
 
 
@@ -87,30 +87,30 @@ def test_an_import_comes_to_what_mirror_maker_2_does(tmp_path: Path) -> None:
     said = asked_of_mirror_maker(tmp_path, [{**it.asked, "topics": TOPICS} for it in asked])
     wrong = []
     flows = 0
-    for case, told in zip(asked, said, strict=True):
+    for case, answer in zip(asked, said, strict=True):
         ours = imported(case, tmp_path)
-        found = differences(ours, told)
-        flows += len(told.get("flows", ()))
+        found = differences(ours, answer)
+        flows += len(answer.get("flows", ()))
         wrong += [f"{case.called}: {it}" for it in found]
     assert not wrong, "\n".join([f"{len(wrong)} differences", *wrong[:40]])
     # Both sides had something to say about nearly all of them.
     assert flows > (FILES + CONNECTORS) * 0.8
 
 
-def differences(ours: list[Ours] | ConfigError, told: Any) -> list[str]:
-    if "error" in told:
+def differences(ours: list[Ours] | ConfigError, answer: Any) -> list[str]:
+    if "error" in answer:
         # What it does not start with is no config of ours, or there is something to decide.
         return (
-            [] if isinstance(ours, ConfigError) or any(it.decided for it in ours) else [str(told)]
+            [] if isinstance(ours, ConfigError) or any(it.decided for it in ours) else [str(answer)]
         )
     if isinstance(ours, ConfigError):
-        if all(not flow["names"] for flow in told["flows"]):
+        if all(not flow["names"] for flow in answer["flows"]):
             return []
         return [f"refused: {ours}"]
-    if len(ours) != len(told["flows"]):
-        return [f"{len(ours)} sources for {len(told['flows'])} flows"]
+    if len(ours) != len(answer["flows"]):
+        return [f"{len(ours)} sources for {len(answer['flows'])} flows"]
     found = []
-    for flow in told["flows"]:
+    for flow in answer["flows"]:
         mine = next((it for it in ours if is_of(it, flow)), None)
         if mine is None:
             found.append(f"no source for {flow.get('source')}->{flow.get('target')}")
@@ -134,7 +134,7 @@ def difference(ours: Ours, flow: Any) -> list[str]:
         if mine and theirs is None:
             found.append(f"{topic} is taken")
         elif theirs is not None and not mine and not owner_of(topic):
-            # Topics of programs are taken only where they are named: it is told, and documented.
+            # Topics of programs are taken only where they are named: a note and the docs say so.
             found.append(f"{topic} is not taken")
         elif theirs is not None and mine and naming.of(topic).name != theirs:
             found.append(f"{topic} is {naming.of(topic).name}, not {theirs}")

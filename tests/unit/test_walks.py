@@ -17,6 +17,7 @@ MOVES = (
     "coming-from-mirrormaker-1.md",
     "coming-from-mirrormaker-2.md",
     "coming-from-replicator.md",
+    "coming-from-strimzi.md",
 )
 
 
