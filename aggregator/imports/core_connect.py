@@ -13,7 +13,7 @@ from aggregator.config.topics import DEFAULT_CONFIG_EXCLUDE
 from aggregator.config.values import patterns
 from aggregator.connect import core_words as words
 from aggregator.connect.core import class_of, translate
-from aggregator.connect.core_mirror import Version
+from aggregator.connect.core_mirror import Version, listed
 from aggregator.errors import ConfigError
 from aggregator.imports.core import Path, Sketch, Where, is_true, seconds_of
 from aggregator.imports.core_shared import KEPT, PARTITION_BY
@@ -77,6 +77,7 @@ def take_connector(draft: Sketch, flow: CopiedFlow) -> None:
     _take_topics(draft, flow, left)
     _take_groups(draft, flow, left)
     _take_filters(draft, flow, left)
+    _take_routers(draft, flow, left)
     found = translate(flow.alias, left, kept=False, version=flow.version)
     for problem in found.problems:
         if _only_meaning(problem.path):
@@ -261,6 +262,28 @@ def _take_filters(draft: Sketch, flow: CopiedFlow, left: dict[str, str]) -> None
         if given and not given.startswith("Default"):
             reason = f"{given} decides in a way of its own; here {instead[key]}"
             draft.note(flow.where(key), reason, decide=key != FILTERS[2])
+
+
+def _take_routers(draft: Sketch, flow: CopiedFlow, left: dict[str, str]) -> None:
+    """Say of transforms that only rename topics by which rules `topics.rename` does it."""
+    names = listed(left.get("transforms", ""))
+    types = [left.get(f"transforms.{name}.type", "").strip() for name in names]
+    if not names or not all(it.endswith(".RegexRouter") for it in types):
+        return
+    if any(f"transforms.{name}.predicate" in left for name in names):
+        return
+    rules = [
+        f"{{match: {left.get(f'transforms.{name}.regex', '')!r}, "
+        f"to: {left.get(f'transforms.{name}.replacement', '')!r}}}"
+        for name in names
+    ]
+    reason = (
+        f"only rename topics: topics.rename: [{', '.join(rules)}] does that, for the names that "
+        "the source's topics have; there the regex is for the name with the alias in front, if any"
+    )
+    draft.note(flow.where("transforms"), reason, decide=True)
+    for key in [it for it in left if it == "transforms" or it.startswith("transforms.")]:
+        del left[key]
 
 
 def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) -> None:

@@ -20,11 +20,12 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.load import load
 from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
 from support.application import Running, gone_with_the_block
 from support.forked import ForkedProcess
 from support.java_options import QUICK_START
-from support.mirror_maker import SMALL, mirror_maker, write_properties
+from support.mirror_maker import SMALL, connect_worker, mirror_maker, write_properties
 from support.reading import read_topic, wait_for, wait_until_topic_has
 from support.running import catch_up
 
@@ -194,6 +195,36 @@ def test_after_a_kill_it_is_told_what_the_hub_holds_beyond_the_stored_positions(
     assert "no more than the 10 offsets" in found["how_far_off"]
     assert "hold more: 1, with 5 records" in found["compared"]
     assert found["moves"]["commit"] is None
+
+
+def test_a_connect_cluster_is_asked_for_what_it_runs(
+    source_a: EmbeddedCluster, hub: EmbeddedCluster, tmp_path: Path, unique: str
+) -> None:
+    settings = {
+        **SMALL,
+        "name": f"from-eu-{unique}",
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.alias": "eu",
+        "source.cluster.bootstrap.servers": source_a.bootstrap_servers,
+        "target.cluster.bootstrap.servers": hub.bootstrap_servers,
+        "topics": unique,
+        "tasks.max": "2",
+    }
+    connector = write_properties(tmp_path / "connector.properties", settings)
+    file = tmp_path / "aggregator.yaml"
+    (port,) = free_ports(1)
+    with connect_worker(tmp_path, hub.bootstrap_servers, port, connector) as url:
+
+        def imported() -> bool:
+            words = ["import", url, "--version", "4.3", "--out", str(file), "--force"]
+            return CliRunner().invoke(app, words).exit_code == 0
+
+        wait_for(imported, "the worker runs the connector")
+    config = load(file)
+    assert config.name == f"from-eu-{unique}"
+    assert config.hub.bootstrap_servers == hub.bootstrap_servers
+    assert (list(config.sources), config.sources["eu"].tasks) == (["eu"], 2)
+    assert config.topics.rename == "${cluster}.${topic}"
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from aggregator.jars import jars, java_command
 from support.java_options import QUICK_START
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
+WORKER = "org.apache.kafka.connect.cli.ConnectStandalone"
 GOOD_EXITS = (0, 143)
 """A JVM that ends by SIGTERM, its hooks done, says 143."""
 SMALL: Mapping[str, str] = {
@@ -42,12 +43,34 @@ def write_properties(file: Path, settings: Mapping[str, str]) -> Path:
 @contextmanager
 def mirror_maker(file: Path) -> Iterator[GuardedProcess]:
     """It runs with this file while the block does, and is stopped cleanly at its end."""
-    log4j = file.with_name("log4j2.properties")
+    with _running(CLASS, file) as child:
+        yield child
+
+
+@contextmanager
+def connect_worker(folder: Path, address: str, port: int, connector: Path) -> Iterator[str]:
+    """A worker of Kafka Connect with one connector; gives the URL of its REST API."""
+    settings = {
+        "bootstrap.servers": address,
+        "listeners": f"http://127.0.0.1:{port}",
+        "offset.storage.file.filename": str(folder / "offsets"),
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "plugin.discovery": "service_load",
+    }
+    worker = write_properties(folder / "worker.properties", settings)
+    with _running(WORKER, worker, connector):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def _running(main: str, *files: Path) -> Iterator[GuardedProcess]:
+    log4j = files[0].with_name("log4j2.properties")
     log4j.write_text(LOG4J, "utf-8")
     path = os.pathsep.join(map(str, dict.fromkeys([*jars("mirror"), *jars("broker")])))
     options = ["-Xmx256m", *QUICK_START.split(), f"-Dlog4j2.configurationFile={log4j}"]
-    command = [java_command(), *options, "-cp", path, CLASS, str(file)]
-    child = GuardedProcess(command, file.with_name("mirror-maker.log"))
+    command = [java_command(), *options, "-cp", path, main, *map(str, files)]
+    child = GuardedProcess(command, files[0].with_name("mirror-maker.log"))
     try:
         yield child
         assert child.terminate(120), "it does not stop"

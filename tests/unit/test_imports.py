@@ -440,6 +440,14 @@ def test_transforms_and_filters_of_mirror_maker_2_are_to_be_decided(files: Files
     loaded(found)
 
 
+def test_a_transform_that_only_renames_says_the_rule_that_does_it(files: Files) -> None:
+    flow = "A->B.transforms"
+    more = f"{flow} = r\n{flow}.r.type = org.apache.kafka.connect.transforms.RegexRouter\n"
+    found, _ = only(files, f"{more}{flow}.r.regex = EU_(.*)\n{flow}.r.replacement = $1\n")
+    assert decisions(found) == {flow}
+    assert "topics.rename: [{match: 'EU_(.*)', to: '$1'}]" in reasons(found)[flow]
+
+
 def test_no_flow_is_no_config(files: Files) -> None:
     with pytest.raises(ConfigError, match="no flow is enabled"):
         files.of("mm2.properties", "clusters = a, b\na.bootstrap.servers = x:1\n")
