@@ -226,7 +226,7 @@ class _Reading:
         )
         mark = quoted(self._separator if apart else ".")
         ours = mark == r"\."
-        found = [(self._cycles(), False), ("__.*", True), (r"\..*", False)]
+        found = [*((it, False) for it in self._cycles()), ("__.*", True), (r"\..*", False)]
         if self._version >= INTERNAL_TAKEN:
             found.append((f"mm2.*{mark}internal", ours))
             found.append((f".*{mark}checkpoints{mark}internal", ours))
@@ -236,13 +236,20 @@ class _Reading:
                 found.append((f".*{mark}internal", False))
         return [(regex, is_ours) for regex, is_ours in found if regex]
 
-    def _cycles(self) -> str:
+    def _cycles(self) -> list[str]:
         if self._policy in ("", DEFAULT_POLICY):
-            return cycle_regex(self._separator, self._target)
-        if self._policy in IDENTITY_POLICIES:
-            # Only what looks like a heartbeat is named as the default policy does.
-            return cycle_regex(self._separator, self._target, end="heartbeats")
-        return ""
+            return [cycle_regex(self._separator, self._target)]
+        if self._policy not in IDENTITY_POLICIES:
+            return []
+        # Only what looks like a heartbeat is named as the default policy does.
+        found = [cycle_regex(self._separator, self._target, end="heartbeats")]
+        if self._source == self._target:
+            self._into.decide[SOURCE_ALIAS] = (
+                "source and target have the same alias: with this policy MirrorMaker 2 takes every "
+                "topic for one that came from the target, and copies none"
+            )
+            found.append("(?!.*heartbeats$).*")
+        return found
 
     def take_names(self) -> None:
         into, config = self._into, self._config

@@ -39,7 +39,11 @@ def connectors_of(address: str) -> str:
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             data: Any = json.load(answer)
-    except (OSError, urllib.error.URLError, ValueError) as error:
+    except urllib.error.HTTPError as error:
+        with error:
+            reason = f"answers {error.code} {error.reason}"
+        raise ConfigError([Problem("", reason, "give the URL of a worker")], shown) from error
+    except (OSError, ValueError) as error:
         reason = f"is not to be had: {error}"
         raise ConfigError([Problem("", reason, "give the URL of a worker")], shown) from error
     if not isinstance(data, dict) or not all(_is_info(it) for it in data.values()):

@@ -28,6 +28,7 @@ GROUPS_EVERY = "sync.group.offsets.interval.seconds"
 GROUPS_LEFT_OUT = "console-consumer-.*,connect-.*,__.*"
 """MirrorMaker 2's default."""
 HEARTBEATS = "emit.heartbeats.enabled"
+BEATS_COPIED = "heartbeats.replication.enabled"
 REFRESH = "refresh.topics.enabled"
 OF_PROGRAMS = (
     *("_schemas", "connect-configs", "connect-offsets", "connect-status"),
@@ -297,6 +298,12 @@ def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) ->
     if "replication.factor" not in flow.config:
         reason = "is 2 by default there, and the hub's own here: topics.replication_factor"
         draft.note(flow.where("replication.factor"), reason)
+    if is_true(flow.config.get(BEATS_COPIED, "true")):
+        reason = (
+            "topics called heartbeats, also behind aliases, are copied there whatever topics says, "
+            "and here only where include names them one by one"
+        )
+        draft.note(flow.where(BEATS_COPIED), reason, taken=True)
     topics = source.get("topics")
     if topics is None or not topics["include"]:
         return

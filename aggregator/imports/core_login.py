@@ -35,7 +35,7 @@ def with_logins(found: Imported) -> Imported:
         try:
             options = parse_jaas(line.strip()).options
         except ValueError as error:
-            reason = f"{error}; so set the whole line, in the form that it should have"
+            reason = f"{error}; set the whole line, in the form that it should have"
             notes.append(Untaken(where, reason, decide=True))
             continue
         if STRIMZI_URL not in options or TOKEN_URL in settings:

@@ -197,6 +197,8 @@ def _fit(tree: dict[str, Any], came: Mapping[Path, Where], hiding: _Hiding) -> l
             elif path is not None and _is_optional(path):
                 where = came.get(path, Where("", problem.path))
                 hint = f" ({problem.hint})" if problem.hint else ""
+                if path[-1] == "sasl.jaas.config":
+                    hint += "; set the whole line, in a form that has it"
                 decide = path[-1].startswith(CONNECTION)
                 notes.append(Untaken(where, problem.reason + hint, decide))
                 del _branch(tree, path)[path[-1]]

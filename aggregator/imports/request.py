@@ -172,7 +172,8 @@ def _check_options(found: Found, request: ImportRequest) -> None:
         "--version": request.version is not None,
         **{f"--{name}": True for name in request.options},
     }
-    tool, takes, instead = "MirrorMaker 1", ("--alias",), "it says so in its files"
+    tool, instead = "MirrorMaker 1", "it says so in its files"
+    takes: tuple[str, ...] = ("--alias",)
     taken = [f"--{name}" for name in request.options]
     if found[Kind.MM2]:
         tool, takes, taken = "MirrorMaker 2", ("--version",), []

@@ -43,13 +43,22 @@ def write_properties(file: Path, settings: Mapping[str, str]) -> Path:
 @contextmanager
 def mirror_maker(file: Path) -> Iterator[GuardedProcess]:
     """It runs with this file while the block does, and is stopped cleanly at its end."""
-    with _running(CLASS, file) as child:
+    child = _started(CLASS, file)
+    try:
         yield child
+        assert child.terminate(120), "it does not stop"
+        assert child.exit_code in GOOD_EXITS, child.exit_code
+    finally:
+        if child.alive:
+            child.kill()
 
 
 @contextmanager
 def connect_worker(folder: Path, address: str, port: int, connector: Path) -> Iterator[str]:
-    """A worker of Kafka Connect with one connector; gives the URL of its REST API."""
+    """A worker of Kafka Connect with one connector; gives the URL of its REST API.
+
+    It is killed at the end: a clean stop waits a minute for a connector that has just begun.
+    """
     settings = {
         "bootstrap.servers": address,
         "listeners": f"http://127.0.0.1:{port}",
@@ -59,22 +68,17 @@ def connect_worker(folder: Path, address: str, port: int, connector: Path) -> It
         "plugin.discovery": "service_load",
     }
     worker = write_properties(folder / "worker.properties", settings)
-    with _running(WORKER, worker, connector):
+    child = _started(WORKER, worker, connector)
+    try:
         yield f"http://127.0.0.1:{port}"
+    finally:
+        child.kill()
 
 
-@contextmanager
-def _running(main: str, *files: Path) -> Iterator[GuardedProcess]:
+def _started(main: str, *files: Path) -> GuardedProcess:
     log4j = files[0].with_name("log4j2.properties")
     log4j.write_text(LOG4J, "utf-8")
     path = os.pathsep.join(map(str, dict.fromkeys([*jars("mirror"), *jars("broker")])))
     options = ["-Xmx256m", *QUICK_START.split(), f"-Dlog4j2.configurationFile={log4j}"]
     command = [java_command(), *options, "-cp", path, main, *map(str, files)]
-    child = GuardedProcess(command, files[0].with_name("mirror-maker.log"))
-    try:
-        yield child
-        assert child.terminate(120), "it does not stop"
-        assert child.exit_code in GOOD_EXITS, child.exit_code
-    finally:
-        if child.alive:
-            child.kill()
+    return GuardedProcess(command, files[0].with_name("mirror-maker.log"))

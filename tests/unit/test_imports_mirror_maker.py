@@ -28,7 +28,7 @@ from aggregator.plan.selection import Selection
 from support.java_tests import asked_of_mirror_maker
 from support.mirror_files import TOPICS, WRITTEN, made_connector, made_file
 
-FILES, CONNECTORS = 300, 300
+FILES, CONNECTORS = 150, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,9 @@ def test_an_import_comes_to_what_mirror_maker_2_does(tmp_path: Path) -> None:
 
 
 def differences(ours: list[Ours] | ConfigError, answer: Any) -> list[str]:
+    if "values must not be empty" in answer.get("error", ""):
+        # So it is since 4.2; older versions take such a list.
+        return []
     if "error" in answer:
         # What it does not start with is no config of ours, or there is something to decide.
         return (
@@ -122,7 +125,7 @@ def differences(ours: list[Ours] | ConfigError, answer: Any) -> list[str]:
 def is_of(ours: Ours, flow: Any) -> bool:
     if "target" not in flow:
         return True
-    return ours.found.target == flow["target"] and ours.alias == flow["source"]
+    return (ours.found.target, ours.alias) == (flow["target"], flow["source"])
 
 
 def difference(ours: Ours, flow: Any) -> list[str]:
@@ -133,8 +136,7 @@ def difference(ours: Ours, flow: Any) -> list[str]:
         theirs, mine = flow["names"].get(topic), selection.matches(topic)
         if mine and theirs is None:
             found.append(f"{topic} is taken")
-        elif theirs is not None and not mine and not owner_of(topic):
-            # Topics of programs are taken only where they are named: a note and the docs say so.
+        elif theirs is not None and not mine and not is_explained(ours, topic):
             found.append(f"{topic} is not taken")
         elif theirs is not None and mine and naming.of(topic).name != theirs:
             found.append(f"{topic} is {naming.of(topic).name}, not {theirs}")
@@ -152,6 +154,14 @@ def difference(ours: Ours, flow: Any) -> list[str]:
         if stored.topic != flow["store"]:
             found.append(f"positions are in {stored.topic}, not {flow['store']}")
     return found
+
+
+def is_explained(ours: Ours, topic: str) -> bool:
+    """Whether a topic is of a program, which is taken only where it is named: a note says so."""
+    notes = {it.where.key for it in ours.found.notes}
+    if topic.endswith("heartbeats"):
+        return "heartbeats.replication.enabled" in notes
+    return bool(owner_of(topic)) and "topics" in {it.rpartition(".")[2] for it in notes}
 
 
 def hub_apart(ours: Ours, flow: Any) -> list[str]:

@@ -57,6 +57,8 @@ final class AskMirrorMaker {
         read.load(new StringReader(asked.get("text").asText()));
         Map<String, String> values = new HashMap<>();
         read.forEach((key, value) -> values.put((String) key, (String) value));
+        // It would look through the whole class path for plugins.
+        values.put("plugin.discovery", "service_load");
         MirrorMakerConfig file = new MirrorMakerConfig(values);
         for (SourceAndTarget pair : file.clusterPairs()) {
             Map<String, String> config =
