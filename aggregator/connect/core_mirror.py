@@ -176,15 +176,15 @@ class _Reading:
         into.exclude = regexes(given)
         into.keys["topics.exclude"] = key or EXCLUDE
         for regex, is_ours in self._never_taken():
-            names = [it for it in into.include if _is_name(it)]
+            names = [it for it in into.include if is_name(it)]
             matches = any(re.fullmatch(regex, it) for it in names)
             needed = matches or (not is_ours and len(names) < len(into.include))
             if needed and regex not in into.exclude:
                 into.exclude.append(regex)
-        if not key and all(_is_name(it) for it in into.include):
+        if not key and all(is_name(it) for it in into.include):
             kept = [it for it in into.exclude if any(re.fullmatch(it, x) for x in into.include)]
             into.exclude = kept
-        elif not self._is_known and any(not _is_name(it) for it in into.include):
+        elif not self._is_known and any(not is_name(it) for it in into.include):
             into.decide[into.keys["topics.exclude"]] = (
                 "topics that end in -internal or .internal, such as orders-internal, are taken, as "
                 "MirrorMaker 2 does from 4.0 on; up to 3.9 it leaves them out: say which it is, "
@@ -274,7 +274,7 @@ class _Reading:
             into.rename = "${topic}"
 
     def _may_take_heartbeats(self) -> bool:
-        return any(not _is_name(it) or it.endswith("heartbeats") for it in self._into.include)
+        return any(not is_name(it) or it.endswith("heartbeats") for it in self._into.include)
 
     def take_clients(self) -> None:
         """The settings of the consumer that reads the records, and what the admin has apart."""
@@ -347,6 +347,6 @@ def shown(name: str, value: object) -> str:
     return MASK if text and is_secret(name) else hide_passwords(text)
 
 
-def _is_name(regex: str) -> bool:
+def is_name(regex: str) -> bool:
     """Whether it is plainly the name of one topic."""
     return re.fullmatch(r"[A-Za-z0-9._-]+", regex) is not None

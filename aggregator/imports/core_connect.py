@@ -13,7 +13,7 @@ from aggregator.config.topics import DEFAULT_CONFIG_EXCLUDE
 from aggregator.config.values import patterns
 from aggregator.connect import core_words as words
 from aggregator.connect.core import class_of, translate
-from aggregator.connect.core_mirror import Version, listed
+from aggregator.connect.core_mirror import Version, is_name, listed
 from aggregator.errors import ConfigError
 from aggregator.imports.core import Path, Sketch, Where, is_true, seconds_of
 from aggregator.imports.core_shared import KEPT, PARTITION_BY
@@ -28,13 +28,16 @@ GROUPS_EVERY = "sync.group.offsets.interval.seconds"
 GROUPS_LEFT_OUT = "console-consumer-.*,connect-.*,__.*"
 """MirrorMaker 2's default."""
 HEARTBEATS = "emit.heartbeats.enabled"
-BEATS_COPIED = "heartbeats.replication.enabled"
+BEATS_COPIED, BEATS_ASKED_FOR = "heartbeats.replication.enabled", Version(4, 0)
+"""Whether MirrorMaker 2 copies heartbeats, and the version that knows this setting."""
 REFRESH = "refresh.topics.enabled"
 OF_PROGRAMS = (
     *("_schemas", "connect-configs", "connect-offsets", "connect-status"),
     *("_confluent-metrics", "strimzi-topics", "heartbeats"),
 )
 """Topics of programs, one of each."""
+OF_ANOTHER_SEPARATOR = ("mm2-offset-syncs.a.internal", "a.checkpoints.internal")
+"""MirrorMaker 2's own, which are its own no more when its separator is no dot."""
 
 MIRROR_CONFIGS_LEFT_OUT = (
     r"follower\.replication\.throttled\.replicas",
@@ -298,7 +301,8 @@ def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) ->
     if "replication.factor" not in flow.config:
         reason = "is 2 by default there, and the hub's own here: topics.replication_factor"
         draft.note(flow.where("replication.factor"), reason)
-    if is_true(flow.config.get(BEATS_COPIED, "true")):
+    unknown = flow.version is not None and flow.version < BEATS_ASKED_FOR
+    if unknown or is_true(flow.config.get(BEATS_COPIED, "true")):
         reason = (
             "topics called heartbeats, also behind aliases, are copied there whatever topics says, "
             "and here only where include names them one by one"
@@ -311,11 +315,14 @@ def _say_defaults(draft: Sketch, flow: CopiedFlow, source: Mapping[str, Any]) ->
         selection = Selection(tuple(topics["include"]), tuple(topics.get("exclude", ())))
     except ConfigError:
         return
-    missing = [it for it in OF_PROGRAMS if _is_left_to_its_program(selection, it)]
-    if missing:
+    dotted = flow.config.get(words.SEPARATOR, ".").strip() == "."
+    candidates = OF_PROGRAMS if dotted else (*OF_PROGRAMS, *OF_ANOTHER_SEPARATOR)
+    missing = [it for it in candidates if _is_left_to_its_program(selection, it)]
+    if missing or any(not is_name(it) for it in topics["include"]):
+        examples = f", such as {', '.join(missing)}," if missing else ""
         reason = (
-            f"topics of programs, such as {', '.join(missing)}, are taken there if they match, and "
-            "here only where include names them one by one: see docs/topics.md"
+            f"topics of programs{examples} are taken there if they match, and here only where "
+            "include names them one by one: see docs/topics.md"
         )
         draft.note(flow.where("topics"), reason, taken=True)
 

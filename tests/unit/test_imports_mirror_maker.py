@@ -7,6 +7,7 @@ defect.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,10 +159,10 @@ def difference(ours: Ours, flow: Any) -> list[str]:
 
 def is_explained(ours: Ours, topic: str) -> bool:
     """Whether a topic is of a program, which is taken only where it is named: a note says so."""
-    notes = {it.where.key for it in ours.found.notes}
-    if topic.endswith("heartbeats"):
-        return "heartbeats.replication.enabled" in notes
-    return bool(owner_of(topic)) and "topics" in {it.rpartition(".")[2] for it in notes}
+    notes = {it.where.key.rpartition("->")[2] for it in ours.found.notes}
+    if topic.endswith("heartbeats") and "heartbeats.replication.enabled" in notes:
+        return True
+    return bool(owner_of(topic)) and any(re.search(r"(^|\.)topics$", it) for it in notes)
 
 
 def hub_apart(ours: Ours, flow: Any) -> list[str]:
