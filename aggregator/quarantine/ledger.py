@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from aggregator.quarantine.records import Note, Origin, Quarantined, RecordState
 
 BUSY_MS = 120_000
-"""So long a note that somebody is trying holds others off: his producer has given up by then."""
+"""So long a note that somebody is trying holds others off: his producer has given up by then.
+
+By the broker's clock: those of two machines that retry may differ by more."""
 
 
 @dataclass(slots=True)
@@ -45,18 +47,27 @@ class Ledger:
 
     def __init__(self) -> None:
         self._entries: dict[Origin, LedgerEntry] = {}
+        self._since: dict[int, int] = {}
+        """Offset of a note, whose arrival no broker has told -> when it was there for sure."""
+        self._untimed: list[int] = []
         self.next_offset = 0
         self.newest_ms = 0
 
     def clear(self) -> None:
         """Know nothing: the topic is another one, or lost its end."""
-        self._entries.clear()
+        for known in (self._entries, self._since, self._untimed):
+            known.clear()
         self.next_offset = self.newest_ms = 0
 
-    def add(self, item: Quarantined | Note | None, offset: int, at_ms: int) -> None:
-        """Take the record at this offset of the topic, that arrived then."""
+    def add(self, item: Quarantined | Note | None, offset: int, at_ms: int | None) -> None:
+        """Take the record at this offset of the topic, that arrived then; None is not known."""
         self.next_offset = offset + 1
-        self.newest_ms = max(self.newest_ms, at_ms)
+        if at_ms is None and isinstance(item, Note):
+            self._untimed.append(offset)
+        elif at_ms is not None:
+            self.newest_ms = max(self.newest_ms, at_ms)
+            self._since |= dict.fromkeys(self._untimed, self.newest_ms)
+            self._untimed.clear()
         if isinstance(item, Quarantined):
             # Once more, as after a rewind: it is in the hub no more than it was before.
             self._entries.pop(item.origin, None)
@@ -82,7 +93,8 @@ class Ledger:
         for note in self[origin].attempts:
             if note.by == by:
                 break
-            if note.at_ms > self.newest_ms - BUSY_MS:
+            at_ms = self._since.get(note.at) if note.at_ms is None else note.at_ms
+            if at_ms is None or at_ms > self.newest_ms - BUSY_MS:
                 return note
         return None
 

@@ -9,7 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+)
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.config.schema import ClusterConfig, Config
@@ -63,7 +69,7 @@ class QuarantineReader:
         if since_ms is not None and not ledger.next_offset:
             start = max(start, self._first_since(since_ms, log))
         for raw in self.read_range(HUB, self.place, OffsetRange(start, log.latest)):
-            ledger.add(parse(raw), raw.offset, raw.at_ms)
+            ledger.add(parse(raw), raw.offset, raw.at_ms if raw.by_broker else None)
         return ledger
 
     def _first_since(self, since_ms: int, log: OffsetRange) -> int:
@@ -166,12 +172,14 @@ def open_consumer(cluster: ClusterConfig) -> Consumer:
 def to_raw(message: Message) -> Raw:
     """A record without its client's words."""
     headers: Any = message.headers() or []
+    kind, at_ms = message.timestamp()
     return Raw(
         int(message.offset() or 0),
-        message.timestamp()[1],
+        at_ms,
         _bytes(message.key()),
         _bytes(message.value()),
         [(name, _bytes(value)) for name, value in headers],
+        kind == TIMESTAMP_LOG_APPEND_TIME,
     )
 
 

@@ -58,13 +58,17 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """A record of the topic, as any client reads it; `at_ms` is when it arrived."""
+    """A record of the topic, as any client reads it; `at_ms` is when it arrived.
+
+    That is by the clock of whoever wrote it, unless it is `by_broker`.
+    """
 
     offset: int
     at_ms: int
     key: bytes | None
     value: bytes | None
     headers: Sequence[Header]
+    by_broker: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Note:
 
     TRYING: about to write it to this hub partition, whose end is `hub_offset`; RETRIED: it is
     there; REFUSED and OPEN: it was not written by this one. `by` is the same in the notes of one
-    command.
+    command. `at_ms` None: no broker has said when it arrived.
     """
 
     origin: Origin
@@ -111,7 +115,7 @@ class Note:
     hub_offset: int = -1
     detail: str = ""
     at: int = -1
-    at_ms: int = 0
+    at_ms: int | None = 0
 
     def headers(self) -> list[Header]:
         """The headers of the note as it is written."""
@@ -197,7 +201,8 @@ def _note(raw: Raw, headers: Mapping[str, bytes | None]) -> Note | None:
     except ValueError:
         return None
     state, by, detail = RecordState(texts[STATE]), texts.get(BY, ""), texts.get(DETAIL, "")
-    return Note(origin, state, by, *place, detail, raw.offset, raw.at_ms)
+    at_ms = raw.at_ms if raw.by_broker else None
+    return Note(origin, state, by, *place, detail, raw.offset, at_ms)
 
 
 def _text(content: bytes | None) -> str:

@@ -21,7 +21,8 @@ from aggregator.discover import HUB, ClusterAdmin
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
 from aggregator.model import OffsetRange, TopicFacts, TopicPartition
-from aggregator.plan.topic_configs import policies
+from aggregator.plan.quarantine import APPEND_TIME
+from aggregator.plan.topic_configs import TIMESTAMP_TYPE, policies
 from aggregator.quarantine.content import Content, content_of, hub_partition
 from aggregator.quarantine.ledger import Ledger, LedgerEntry
 from aggregator.quarantine.reader import QuarantineReader
@@ -114,11 +115,15 @@ class Retry:
         )
         self._note(attempt)
         self._reader.read_ledger(self._admin, self._ledger)
-        if self._ledger.busy(record.origin, self._by) is not None:
+        if (other := self._ledger.busy(record.origin, self._by)) is not None:
             self._note(replace(attempt, state=RecordState.OPEN))
-            return RetryOutcome(
-                record, RecordState.TRYING, "another retry is at it; try again in 2 minutes"
-            )
+            why = "another retry is at it; try again in 2 minutes"
+            if other.at_ms is None:
+                why = (
+                    "another retry is at it, or was: nobody knows for how long, until "
+                    f"{self._reader.place.topic} has {TIMESTAMP_TYPE}={APPEND_TIME}"
+                )
+            return RetryOutcome(record, RecordState.TRYING, why)
         found = self._find(record, self._ledger[record.origin].attempts)
         if found is not None:
             self._note(replace(found, state=RecordState.RETRIED, by=self._by))

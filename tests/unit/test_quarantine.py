@@ -163,6 +163,23 @@ def test_the_one_who_came_first_is_not_disturbed() -> None:
     assert later.busy(ORIGIN, "b") is None
 
 
+def test_how_long_another_one_is_at_it_is_by_the_clock_of_the_broker_alone() -> None:
+    """In a topic that people made, with CreateTime: clocks of retriers may differ by minutes."""
+    found = ledger()
+    for at, by in ((1, "a"), (2, "b")):
+        # Each says what its own clock says: the second is an hour ahead.
+        headers = note(RecordState.TRYING, by, at).headers()
+        written = Raw(at, at * 3_600_000, str(ORIGIN).encode(), None, headers, by_broker=False)
+        found.add(parse(written), at, None)
+    assert found.busy(ORIGIN, "a") is None
+    assert (told := found.busy(ORIGIN, "b")) is not None
+    assert (told.by, told.at_ms) == ("a", None)
+    # Once a broker says when something came, what is before it had come by then.
+    for at, at_ms, busy in ((3, 9_000, True), (4, 9_000 + BUSY_MS, False)):
+        found.add(None, at, at_ms)
+        assert (found.busy(ORIGIN, "b") is not None) is busy
+
+
 def test_what_is_meant() -> None:
     other = Origin(SourcePartition("us", "payments", 0), 1)
     found = ledger()
