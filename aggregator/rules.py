@@ -28,3 +28,7 @@ class EventRule:
     duplicates: str
     # Not compared: a change of this alone is no reason to start a lane anew.
     duplicate_bytes: int = field(default=0, compare=False)
+
+
+ANY_ORIGIN = "*"
+"""In `hub.known_as`: the hub is whatever cluster an origin names, so what bears one is left out."""

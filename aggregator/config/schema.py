@@ -67,7 +67,9 @@ class HubConfig(ClusterConfig):
     )
     known_as: list[str] = Field(
         default_factory=list,
-        description="other names under which this hub is a source elsewhere (loop guard)",
+        description="other names under which this hub is a source elsewhere (loop guard); '*': "
+        "whatever bears an origin is left out, so that only what was written at the sources "
+        "themselves is copied",
     )
 
     @field_validator("producer", mode="before")

@@ -25,16 +25,20 @@ final class Origin implements Serializable {
     }
 
     private static final byte[] NOTHING = {};
+    /** ANY_ORIGIN of aggregator/rules.py. */
+    private static final String ANY_ORIGIN = "*";
 
     final List<String> names = new ArrayList<>();
     private final String compact;
     private final String cluster;
     private final Set<String> hubNames = new HashSet<>();
+    private final boolean anyOrigin;
 
     Origin(JsonNode json, String cluster) {
         json.get("names").forEach(n -> names.add(n.asText()));
         compact = json.get("compact").asText();
         json.get("hub_names").forEach(n -> hubNames.add(n.asText()));
+        anyOrigin = hubNames.contains(ANY_ORIGIN);
         this.cluster = cluster;
     }
 
@@ -43,8 +47,14 @@ final class Origin implements Serializable {
         return inOne ? one(topic, partition) : five(topic, partition);
     }
 
-    /** Whether the record comes from the hub that it is to go to: one of its origins names it. */
+    /**
+     * Whether the record comes from the hub that it is to go to: one of its origins names it, or
+     * with ANY_ORIGIN it has one.
+     */
     boolean fromHub(Headers own) {
+        if (anyOrigin && hasOrigin(own)) {
+            return true;
+        }
         for (Header header : own) {
             if (header.value() == null) {
                 continue;
@@ -56,6 +66,24 @@ final class Origin implements Serializable {
                 hop = OriginText.cluster(header.value());
             }
             if (hop != null && hubNames.contains(hop)) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /** Whether it has a whole origin: an own header may be called as one of ours is. */
+    private boolean hasOrigin(Headers own) {
+        int found = 0;
+        for (Header header : own) {
+            if (header.key().equals(compact) && header.value() != null
+                && OriginText.cluster(header.value()) != null) {
+                return true;
+            }
+            if (!header.key().equals(names.get(found))) {
+                found = 0;
+            }
+            if (header.key().equals(names.get(found)) && ++found == names.size()) {
                 return true;
             }
         }

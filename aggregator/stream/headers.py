@@ -18,6 +18,7 @@ from aggregator.model import (
     ORIGIN_TOPIC,
     OriginForm,
 )
+from aggregator.rules import ANY_ORIGIN
 
 # Not `$`, which a line's end may stand behind.
 WHOLE_TEXT = rf"^{ORIGIN_TEXT}\z"
@@ -53,7 +54,7 @@ def filter_not_from_hub(frame: DataFrame, hub_names: Collection[str]) -> DataFra
     """Drop records whose origin chain already names this hub: nothing goes round in circles.
 
     In and out: a frame with `headers`. `hub_names` are the names under which this hub is a source
-    elsewhere. A record without headers stays.
+    elsewhere; with ANY_ORIGIN every record goes that has a whole origin. One without headers stays.
     """
     names = sorted(set(hub_names))
     if not names:
@@ -67,6 +68,8 @@ def filter_not_from_hub(frame: DataFrame, hub_names: Collection[str]) -> DataFra
         return F.coalesce(cluster.isin(*names), F.lit(False))
 
     came_back = F.exists("headers", names_hub)
+    if ANY_ORIGIN in names:
+        came_back = came_back | F.exists("headers", _is_whole_text) | _has_five()
     return frame.filter(~F.coalesce(came_back, F.lit(False)))
 
 
@@ -116,6 +119,15 @@ def headers_before_origin() -> Column:
     origin = F.when(is_one_header(), 1).otherwise(len(ORIGIN_HEADERS))
     count = F.size("headers") - origin
     return F.when(count > 0, F.slice("headers", F.lit(1), F.greatest(count, F.lit(0))))
+
+
+def _has_five() -> Column:
+    """Whether the five headers follow each other anywhere among those of a record."""
+    keys = F.transform("headers", lambda header: header["key"])
+    last = F.size("headers") - len(ORIGIN_HEADERS) + 1
+    places = F.sequence(F.lit(1), F.greatest(last, F.lit(1)))
+    wanted = F.array(*map(F.lit, ORIGIN_HEADERS))
+    return F.exists(places, lambda at: F.slice(keys, at, F.lit(len(ORIGIN_HEADERS))) == wanted)
 
 
 def _is_whole_text(header: Column) -> Column:

@@ -161,6 +161,21 @@ class OriginTest {
         assertFalse(origin.fromHub(none));
     }
 
+    @Test
+    void withAnyOriginWhateverHasAWholeOneIsLeftOut() {
+        Origin any = new Origin(Json.parse(Specs.ORIGIN.replace("høb", "*")), "eü");
+        Headers five = headers("origin.cluster", "a", "b", "c");
+        append(five);
+        five.add("behind", null);
+        assertTrue(any.fromHub(five));
+        assertTrue(any.fromHub(headers("x", "y", "origin", "asia/o/0/1", "z", "z")));
+        assertFalse(any.fromHub(new RecordHeaders()));
+        assertFalse(any.fromHub(headers("origin.cluster", "a", "origin", "web")));
+        String[] four = {
+            "origin.cluster", "a", "origin.topic", "t", "origin.partition", "0", "origin.offset", "1"};
+        assertFalse(any.fromHub(headers(four)));
+    }
+
     private void append(Headers headers) {
         origin.tag("orders", 17, false).append(headers, 42, -1);
     }

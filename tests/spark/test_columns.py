@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from aggregator.model import OriginForm, Route
 from aggregator.notebook import with_origin_columns
 from aggregator.plan.murmur2 import partition_for_key
+from aggregator.rules import ANY_ORIGIN
 from aggregator.stream.headers import (
     filter_not_from_hub,
     headers_before_origin,
@@ -132,6 +133,12 @@ def test_records_that_have_been_to_this_hub_are_dropped(spark: SparkSession) -> 
     wanted = spark.createDataFrame(list(enumerate(stays)), ROW_SCHEMA)
     assert_df_equality(filter_not_from_hub(frame, ["central", "hub-id"]), wanted)
     assert filter_not_from_hub(frame, []) is frame
+    five: list[tuple[str, bytes | None]] = [*ORIGIN]
+    whole: list[Headers] = [five, [("a", None), *five, ("b", b"1")], [("origin", b"eu/a/0/1")]]
+    stays = [None, [("origin", b"central")], [("origin.cluster", b"a")], five[:4], five[1:]]
+    frame = spark.createDataFrame(list(enumerate(stays + whole)), ROW_SCHEMA)
+    wanted = spark.createDataFrame(list(enumerate(stays)), ROW_SCHEMA)
+    assert_df_equality(filter_not_from_hub(frame, [ANY_ORIGIN]), wanted)
 
 
 ORIGINS: list[tuple[Headers, tuple[str, str, int, int] | None]] = [
