@@ -1,18 +1,22 @@
-"""The table of failovers, beside the checkpoints: where the hub ended when a source failed over.
+"""The table of failovers, beside the checkpoints: where the way back of each begins at the hub.
 
-Append-only: the newest row of each source counts.
+Append-only, and no clock orders its rows: a failover names the pause that it made, and a way back
+the failovers that it brings back. `at` is for people.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import uuid
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 
 from aggregator.checkpoint.notes import append_note, read_notes
+from aggregator.failover.core import Failover
 from aggregator.model import TopicPartition
 
 TABLE = "failovers"
@@ -23,17 +27,12 @@ SCHEMA = pa.schema(
         ("cluster", pa.string()),
         ("hub_cluster_id", pa.string()),
         ("hub_ends", pa.string()),
+        ("id", pa.string()),
+        ("pause", pa.timestamp("us", "UTC")),
+        ("returned", pa.string()),
+        ("alive", pa.bool_()),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Failover:
-    """When a source failed over, and the ends of the hub topics that it is copied into, then."""
-
-    at: datetime
-    hub_cluster_id: str
-    hub_ends: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,31 +42,86 @@ class Failovers:
     path: str
     storage_options: Mapping[str, str]
 
-    def newest(self, alias: str) -> Failover | None:
-        """The last failover of a source; None when there was none."""
+    def read(self) -> dict[str, tuple[Failover, ...]]:
+        """All failovers of each source (alias), the oldest first."""
         rows = read_notes(self.path, self.storage_options, TABLE)
-        row = next((it for it in reversed(rows) if it["cluster"] == alias), None)
-        if row is None:
-            return None
-        told = json.loads(row["hub_ends"])
-        ends = {
-            TopicPartition(topic, int(number)): end
-            for topic, partitions in told.items()
-            for number, end in partitions.items()
+        returned = {
+            id: _id(row)
+            for row in rows
+            if row.get("returned")
+            for id in json.loads(row["returned"])
         }
-        return Failover(row["at"], row["hub_cluster_id"], ends)
+        found: dict[str, tuple[Failover, ...]] = {}
+        for row in rows:
+            if not row.get("returned"):
+                failover = _failover(row, returned.get(_id(row), ""))
+                found[row["cluster"]] = (*found.get(row["cluster"], ()), failover)
+        return found
 
-    def put(self, alias: str, hub_cluster_id: str, ends: Mapping[TopicPartition, int]) -> Failover:
+    def put(
+        self,
+        alias: str,
+        hub_cluster_id: str,
+        ends: Mapping[TopicPartition, int],
+        pause: datetime | None,
+        *,
+        alive: bool = False,
+    ) -> Failover:
         """Note a failover of now; returns when it is in the table."""
         told: dict[str, dict[str, int]] = {}
         for tp, end in sorted(ends.items()):
             told.setdefault(tp.topic, {})[str(tp.partition)] = end
-        at = datetime.now(UTC)
+        failover = Failover(
+            at=datetime.now(UTC),
+            hub_cluster_id=hub_cluster_id,
+            hub_ends=dict(ends),
+            id=uuid.uuid4().hex,
+            pause=pause,
+            alive=alive,
+        )
         row = {
-            "at": at,
+            "at": failover.at,
             "cluster": alias,
             "hub_cluster_id": hub_cluster_id,
             "hub_ends": json.dumps(told),
+            "id": failover.id,
+            "pause": pause,
+            "alive": alive,
         }
         append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
-        return Failover(at, hub_cluster_id, dict(ends))
+        return failover
+
+    def put_returned(self, alias: str, failovers: Collection[Failover]) -> None:
+        """Note that a way back has the positions of these; returns when it is in the table."""
+        if not failovers:
+            return
+        row = {
+            "at": datetime.now(UTC),
+            "cluster": alias,
+            "id": uuid.uuid4().hex,
+            "returned": json.dumps(sorted(it.id for it in failovers)),
+        }
+        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+
+
+def _failover(row: Mapping[str, Any], returned: str) -> Failover:
+    told = json.loads(row["hub_ends"])
+    ends = {
+        TopicPartition(topic, int(number)): end
+        for topic, partitions in told.items()
+        for number, end in partitions.items()
+    }
+    return Failover(
+        at=row["at"],
+        hub_cluster_id=row["hub_cluster_id"],
+        hub_ends=ends,
+        id=_id(row),
+        pause=row.get("pause"),
+        returned=returned,
+        alive=bool(row.get("alive")),
+    )
+
+
+def _id(row: Mapping[str, Any]) -> str:
+    """A row of an older table has none: its moment stands for it."""
+    return str(row.get("id") or row["at"].isoformat())

@@ -21,7 +21,9 @@ from aggregator.cli.options import (
 from aggregator.cli.options import config_file as file_of
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.cli.set_positions import report_of_moves
+from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.schema import Config
+from aggregator.config.values import patterns
 from aggregator.config.yaml_text import parse_yaml
 from aggregator.errors import EXIT_DATA
 from aggregator.failover.document import FailbackReport, FailoverReport, StepRow
@@ -47,6 +49,12 @@ def failover(
     sets: Sets = None,
     output: OutputOption = Output.TABLE,
     no_wait: NoWait = False,
+    groups: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only these groups come along (whole names).")
+    ] = ".*",
+    exclude: Annotated[
+        str, typer.Option(metavar="REGEX", help="These groups do not; wins over --groups.")
+    ] = "",
     dry_run: DryRun = False,
     timeout: Timeout = "10m",
 ) -> None:
@@ -55,13 +63,19 @@ def failover(
     A source that answers: waits until all is copied that it holds, and until its groups are at
     rest, and writes their offsets at the hub. One that does not: says what of it is not at the hub,
     and which groups the hub has. Then the source is paused, and the hub's ends are noted for the
-    way back. Prints what to start where. Done twice, it changes nothing; ends with 4 when not all
-    groups are at the hub.
+    way back. Prints what to start where. Done again, it tries those groups alone that were not
+    taken over, and changes nothing else; ends with 4 when not all are at the hub.
     """
     from aggregator.failover.out import FailoverRules, fail_over
 
     config = load_config(ctx, config_file, sets)
-    rules = FailoverRules(dry_run=dry_run, wait=not no_wait, seconds=seconds_of(timeout))
+    rules = FailoverRules(
+        dry_run=dry_run,
+        wait=not no_wait,
+        seconds=seconds_of(timeout),
+        groups=_patterns("--groups", groups),
+        exclude=_patterns("--exclude", exclude),
+    )
     report = fail_over(config, alias, rules, _pauser(config), GroupTeller(ctx))
     show(report_of_failover(report), output)
     if not report.done:
@@ -111,6 +125,18 @@ def failback(
     show(report_of_failback(ctx, report), output)
 
 
+def _patterns(option: str, text: str) -> tuple[str, ...]:
+    """The patterns of an option, as groups.sync has them; a usage error for what is no regex."""
+    for pattern in (found := tuple(patterns(text))):
+        try:
+            compiled(pattern)
+        except RegexError as error:
+            raise typer.BadParameter(
+                f"{option}: '{pattern}' is not a regex: {error.where}"
+            ) from error
+    return found
+
+
 def _pauser(config: Config) -> Callable[[str, bool], object]:
     return lambda alias, paused: command_part(config, alias, None, paused=paused)
 
@@ -131,6 +157,7 @@ def report_of_failover(report: FailoverReport) -> Report:
         columns = ("group", "state at the hub", "partitions", "kept up")
         parts.append(Table("Groups that the hub has", columns, rows, frozenset({"partitions"})))
     parts.append(_steps(report.steps))
+    parts += [f"group {group} is not taken over: {why}" for group, why in report.failed.items()]
     parts += [f"note: {it}" for it in report.notes]
     if report.done and not report.dry_run:
         parts.append(

@@ -17,7 +17,7 @@ from aggregator.cli.options import (
 from aggregator.cli.render import Output, Report, Table, show
 from aggregator.config.values import parse_duration
 from aggregator.errors import EXIT_CLUSTER, EXIT_DATA
-from aggregator.groups.apply import ApplyRules
+from aggregator.groups.core import ApplyRules
 from aggregator.groups.cutover import cut_over, translate_group
 from aggregator.groups.document import GroupReport, GroupsReport
 from aggregator.groups.overview import list_groups

@@ -236,13 +236,15 @@ class ClusterAdmin:
         return oldest_of(*self._list_offsets(partitions, specs, end, timeout))
 
     def commit_group(
-        self, group: str, offsets: Mapping[TopicPartition, int], timeout: float
+        self, group: str, offsets: Mapping[TopicPartition, int], timeout: float, mark: str = ""
     ) -> None:
-        """Set committed offsets of a group in which nobody is active.
+        """Set committed offsets of a group in which nobody is active, with a text beside each.
 
         Raises ClusterCallError also for a partition that is refused.
         """
-        rows = [ClientPartition(tp.topic, tp.partition, at) for tp, at in offsets.items()]
+        rows = [
+            ClientPartition(tp.topic, tp.partition, at, metadata=mark) for tp, at in offsets.items()
+        ]
         futures = self.client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, rows)], request_timeout=timeout
         )

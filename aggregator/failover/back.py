@@ -7,20 +7,30 @@ the failover, and nothing that came from a source. Each step is done once.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from aggregator.checkpoint.controls import Controls
-from aggregator.checkpoint.failovers import Failover, Failovers
+from aggregator.checkpoint.failovers import Failovers
+from aggregator.clusters.hub import read_logs
 from aggregator.clusters.prepare import plan_of_all, prepare
 from aggregator.config.load import load_text
 from aggregator.config.render import dump
 from aggregator.config.schema import Config
+from aggregator.discover import HUB, open_admin
 from aggregator.errors import ClusterError, RefusedError
 from aggregator.events import EventSink
-from aggregator.failover.core import WayBack, positions_back, way_back
+from aggregator.failover.core import (
+    Failover,
+    NativeCount,
+    WayBack,
+    lowest_ends,
+    positions_back,
+    to_bring_back,
+    way_back,
+)
 from aggregator.failover.document import FailbackReport, StepRow, StepState
 from aggregator.failover.out import (
     FailoverRules,
@@ -30,8 +40,13 @@ from aggregator.failover.out import (
     sighted,
     wait_copied,
 )
+from aggregator.groups.read import read_scans
+from aggregator.model import TopicPartition
 from aggregator.moves.core import MoveRequest
 from aggregator.moves.stopped import set_positions
+
+COUNTED, COUNTED_LEAST, COUNT_SECONDS = 200_000, 1_000, 30.0
+"""So many offsets of the hub are looked at for records of its own, of all and of each partition."""
 
 HEAD = """\
 # The way back from the hub to {alias}: what was written at the hub itself goes to {alias}.
@@ -70,13 +85,14 @@ def fail_back(
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
     plan = plan_of_all(config, [alias], "the way back needs both clusters")
-    noted = Failovers(place.path, place.storage_options).newest(alias)
+    failovers = Failovers(place.path, place.storage_options)
+    noted = failovers.read().get(alias, ())
     found = sighted(config, alias)
     if not found.alive:
         raise ClusterError(f"{alias}: {found.reason}")
     was = {it.cluster_id for it in found.state.entries.values() if it.cluster_id}
     other = bool(was) and plan.sources[alias].cluster_id not in was
-    back = way_back(config, raw, alias, plan.routes)
+    back = way_back(config, raw, alias, plan.routes, Path.cwd())
     if not back.topics:
         raise RefusedError([f"no hub topic can go back to {alias}", *back.notes])
     steps = _forward(config, alias, found, rules, set_paused, deadline, tell, other=other)
@@ -86,26 +102,26 @@ def fail_back(
     if refusals:
         raise RefusedError(refusals)
     steps.append(_write(text, written, rules))
+    brought = to_bring_back(noted, found.hub_id)
+    starts = positions_back(lowest_ends(brought), back.topics)
+    before = _left_at_hub(config, starts)
     moves = None
-    fits = noted is not None and noted.hub_cluster_id == found.hub_id
-    ends = noted.hub_ends if noted is not None and fits else {}
-    starts = positions_back(ends, back.topics)
     if starts and not rules.dry_run and written.file is not None:
         request = MoveRequest(source=config.name, to_offsets=starts, taken_over=True)
         moves = set_positions(made, request, emit)
-    steps.append(
-        _positions_step(starts, rules, written, changed=moves is not None and bool(moves.changes))
-    )
+        failovers.put_returned(alias, [it for it in brought if not it.returned])
+    changed = moves is not None and bool(moves.changes)
+    steps.append(_positions_step(starts, rules, written, changed=changed))
     return FailbackReport(
         name=config.name,
         source=alias,
         dry_run=rules.dry_run,
-        failed_over_at=None if noted is None else noted.at,
+        failed_over_at=brought[0].at if brought else None,
         config=text,
         file="" if written.file is None else str(written.file),
         steps=tuple(steps),
         positions=moves,
-        notes=(*_notes(alias, noted, back, fits=fits, other=other), *warnings),
+        notes=(*_notes(alias, noted, brought, back, other=other), *before, *warnings),
     )
 
 
@@ -184,7 +200,7 @@ def _positions_step(
         why = "it begins at the beginning, and leaves out what came from a source"
         return StepRow(step=step, state=StepState.LEFT_OUT, detail=why)
     count = sum(len(it) for it in starts.values())
-    detail = f"{count} partitions, at the hub's ends of the failover"
+    detail = f"{count} partitions, before what was written at the hub instead"
     if written.file is None:
         return StepRow(step=step, state=StepState.LEFT_OUT, detail="with --write FILE")
     if rules.dry_run:
@@ -193,17 +209,55 @@ def _positions_step(
     return StepRow(step=step, state=state, detail=detail)
 
 
+def _left_at_hub(config: Config, starts: Mapping[str, Mapping[int, int]]) -> list[str]:
+    """That the hub holds records of its own before where the way back begins: it leaves them out.
+
+    People decide about them, so this looks at the newest alone, and for a while.
+    """
+    timeout = config.supervision.connect_timeout
+    places = {TopicPartition(t, n): at for t, own in starts.items() for n, at in own.items()}
+    try:
+        with open_admin(config, HUB) as admin:
+            logs = read_logs(admin, starts, timeout)
+        most = max(COUNTED // max(1, len(places)), COUNTED_LEAST)
+        counts = {tp: NativeCount(logs[tp], at, most) for tp, at in places.items() if tp in logs}
+        deadline = time.monotonic() + COUNT_SECONDS
+        read_scans(config.hub, counts, silence=timeout, deadline=deadline)
+    except ClusterError as error:
+        return [f"whether the hub holds more of its own, before its start, is not known: {error}"]
+    found = {tp: it.found for tp, it in counts.items() if it.found}
+    if not found:
+        return []
+    first, *others = sorted(found)
+    more = f" and {len(others)} other partitions" if others else ""
+    return [
+        f"{sum(found.values()):,} records that were written at the hub itself, in {first}{more}, "
+        "lie before where the way back begins, and do not go back: the source still gave records "
+        "then. If they are its applications', set its positions to an earlier time"
+    ]
+
+
 def _notes(
-    alias: str, noted: Failover | None, back: WayBack, *, fits: bool, other: bool
+    alias: str,
+    noted: Sequence[Failover],
+    brought: Sequence[Failover],
+    back: WayBack,
+    *,
+    other: bool,
 ) -> list[str]:
     notes = list(back.notes)
-    if noted is None:
+    if not noted:
         notes.append(
             f"no failover of {alias} is noted: all that was ever written at the hub goes back"
         )
-    elif not fits:
+    elif not brought:
         notes.append(
             "the hub is another cluster than at the failover: its ends of then say nothing"
+        )
+    elif len(brought) > 1:
+        notes.append(
+            f"{alias} failed over {len(brought)} times since the last way back: it begins at the "
+            "earliest of them"
         )
     if other:
         notes.append(

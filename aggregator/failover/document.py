@@ -71,6 +71,9 @@ class FailoverReport(Document):
     bootstrap_servers: str = Field(description="the hub, where its applications go on")
     behind: tuple[BehindRow, ...] = ()
     groups: tuple[GroupReport, ...] = ()
+    failed: dict[str, str] = Field(
+        default={}, description="groups that were not taken over, and why"
+    )
     hub_groups: tuple[HubGroup, ...] = ()
     topics: tuple[str, ...] = Field(default=(), description="hub topics that the source feeds")
     steps: tuple[StepRow, ...] = ()
@@ -79,7 +82,7 @@ class FailoverReport(Document):
     @property
     def done(self) -> bool:
         """Whether all groups are at the hub, or would be."""
-        return all(it.done for it in self.groups)
+        return not self.failed and all(it.done for it in self.groups)
 
 
 class FailbackReport(Document):

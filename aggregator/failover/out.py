@@ -7,8 +7,8 @@ is not waited for, and what is known of it is what the checkpoint has.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.failovers import Failovers
@@ -18,7 +18,7 @@ from aggregator.clusters.hub import read_logs
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, discover, hub_facts, open_admin
 from aggregator.errors import AggregatorError, RefusedError
-from aggregator.failover.core import behind_of
+from aggregator.failover.core import behind_of, ends_of
 from aggregator.failover.document import (
     FailoverReport,
     HubGroup,
@@ -26,12 +26,12 @@ from aggregator.failover.document import (
     StepState,
     row_of,
 )
-from aggregator.groups.apply import ApplyRules
-from aggregator.groups.ask import ask_states, committed, group_states
-from aggregator.groups.core import OWN_PREFIX, matching
-from aggregator.groups.cutover import cut_over, translate_group
+from aggregator.groups.ask import ask_states, committed_by_all, group_states
+from aggregator.groups.core import ApplyRules, matching
+from aggregator.groups.cutover import Moving
 from aggregator.groups.document import GroupReport
 from aggregator.model import Pause, SourcePartition, TopicPartition
+from aggregator.moves.past import Past, ProvenBound, fitting
 from aggregator.plan.naming import naming_of
 
 POLL_SECONDS = 1.0
@@ -47,11 +47,25 @@ class FailoverError(AggregatorError):
 
 @dataclass(frozen=True, slots=True)
 class FailoverRules:
-    """How a failover is done; `dry_run` changes nothing, without `wait` nothing is waited for."""
+    """How a failover is done; `dry_run` changes nothing, without `wait` nothing is waited for.
+
+    `groups` and `exclude` are patterns of whole names: which groups of the source come along.
+    """
 
     dry_run: bool = True
     wait: bool = True
     seconds: float = 600.0
+    groups: tuple[str, ...] = (".*",)
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """What became of the groups of a source; `failed` says why one was not taken over."""
+
+    reports: tuple[GroupReport, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +99,35 @@ def fail_over(
     config.chosen(alias)
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
-    before = Controls(place.path, place.storage_options).read().sources.get(alias)
+    controls = Controls(place.path, place.storage_options)
+    before = controls.read().sources.get(alias)
     found = sighted(config, alias)
     if not found.state.positions:
         raise RefusedError([f"nothing of {alias} is copied yet: let it run first"])
     failovers = Failovers(place.path, place.storage_options)
-    noted = failovers.newest(alias)
-    over = noted is not None and before is not None and noted.at >= before.since
+    over = next((it for it in failovers.read().get(alias, ()) if it.is_of(before)), None)
     steps = []
     found, step = _copied(config, alias, found, rules, deadline, tell, paused=before is not None)
     steps.append(step)
-    groups: tuple[GroupReport, ...] = ()
-    notes: list[str] = []
-    if over:
-        steps.append(StepRow(step="groups", state=StepState.WAS_DONE))
-    elif found.alive:
-        groups, notes = _groups(config, alias, rules, deadline, tell, paused=before is not None)
-        steps.append(_step("groups", rules, f"{len(groups)} groups go on at the hub"))
-    else:
-        steps.append(StepRow(step="groups", state=StepState.LEFT_OUT, detail="no answer of it"))
+    groups = _Groups()
+    # Of one that was dead the hub had the groups, and by now people may have set them there.
+    if found.alive and (over is None or over.alive):
+        groups = _groups(config, alias, rules, deadline, tell, paused=before is not None)
+    steps.append(_groups_step(groups, found, rules, over=over is not None))
     steps.append(_pause(alias, before, rules, set_paused))
     if found.alive and not rules.dry_run:
         # What came meanwhile is told as well.
         found = sighted(config, alias)
-    if over:
+    if over is not None:
         steps.append(StepRow(step="note the hub's ends", state=StepState.WAS_DONE))
     else:
         if not rules.dry_run:
-            ends = hub_ends(config, found.hub_topics)
-            failovers.put(alias, found.hub_id, ends)
+            pause = controls.read().sources.get(alias)
+            ends = ends_back(config, found)
+            since = None if pause is None else pause.since
+            failovers.put(alias, found.hub_id, ends, since, alive=found.alive)
         steps.append(_step("note the hub's ends", rules, "there the way back begins"))
+    at_hub, untold = ((), ()) if found.alive else _at_hub(config, alias, found)
     return FailoverReport(
         name=config.name,
         source=alias,
@@ -123,11 +136,12 @@ def fail_over(
         reason=found.reason,
         bootstrap_servers=config.hub.bootstrap_servers,
         behind=tuple(row_of(it) for it in behind_of(found.state.positions, found.ends)),
-        groups=groups,
-        hub_groups=() if found.alive else _at_hub(config, alias, found),
+        groups=groups.reports,
+        failed=dict(groups.failed),
+        hub_groups=at_hub,
         topics=tuple(sorted(found.hub_topics)),
         steps=tuple(steps),
-        notes=(*notes, *_notes(config, alias, found)),
+        notes=(*groups.notes, *untold, *_notes(config, alias, found)),
     )
 
 
@@ -157,11 +171,27 @@ def sighted(config: Config, alias: str) -> Sighted:
     return Sighted(failure is None, reason, hub.cluster_id, topics, state, ends)
 
 
-def hub_ends(config: Config, topics: Collection[str]) -> Mapping[TopicPartition, int]:
-    """Where hub topics end now; ClusterError when one is not told."""
+def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
+    """Where the way back of a failover of now begins; ClusterError when the hub does not tell.
+
+    By the history of the checkpoint, not by the hub's ends of now: producers may write there as
+    soon as the source is gone, long before anybody notes it.
+    """
+    place = config.checkpoint
     with open_admin(config, HUB) as admin:
-        logs = read_logs(admin, topics, config.supervision.connect_timeout)
-    return {tp: log.latest for tp, log in logs.items()}
+        logs = read_logs(admin, found.hub_topics, config.supervision.connect_timeout)
+    copied = {sp: it for sp, it in found.state.entries.items() if it.position > 0}
+    past = Past(place.path, place.storage_options, {sp: it.log for sp, it in copied.items()})
+    told = past.bounds({sp: it.position - 1 for sp, it in copied.items()})
+    bounds = []
+    for sp, entry in copied.items():
+        bound = fitting(told[sp], found.hub_id, logs)
+        if not bound.hub_ends:
+            # What came last came before the history begins, or was never copied by us.
+            own = entry.snapshot
+            bound = fitting(ProvenBound(own.hub_ends, hub_id=own.cluster_id), found.hub_id, logs)
+        bounds.append(bound.hub_ends)
+    return ends_of(logs, bounds)
 
 
 def _copied(
@@ -208,25 +238,52 @@ def wait_copied(config: Config, alias: str, found: Sighted, deadline: float, tel
 
 def _groups(
     config: Config, alias: str, rules: FailoverRules, deadline: float, tell: Tell, *, paused: bool
-) -> tuple[tuple[GroupReport, ...], list[str]]:
-    """Take each group of the source over, as `groups cutover` does; of several sources if it is."""
+) -> _Groups:
+    """Take the groups of the source over, as `groups cutover` does; of several sources if they are.
+
+    Those that were taken over before, and have not gone on at the source since, are left alone.
+    """
     others = [it for it in config.sources if it != alias]
     answers = ask_states(config, (alias, *others))
     own = answers[alias]
     if isinstance(own, Exception):
         raise own
-    reports, notes = [], []
-    for group in sorted(it for it in own if not it.startswith(OWN_PREFIX)):
-        elsewhere = [it for it in others if _has(answers[it], group)]
-        source = None if elsewhere else alias
-        apply = ApplyRules(dry_run=rules.dry_run)
-        left = max(POLL_SECONDS, deadline - time.monotonic())
-        do = translate_group if paused or not rules.wait else cut_over
-        try:
-            reports.append(do(config, group, source, apply, left, tell))
-        except RefusedError as error:
-            notes.append(f"group {group} stays: {error}")
-    return tuple(reports), notes
+    notes = [
+        f"{it} gives no answer: what groups of the same name have read there does not count"
+        for it in others
+        if isinstance(answers[it], Exception)
+    ]
+    wanted = matching(own, rules.groups, rules.exclude)
+    if left := [it for it in matching(own, (".*",), ()) if it not in wanted]:
+        notes.append(f"left where they are, as --groups and --exclude say: {', '.join(left)}")
+    moving = Moving(
+        config,
+        ApplyRules(dry_run=rules.dry_run),
+        deadline,
+        tell,
+        rest=rules.wait,
+        copied=rules.wait and not paused,
+        leave_moved=True,
+    )
+    sources = {it: (alias, *(o for o in others if _has(answers[o], it))) for it in wanted}
+    reports, failed = [], {}
+    for group, outcome in moving.all_of(sources).items():
+        if isinstance(outcome, GroupReport):
+            reports.append(outcome)
+        elif isinstance(outcome, RefusedError):
+            notes.append(f"group {group} stays: {outcome}")
+        else:
+            failed[group] = str(outcome)
+    return _Groups(tuple(reports), failed, tuple(notes))
+
+
+def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over: bool) -> StepRow:
+    if over and not groups.reports and not groups.failed:
+        return StepRow(step="groups", state=StepState.WAS_DONE)
+    if not found.alive:
+        return StepRow(step="groups", state=StepState.LEFT_OUT, detail="no answer of it")
+    failed = f", {len(groups.failed)} do not" if groups.failed else ""
+    return _step("groups", rules, f"{len(groups.reports)} groups go on at the hub{failed}")
 
 
 def _has(answer: Mapping[str, str] | Exception, group: str) -> bool:
@@ -249,8 +306,13 @@ def _step(step: str, rules: FailoverRules, detail: str) -> StepRow:
     return StepRow(step=step, state=state, detail=detail)
 
 
-def _at_hub(config: Config, alias: str, found: Sighted) -> tuple[HubGroup, ...]:
-    """The groups that the hub has offsets of, in the topics that the source feeds."""
+def _at_hub(
+    config: Config, alias: str, found: Sighted
+) -> tuple[tuple[HubGroup, ...], tuple[str, ...]]:
+    """The groups that the hub has offsets of, in the topics that the source feeds.
+
+    And of which it does not tell, in words.
+    """
     timeout, groups = config.supervision.connect_timeout, config.sources[alias].groups
     partitions = [
         TopicPartition(topic, number)
@@ -260,15 +322,14 @@ def _at_hub(config: Config, alias: str, found: Sighted) -> tuple[HubGroup, ...]:
     with open_admin(config, HUB) as admin:
         states = group_states(admin, timeout)
     synced = set(matching(states, groups.wanted, groups.unwanted))
-    rows = []
-    for group, state in sorted(states.items()):
-        if group.startswith(OWN_PREFIX):
-            continue
-        if offsets := committed(HUB, config.hub, group, partitions, timeout):
-            rows.append(
-                HubGroup(group=group, state=state, partitions=len(offsets), synced=group in synced)
-            )
-    return tuple(rows)
+    names = matching(states, (".*",), ())
+    told, failed = committed_by_all(HUB, config.hub, names, partitions, timeout)
+    rows = tuple(
+        HubGroup(group=it, state=states[it], partitions=len(told[it]), synced=it in synced)
+        for it in names
+        if told.get(it)
+    )
+    return rows, tuple(f"the hub does not tell of a group: {failed[it]}" for it in sorted(failed))
 
 
 def _notes(config: Config, alias: str, found: Sighted) -> list[str]:

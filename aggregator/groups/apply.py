@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin
 from aggregator.groups.ask import commit, committed, group_states
-from aggregator.groups.core import REASONS, HubPlace, PlaceVerdict, is_active, judge
+from aggregator.groups.core import (
+    REASONS,
+    ApplyRules,
+    HubPlace,
+    Marked,
+    PlaceVerdict,
+    is_active,
+    judge,
+    mark_of,
+)
 from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, UntranslatedTopic
 from aggregator.groups.translate import SourceGroup, TopicPlaces
 from aggregator.model import TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyRules:
-    """How a translation is carried out; `dry_run` writes nothing."""
-
-    dry_run: bool = True
-    allow_backwards: bool = False
 
 
 def applied(
@@ -39,9 +39,10 @@ def applied(
     places = [place for topic in topics for place in topic.places]
     state = group_states(hub, timeout).get(group, "")
     before = committed(HUB, config.hub, group, [it.partition for it in places], timeout)
-    rows = [_row(it, before.get(it.partition), state, rules) for it in places]
+    mark = mark_of(config.name, {it.alias: it.commits for it in sources if it.commits})
+    rows = [_row(it, before.get(it.partition), mark, state, rules) for it in places]
     if not rules.dry_run:
-        rows = _written(hub, group, rows, timeout)
+        rows = _written(hub, group, rows, mark, timeout)
     waiting: dict[str, int] = {}
     for topic in topics:
         for sp, offsets in topic.wanted.waiting.items():
@@ -71,22 +72,24 @@ def applied(
     )
 
 
-def _row(place: HubPlace, before: int | None, state: str, rules: ApplyRules) -> GroupAtHub:
-    verdict = judge(place, before, active=is_active(state), allow_backwards=rules.allow_backwards)
+def _row(
+    place: HubPlace, before: Marked | None, mark: str, state: str, rules: ApplyRules
+) -> GroupAtHub:
+    verdict = judge(place, before, mark, rules, active=is_active(state))
     return GroupAtHub(
         topic=place.partition.topic,
         partition=place.partition.partition,
         offset=place.offset,
         again=place.again,
         at_end=not place.found,
-        before=before,
+        before=None if before is None else before.offset,
         verdict=verdict,
         reason=REASONS[verdict],
     )
 
 
 def _written(
-    hub: ClusterAdmin, group: str, rows: Sequence[GroupAtHub], timeout: float
+    hub: ClusterAdmin, group: str, rows: Sequence[GroupAtHub], mark: str, timeout: float
 ) -> list[GroupAtHub]:
     """The rows with what became of them; a topic at a time, so that one does not hold up others."""
     wanted: dict[str, dict[TopicPartition, int]] = {}
@@ -97,7 +100,7 @@ def _written(
     failed: Mapping[str, str] = {
         topic: why
         for topic, offsets in wanted.items()
-        if (why := commit(hub, group, offsets, timeout))
+        if (why := commit(hub, group, offsets, timeout, mark))
     }
     return [
         row.model_copy(update={"verdict": PlaceVerdict.FAILED, "reason": failed[row.topic]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
@@ -18,6 +18,7 @@ from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
+from aggregator.groups.core import Marked
 from aggregator.model import TopicPartition
 
 NOT_YET = frozenset(
@@ -31,6 +32,8 @@ NOT_YET = frozenset(
 )
 """Who coordinates the group is not known yet, or a transaction of it is open."""
 PAUSE_SECONDS = 0.2
+AT_ONCE = 8
+"""So many groups are asked for at the same time."""
 GROUP_HINT = "allow READ on the group"
 
 
@@ -72,13 +75,45 @@ def _state(state: ConsumerGroupState | None) -> str:
     return "UNKNOWN" if state is None else state.name
 
 
+def committed_by_all(
+    alias: str,
+    cluster: ClusterConfig,
+    groups: Collection[str],
+    partitions: Collection[TopicPartition],
+    timeout: float,
+) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
+    """What each group has committed; and why that is not told, of a group of which it is not.
+
+    A right that is missing is one group's own matter. Raises ClusterError when the cluster tells
+    nothing at all.
+    """
+    told: dict[str, dict[TopicPartition, int]] = {}
+    failed: dict[str, ClusterError] = {}
+
+    def ask(group: str) -> None:
+        try:
+            found = committed(alias, cluster, group, partitions, timeout)
+        except ClusterError as error:
+            failed[group] = error
+        else:
+            told[group] = {tp: it.offset for tp, it in found.items()}
+
+    # An answer takes a round trip or two, and there may be hundreds of groups.
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask-groups") as pool:
+        list(pool.map(ask, groups))
+    silent = [it for it in failed.values() if code_of(it.__cause__) not in AUTHORIZATION]
+    if silent and not told:
+        raise silent[0]
+    return told, failed
+
+
 def committed(
     alias: str,
     cluster: ClusterConfig,
     group: str,
     partitions: Collection[TopicPartition],
     timeout: float,
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, Marked]:
     """The offsets that a group has committed, of those partitions that have any.
 
     Joins no group. Not by the admin client: confluent-kafka (2.16.0) ends the process when that
@@ -106,8 +141,13 @@ def committed(
         consumer.close()
     for each in found:
         if each.error is not None:
-            raise _failed(alias, group, KafkaException(each.error))
-    return {TopicPartition(it.topic, it.partition): it.offset for it in found if it.offset >= 0}
+            refused = KafkaException(each.error)
+            raise _failed(alias, group, refused) from refused
+    return {
+        TopicPartition(it.topic, it.partition): Marked(it.offset, it.metadata or "")
+        for it in found
+        if it.offset >= 0
+    }
 
 
 def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:
@@ -128,16 +168,21 @@ def _settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
 
 
 def commit(
-    admin: ClusterAdmin, group: str, offsets: Mapping[TopicPartition, int], timeout: float
+    admin: ClusterAdmin,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    timeout: float,
+    mark: str,
 ) -> str:
-    """Commit offsets of a group at the hub; why that was refused, or "".
+    """Commit offsets of a group at the hub, with `mark` beside them; why that was refused, or "".
 
     The hub itself refuses it for a group with members.
     """
     end = time.monotonic() + timeout
     while True:
         try:
-            admin.commit_group(group, offsets, max(PAUSE_SECONDS, end - time.monotonic()))
+            left = max(PAUSE_SECONDS, end - time.monotonic())
+            admin.commit_group(group, offsets, left, mark)
         except ClusterError as error:
             # At first it is often not known who coordinates a group.
             if code_of(error.__cause__) not in NOT_YET or time.monotonic() >= end:

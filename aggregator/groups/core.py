@@ -22,9 +22,12 @@ lowest `lower`, and ends as soon as place(h) is found and no record below its c 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from aggregator.model import UNKNOWN_LOG, LogId, OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.positions import Gap
@@ -59,6 +62,9 @@ class HubScan:
     `log` is what the hub partition held when its end was read. `done` says that no more records are
     needed; without that all up to the end are. Behind `most` records it is done as well, and what
     is read again may then not be `counted`; nothing is missed at its place all the same.
+
+    With `pin` the group may have been there already, at that place: what was written there itself
+    counts from there on, too.
     """
 
     def __init__(
@@ -66,8 +72,11 @@ class HubScan:
         feeds: Mapping[SourcePartition, OriginFeed],
         log: OffsetRange,
         most: int | None = None,
+        pin: int | None = None,
     ) -> None:
         lowest = min((feed.lower for feed in feeds.values()), default=log.latest)
+        self._pin = FAR if pin is None else pin
+        lowest = min(lowest, self._pin)
         self.start = min(max(lowest, log.earliest), log.latest)
         self.end = log.latest
         self.done = self.start >= self.end
@@ -101,6 +110,8 @@ class HubScan:
             return
         self.read += 1
         feed = self._feeds.get(origin) if origin is not None else None
+        if origin is None and offset >= self._pin and self._found is None:
+            self._found = offset
         if feed is not None and origin is not None:
             if at < feed.commit:
                 self.again += self._found is not None
@@ -247,25 +258,71 @@ def unread_losses(commits: Mapping[SourcePartition, int], gaps: Iterable[Gap]) -
     )
 
 
+class Marked(NamedTuple):
+    """An offset that the hub has of a group, and the text that its writer has put beside it."""
+
+    offset: int
+    mark: str = ""
+
+
+def mark_of(name: str, commits: Commits) -> str:
+    """The text beside offsets that aggregation `name` writes, by these commits at the sources."""
+    rows = sorted((alias, *tp, at) for alias, own in commits.items() for tp, at in own.items())
+    digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+    return f"aggregator {name} {digest[:16]}"
+
+
 class PlaceVerdict(StrEnum):
     """What becomes of a place."""
 
     WRITE = "write"
     SAME = "same"
+    KEPT = "kept"
     BACKWARDS = "backwards"
     ACTIVE = "active"
+    OTHERS = "others"
     FAILED = "failed"
 
 
+GOOD = (PlaceVerdict.WRITE, PlaceVerdict.SAME, PlaceVerdict.KEPT)
+"""The hub has, or will have, what is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRules:
+    """How a translation is carried out; `dry_run` writes nothing.
+
+    `keeping`: nobody has asked for it, so only what was written by the same aggregation is moved,
+    and only when the group went on at a source. Without that its place at the hub would leap over
+    what was written there itself, which its consumers may be about to read. With `refine` it moves
+    all the same, up to that: what the group had read already was copied since.
+    """
+
+    dry_run: bool = True
+    allow_backwards: bool = False
+    keeping: bool = False
+    refine: bool = False
+
+
 def judge(
-    place: HubPlace, committed: int | None, *, active: bool, allow_backwards: bool
+    place: HubPlace, committed: Marked | None, mark: str, rules: ApplyRules, *, active: bool
 ) -> PlaceVerdict:
-    """Whether a place is to be written, where the hub has `committed` for the group so far."""
-    if committed == place.offset:
+    """Whether a place is to be written, where the hub has `committed` for the group so far.
+
+    `mark` is what would stand beside it.
+    """
+    if committed is None:
+        return PlaceVerdict.ACTIVE if active else PlaceVerdict.WRITE
+    same = committed.offset == place.offset
+    if same and (active or committed.mark == mark):
         return PlaceVerdict.SAME
     if active:
         return PlaceVerdict.ACTIVE
-    if committed is not None and committed > place.offset and not allow_backwards:
+    if rules.keeping and committed.mark.rpartition(" ")[0] != mark.rpartition(" ")[0]:
+        return PlaceVerdict.SAME if same else PlaceVerdict.OTHERS
+    if rules.keeping and committed.mark == mark and not rules.refine:
+        return PlaceVerdict.KEPT
+    if committed.offset > place.offset and not rules.allow_backwards:
         return PlaceVerdict.BACKWARDS
     return PlaceVerdict.WRITE
 
@@ -273,6 +330,9 @@ def judge(
 REASONS: Mapping[PlaceVerdict, str] = {
     PlaceVerdict.WRITE: "",
     PlaceVerdict.SAME: "",
+    PlaceVerdict.KEPT: "",
+    PlaceVerdict.OTHERS: "its offset at the hub is a consumer's or somebody else's: left alone "
+    "until `aggregator groups apply` takes it over",
     PlaceVerdict.BACKWARDS: "the group is further at the hub: --allow-backwards sets it back",
     PlaceVerdict.ACTIVE: "the group has active members at the hub: stop them",
     PlaceVerdict.FAILED: "",

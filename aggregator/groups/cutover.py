@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
+from aggregator.checkpoint.moved_groups import MovedGroups
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
@@ -14,8 +16,8 @@ from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.gaps.table import GapTable
-from aggregator.groups.apply import ApplyRules, applied
-from aggregator.groups.core import is_active, unread_losses
+from aggregator.groups.apply import applied
+from aggregator.groups.core import ApplyRules, is_active, unread_losses
 from aggregator.groups.document import GroupReport
 from aggregator.groups.read import ReadProgress
 from aggregator.groups.translate import (
@@ -30,13 +32,21 @@ from aggregator.groups.translate import (
     translated,
 )
 from aggregator.model import SourcePartition, TopicPartition
+from aggregator.plan.positions import Gap
 from aggregator.quarantine.ledger import Filter, Ledger
 from aggregator.quarantine.records import RecordState
 from aggregator.quarantine.shelf import opened
 
 POLL_SECONDS = 1.0
+AT_ONCE = 4
+"""So many groups are translated at the same time: each reads the checkpoint's history, and the hub.
+"""
 
 Tell = Callable[[str], None]
+Found = tuple[SourceGroup, ...] | ClusterError
+"""A group at its sources, or why one of these does not tell."""
+Outcome = GroupReport | AggregatorError
+"""What became of a group."""
 
 
 class CutoverError(AggregatorError):
@@ -56,10 +66,8 @@ def translate_group(
     Raises RefusedError when it has committed nothing that is copied, ClusterError and
     CheckpointError when somebody does not answer.
     """
-    deadline = time.monotonic() + seconds
-    sight = look(config, source)
-    sources = at_sources(sight, group, states_at(config, sight.aliases))
-    return _translated(sight, group, sources, rules, deadline, tell)
+    moving = Moving(config, rules, time.monotonic() + seconds, tell)
+    return _only(moving.all_of({group: config.chosen(source)}))
 
 
 def cut_over(
@@ -76,52 +84,159 @@ def cut_over(
     nothing, and tells what it would wait for. Raises as `translate_group` does, and CutoverError
     when it is not done after so many seconds.
     """
-    deadline = time.monotonic() + seconds
-    sight = look(config, source)
-    sources = _at_rest(sight, group, rules, deadline, tell)
-    ends = _log_ends(sight, sources)
-    state = _copied(config, ends, rules, deadline, tell)
-    if not rules.dry_run:
-        # It may have gone on meanwhile.
-        sources = _at_rest(sight, group, rules, deadline, tell)
-    return _translated(replace(sight, state=state), group, sources, rules, deadline, tell)
+    moving = Moving(config, rules, time.monotonic() + seconds, tell, rest=True, copied=True)
+    return _only(moving.all_of({group: config.chosen(source)}))
 
 
-def _translated(
-    sight: GroupSight,
-    group: str,
-    sources: Sequence[SourceGroup],
-    rules: ApplyRules,
-    deadline: float,
-    tell: Tell,
-) -> GroupReport:
-    commits = {it.alias: it.commits for it in sources if it.commits}
-    if not commits:
-        raise RefusedError(
-            [f"group {group} has committed nothing in what is copied of {', '.join(sight.aliases)}"]
-        )
-
-    def progress(now: ReadProgress) -> None:
-        tell(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
-
-    with opened(sight.config) as (hub, _, ledger):
-        reading = HubReading(deadline, _written_late(ledger), tell=progress)
-        topics = translated(sight, hub, commits, reading, past_of(sight))
-        report = applied(sight.config, hub, group, sources, topics, rules)
-    notes = (*_limits(sight, topics), *report.notes)
-    return report.model_copy(update={"notes": notes})
+def _only(outcomes: Mapping[str, Outcome]) -> GroupReport:
+    (outcome,) = outcomes.values()
+    if isinstance(outcome, GroupReport):
+        return outcome
+    raise outcome
 
 
-def _limits(sight: GroupSight, topics: Sequence[TopicPlaces]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Takes groups over, all of them by one look at the clusters and one wait.
+
+    `rest` waits until those that have committed something are at rest, `copied` until all is copied
+    that the logs held then; by the deadline (monotonic) nothing is written else. With
+    `leave_moved` groups are left alone that were taken over before, and have not gone on since.
+    """
+
+    config: Config
+    rules: ApplyRules
+    deadline: float
+    tell: Tell
+    rest: bool = False
+    copied: bool = False
+    leave_moved: bool = False
+
+    def all_of(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Outcome]:
+        """What became of each group, given with its sources: none is in the way of another.
+
+        Those that `leave_moved` means are absent. Raises CutoverError when the waiting takes too
+        long, ClusterError and CheckpointError when somebody does not answer that all need.
+        """
+        if not groups:
+            return {}
+        aliases = [it for it in self.config.sources if any(it in own for own in groups.values())]
+        sight = look(self.config, aliases)
+        found = at_sources(sight, groups, states_at(self.config, aliases))
+        if self.leave_moved:
+            moved = self._table.read()
+            found = {it: own for it, own in found.items() if not moved.has(it, _commits(own))}
+            groups = {it: groups[it] for it in found}
+        if self.rest:
+            found = self._at_rest(sight, groups, found)
+        if self.copied:
+            ends = _log_ends(sight, found.values())
+            state = _copied(self.config, ends, self.rules, self.deadline, self.tell)
+            sight = replace(sight, state=state)
+            if self.rest and not self.rules.dry_run:
+                # They may have gone on meanwhile.
+                found = self._at_rest(sight, groups, found)
+        outcomes = self._translated(sight, found) if found else {}
+        if (self.rest or self.leave_moved) and not self.rules.dry_run:
+            # Whoever only applied an offset may go on at the source.
+            done = [it for it, told in outcomes.items() if _is_done(told)]
+            self._table.put({it: _commits(found[it]) for it in done})
+        return outcomes
+
+    @property
+    def _table(self) -> MovedGroups:
+        place = self.config.checkpoint
+        return MovedGroups(place.path, place.storage_options)
+
+    def _at_rest(
+        self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
+    ) -> dict[str, Found]:
+        """The groups once none has active members of those that have committed something."""
+        while True:
+            states = states_at(self.config, sight.aliases)
+            active = [
+                f"{group} at {alias}"
+                for group, aliases in groups.items()
+                for alias in aliases
+                if is_active(states[alias].get(group, "")) and _commits(found[group])
+            ]
+            if not active:
+                return at_sources(sight, groups, states)
+            words = f"these groups have active members: {', '.join(active)}: stop them"
+            if self.rules.dry_run:
+                self.tell(f"would wait: {words}")
+                return at_sources(sight, groups, states)
+            _wait(self.deadline, words, self.tell)
+
+    def _translated(self, sight: GroupSight, found: Mapping[str, Found]) -> dict[str, Outcome]:
+        place = self.config.checkpoint
+        losses = [it.gap for it in GapTable(place.path, place.storage_options).load().values()]
+        outcomes: dict[str, Outcome] = {}
+        with (
+            opened(self.config) as (hub, _, ledger),
+            ThreadPoolExecutor(AT_ONCE, thread_name_prefix="translate-groups") as pool,
+        ):
+            late, past = _written_late(ledger), past_of(sight)
+
+            def translate(group: str) -> Outcome:
+                try:
+                    sources = self._to_translate(group, found[group])
+                    reading = HubReading(self._until, late, tell=self._progress)
+                    commits = _commits(sources)
+                    topics = translated(sight, hub, commits, reading, past)
+                    report = applied(self.config, hub, group, sources, topics, self.rules)
+                    limits = _limits(self.config, [it.alias for it in sources], topics, losses)
+                except AggregatorError as error:
+                    return error
+                return report.model_copy(update={"notes": (*limits, *report.notes)})
+
+            for group, outcome in zip(found, pool.map(translate, found), strict=True):
+                outcomes[group] = outcome
+                if len(found) > 1:
+                    self.tell(f"{len(outcomes)} of {len(found)} groups are looked at")
+        return outcomes
+
+    def _to_translate(self, group: str, found: Found) -> tuple[SourceGroup, ...]:
+        if isinstance(found, ClusterError):
+            raise found
+        if not _commits(found):
+            asked = ", ".join(it.alias for it in found)
+            raise RefusedError(
+                [f"group {group} has committed nothing in what is copied of {asked}"]
+            )
+        if self.rest and not self.rules.dry_run and any(is_active(it.state) for it in found):
+            raise CutoverError(f"group {group} has active members: stop them")
+        return found
+
+    @property
+    def _until(self) -> float:
+        """By when the hub is read: what was waited for is not to be in vain."""
+        return max(self.deadline, time.monotonic() + POLL_SECONDS)
+
+    def _progress(self, now: ReadProgress) -> None:
+        self.tell(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
+
+
+def _is_done(outcome: Outcome) -> bool:
+    return isinstance(outcome, GroupReport) and outcome.done
+
+
+def _commits(found: Found) -> dict[str, Mapping[TopicPartition, int]]:
+    """Source (alias) -> what the group has committed there, where it has; nothing if not told."""
+    sources = () if isinstance(found, ClusterError) else found
+    return {it.alias: it.commits for it in sources if it.commits}
+
+
+def _limits(
+    config: Config, aliases: Sequence[str], topics: Sequence[TopicPlaces], losses: Collection[Gap]
+) -> list[str]:
     """What people have to know of a translation beside what it says itself."""
     notes = []
-    if len(sight.aliases) < len(sight.config.sources):
-        asked = ", ".join(sight.aliases)
+    if len(aliases) < len(config.sources):
+        asked = ", ".join(aliases)
         notes.append(f"only {asked} was asked: what the group has read elsewhere is left out")
-    place = sight.config.checkpoint
-    records = GapTable(place.path, place.storage_options).load().values()
     for topic in topics:
-        gaps = unread_losses(topic.wanted.commits, (it.gap for it in records))
+        gaps = unread_losses(topic.wanted.commits, losses)
         if topic.places and gaps:
             notes.append(
                 f"{topic.wanted.hub_topic}: records that the group has not read were lost at the "
@@ -137,33 +252,16 @@ def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:
     return frozenset(it.record.origin.partition for it in entries if it.state in late)
 
 
-def _at_rest(
-    sight: GroupSight, group: str, rules: ApplyRules, deadline: float, tell: Tell
-) -> tuple[SourceGroup, ...]:
-    """The group at its sources, once it has no active member at any of them."""
-    while True:
-        states = states_at(sight.config, sight.aliases)
-        active = [it for it in sight.aliases if is_active(states[it].get(group, ""))]
-        if not active:
-            return at_sources(sight, group, states)
-        words = f"group {group} has active members at {', '.join(active)}: stop them"
-        if rules.dry_run:
-            tell(f"would wait: {words}")
-            return at_sources(sight, group, states)
-        _wait(deadline, words, tell)
-
-
-def _log_ends(sight: GroupSight, sources: Sequence[SourceGroup]) -> dict[SourcePartition, int]:
-    """Where the logs end now, of the topics in which the group has commits."""
+def _log_ends(sight: GroupSight, groups: Iterable[Found]) -> dict[SourcePartition, int]:
+    """Where the logs end now, of the topics in which any of the groups has commits."""
     timeout = sight.config.supervision.connect_timeout
+    topics: dict[str, set[str]] = {}
+    for found in groups:
+        for alias, own in _commits(found).items():
+            topics.setdefault(alias, set()).update(tp.topic for tp in own)
     wanted = {
-        it.alias: [
-            tp
-            for tp in sight.topics_of(it.alias)
-            if tp.topic in {committed.topic for committed in it.commits}
-        ]
-        for it in sources
-        if it.commits
+        alias: [tp for tp in sight.topics_of(alias) if tp.topic in names]
+        for alias, names in topics.items()
     }
 
     def ask(alias: str) -> Callable[[], Mapping[TopicPartition, int]]:

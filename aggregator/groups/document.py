@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from aggregator.documents.document import Document
-from aggregator.groups.core import PlaceVerdict
+from aggregator.groups.core import GOOD, PlaceVerdict
 
 
 class GroupRow(Document):
@@ -82,9 +82,8 @@ class GroupReport(Document):
     @property
     def done(self) -> bool:
         """Whether the hub has, or would have, every place of the group."""
-        good = (PlaceVerdict.WRITE, PlaceVerdict.SAME)
         return (
             bool(self.partitions)
             and not self.refused
-            and all(it.verdict in good for it in self.partitions)
+            and all(it.verdict in GOOD for it in self.partitions)
         )

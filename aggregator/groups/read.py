@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -15,8 +15,7 @@ from aggregator.config.schema import ClusterConfig
 from aggregator.credentials import reader_settings
 from aggregator.discover.errors import text_of
 from aggregator.errors import ClusterError
-from aggregator.groups.core import HubScan
-from aggregator.model import ORIGIN_HEADERS, TopicPartition
+from aggregator.model import ORIGIN_HEADERS, SourcePartition, TopicPartition
 from aggregator.quarantine.records import Raw, origin_of
 
 POLL_RECORDS = 2_000
@@ -34,9 +33,30 @@ class ReadProgress:
     left: int
 
 
+class Scan(Protocol):
+    """What takes the records of a hub partition, from `start` on, until it is `done`."""
+
+    @property
+    def start(self) -> int:
+        """Where to begin."""
+
+    @property
+    def end(self) -> int:
+        """No record from here on is wanted."""
+
+    @property
+    def read(self) -> int:
+        """How many records it has taken."""
+
+    done: bool
+
+    def take(self, offset: int, origin: SourcePartition | None, at: int, /) -> None:
+        """The next record: its hub offset, and the partition and offset that it comes from."""
+
+
 def read_scans(
     hub: ClusterConfig,
-    scans: Mapping[TopicPartition, HubScan],
+    scans: Mapping[TopicPartition, Scan],
     *,
     silence: float,
     deadline: float,
@@ -80,7 +100,7 @@ def read_scans(
         consumer.close()
 
 
-def _take(message: Message, left: Mapping[TopicPartition, HubScan], at: dict[Any, int]) -> None:
+def _take(message: Message, left: Mapping[TopicPartition, Scan], at: dict[Any, int]) -> None:
     tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
     scan = left.get(tp)
     if scan is None:
@@ -104,7 +124,7 @@ def _take(message: Message, left: Mapping[TopicPartition, HubScan], at: dict[Any
         scan.take(offset, origin.partition, origin.offset)
 
 
-def _late(left: Mapping[TopicPartition, HubScan], silence: float | None) -> str:
+def _late(left: Mapping[TopicPartition, Scan], silence: float | None) -> str:
     first = min(left)
     what = f"hub: {len(left)} partitions, {first} the first, were not read to their end"
     if silence is None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from aggregator.checkpoint.controls import Controls
+from aggregator.checkpoint.failovers import Failovers
+from aggregator.checkpoint.moved_groups import MovedGroups
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.clusters.prepare import partitions_by_cluster
 from aggregator.config.schema import Config, SourceConfig
@@ -20,10 +22,11 @@ from aggregator.discover import HUB, ClusterAdmin, open_admin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.documents.document import GroupSyncStatus, SyncedGroup
+from aggregator.errors import ClusterError
 from aggregator.events import Event, EventSink
-from aggregator.groups.apply import ApplyRules, applied
-from aggregator.groups.ask import committed, group_states
-from aggregator.groups.core import PlaceVerdict, matching
+from aggregator.groups.apply import applied
+from aggregator.groups.ask import committed_by_all, group_states
+from aggregator.groups.core import GOOD, ApplyRules, PlaceVerdict, matching
 from aggregator.groups.document import GroupReport
 from aggregator.groups.translate import (
     GroupSight,
@@ -45,11 +48,12 @@ found by then is the right one; otherwise the group is left a little further bac
 RETRY_SECONDS = 60.0
 """What could not be written is tried again so often while nothing changes."""
 LAST_SECONDS = 2.0
-AT_ONCE = 8
-"""So many groups of a source are asked for at the same time."""
-GOOD = (PlaceVerdict.WRITE, PlaceVerdict.SAME)
+
+AT_THE_HUB = "it was taken over to the hub, and is left alone there"
 
 Offsets = Mapping[TopicPartition, int]
+Answer = tuple[Mapping[str, Offsets], Mapping[str, ClusterError]]
+"""What groups have committed at a source, and why that is not told of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,7 @@ class GroupSync:
         self._status = GroupSyncStatus()
         self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
         self._commits: dict[str, Mapping[str, Offsets]] = {}
+        self._refused: dict[str, Mapping[str, ClusterError]] = {}
         self._done: dict[str, _Done] = {}
         self._groups: dict[str, SyncedGroup] = {}
         self._past: Past | None = None
@@ -162,17 +167,53 @@ class GroupSync:
             return
         sight = sight_of(told.config, told.plan, told.aliases, told.state)
         found = {group for alias in told.aliases for group in self._commits[alias]}
+        hidden = self._hidden(told.aliases)
         self._groups = {name: it for name, it in self._groups.items() if name in found}
-        due = [group for group in sorted(found) if self._is_due(group, sight)]
-        refused = ""
+        self._groups |= {name: SyncedGroup(group=name, error=why) for name, why in hidden.items()}
+        due = [it for it in sorted(found - hidden.keys()) if self._is_due(it, sight)]
+        refused = next((f"group {group}: {why}" for group, why in hidden.items()), "")
         if due:
-            self._past = past_of(sight, self._past)
-            with open_admin(told.config, HUB) as hub:
-                for group in due:
-                    if self._over.is_set():
-                        return
-                    refused = refused or self._translate(sight, hub, group, self._past)
+            refused = self._translated(sight, due) or refused
         self._tell(next(iter(failures.values()), refused))
+
+    def _hidden(self, aliases: Collection[str]) -> dict[str, str]:
+        """Groups of which a source has never told what they have committed there, and why.
+
+        They may be further back there than elsewhere, so they are left out. The others are not.
+        """
+        return {
+            group: str(error)
+            for alias in aliases
+            for group, error in self._refused.get(alias, {}).items()
+            if group not in self._commits[alias]
+        }
+
+    def _translated(self, sight: GroupSight, due: Sequence[str]) -> str:
+        """Translate and write these groups; what is wrong for people to mend, or ""."""
+        place = sight.config.checkpoint
+        pauses = Controls(place.path, place.storage_options).read().sources
+        failovers = Failovers(place.path, place.storage_options).read()
+        over = {
+            alias
+            for alias, own in failovers.items()
+            if any(it.is_of(pauses.get(alias)) for it in own)
+        }
+        moved = MovedGroups(place.path, place.storage_options).read()
+        self._past = past_of(sight, self._past)
+        refused = ""
+        with open_admin(sight.config, HUB) as hub:
+            for group in due:
+                if self._over.is_set():
+                    return refused
+                commits = self._of(group, sight)
+                if over & commits.keys() or moved.has(group, commits):
+                    # It is at the hub, and people may set its offsets there.
+                    self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
+                    self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
+                    continue
+                why = self._translate(sight, hub, group, self._past)
+                refused = refused or why
+        return refused
 
     def _tell(self, error: str) -> None:
         if self._over.is_set():
@@ -193,10 +234,15 @@ class GroupSync:
             if isinstance(answer, Exception):
                 failures[alias] = f"{alias}: {str(answer).removeprefix(f'{alias}: ')}"
             else:
-                self._commits[alias] = answer
+                told_by, refused = answer
+                known = self._commits.get(alias, {})
+                # What was told before counts, as when the source is away.
+                kept = {it: known[it] for it in refused if it in known}
+                self._commits[alias] = {**kept, **told_by}
+                self._refused[alias] = refused
         return failures
 
-    def _asking(self, told: _Told, alias: str) -> Callable[[], Mapping[str, Offsets]]:
+    def _asking(self, told: _Told, alias: str) -> Callable[[], Answer]:
         config, source = told.config, told.config.sources[alias]
         known = self._admins.get(alias)
         if known is None or not same_connection(known[0], source):
@@ -206,17 +252,13 @@ class GroupSync:
         admin = known[1]
         partitions = partitions_by_cluster(told.plan.routes).get(alias, [])
 
-        def ask() -> Mapping[str, Offsets]:
+        def ask() -> Answer:
             timeout = config.supervision.connect_timeout
             names = matching(
                 group_states(admin, timeout), source.groups.wanted, source.groups.unwanted
             )
-            # An answer takes a round trip or two, and there may be hundreds of groups.
-            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="sync-groups-ask") as pool:
-                told = pool.map(
-                    lambda name: committed(alias, source, name, partitions, timeout), names
-                )
-                return {name: offsets for name, offsets in zip(names, told, strict=True) if offsets}
+            found, failed = committed_by_all(alias, source, names, partitions, timeout)
+            return {group: offsets for group, offsets in found.items() if offsets}, failed
 
         return ask
 
@@ -244,11 +286,15 @@ class GroupSync:
         # Before it is tried: what fails is not tried at each turn.
         self._done[group] = _Done(commits, sight, floors, complete=False, at=now)
         deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
-        reading = HubReading(deadline, floors=floors, most=MOST_RECORDS, stop=self._over)
+        refine = before is not None and bool(before.waiting) and before.commits == commits
+        reading = HubReading(
+            deadline, floors=floors, pinned=refine, most=MOST_RECORDS, stop=self._over
+        )
+        rules = ApplyRules(dry_run=False, keeping=True, refine=refine)
         try:
             topics = translated(sight, hub, commits, reading, past)
             sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
-            report = applied(config, hub, group, sources, topics, ApplyRules(dry_run=False))
+            report = applied(config, hub, group, sources, topics, rules)
         except Exception as error:
             self._groups[group] = SyncedGroup(group=group, error=str(error))
             return f"group {group}: {error}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TypeVar
@@ -20,7 +20,7 @@ from aggregator.discover import ClusterAdmin
 from aggregator.discover.discover import LATE_SECONDS
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
-from aggregator.groups.ask import ask_states, committed
+from aggregator.groups.ask import AT_ONCE, ask_states, committed_by_all
 from aggregator.groups.core import (
     Commits,
     HubPlace,
@@ -93,12 +93,14 @@ class HubReading:
     """How the hub is read: by when (monotonic), how many records of a partition at most.
 
     `disordered` are source partitions of which old records may have been written late. `floors` are
-    hub offsets below which nothing is that the group has not read, where that is known.
+    hub offsets below which nothing is that the group has not read, where that is known; with
+    `pinned` it may be there already, so that what others write there counts from there on.
     """
 
     deadline: float
     disordered: frozenset[SourcePartition] = frozenset()
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    pinned: bool = False
     most: int | None = None
     tell: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
@@ -120,12 +122,11 @@ def sight_of(
     )
 
 
-def look(config: Config, source: str | None) -> GroupSight:
-    """Ask everybody, or one source alone.
+def look(config: Config, aliases: Sequence[str]) -> GroupSight:
+    """Ask these sources, and the hub.
 
-    Raises ClusterError when the hub or a source does not answer: the group may be there.
+    Raises ClusterError when the hub or a source does not answer: a group may be there.
     """
-    aliases = config.chosen(source)
     plan = plan_of_all(config, aliases, "a group may be at each source")
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
@@ -140,21 +141,38 @@ def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, 
 
 
 def at_sources(
-    sight: GroupSight, group: str, states: Mapping[str, Mapping[str, str]]
-) -> tuple[SourceGroup, ...]:
-    """The group at each source. ClusterError when one does not tell."""
+    sight: GroupSight, groups: Mapping[str, Sequence[str]], states: Mapping[str, Mapping[str, str]]
+) -> dict[str, tuple[SourceGroup, ...] | ClusterError]:
+    """Each group at its sources (aliases), or why one of these does not tell."""
     config, timeout = sight.config, sight.config.supervision.connect_timeout
+    names = {it: [group for group, own in groups.items() if it in own] for it in sight.aliases}
 
-    def ask(alias: str) -> Callable[[], dict[TopicPartition, int]]:
-        return lambda: committed(
-            alias, config.sources[alias], group, sight.topics_of(alias), timeout
+    def ask(alias: str) -> Callable[[], Answers]:
+        return lambda: committed_by_all(
+            alias, config.sources[alias], names[alias], sight.topics_of(alias), timeout
         )
 
-    answers = ask_all({it: ask(it) for it in sight.aliases}, timeout + LATE_SECONDS)
-    return tuple(
-        SourceGroup(alias, states.get(alias, {}).get(group, ""), _answer(alias, answer))
-        for alias, answer in answers.items()
-    )
+    turns = 1 + max(map(len, names.values()), default=0) // AT_ONCE
+    told = ask_all({it: ask(it) for it in sight.aliases}, timeout * turns + LATE_SECONDS)
+    found: dict[str, tuple[SourceGroup, ...] | ClusterError] = {}
+    for group, aliases in groups.items():
+        try:
+            found[group] = tuple(_at_source(it, group, told[it], states) for it in aliases)
+        except ClusterError as error:
+            found[group] = error
+    return found
+
+
+Answers = tuple[Mapping[str, Mapping[TopicPartition, int]], Mapping[str, ClusterError]]
+
+
+def _at_source(
+    alias: str, group: str, told: Answers | Exception, states: Mapping[str, Mapping[str, str]]
+) -> SourceGroup:
+    commits, failed = _answer(alias, told)
+    if group in failed:
+        raise failed[group]
+    return SourceGroup(alias, states.get(alias, {}).get(group, ""), commits[group])
 
 
 def _answer(alias: str, answer: Told | Exception) -> Told:
@@ -211,7 +229,8 @@ def translated(
                 )
                 for sp, at in it.commits.items()
             }
-            scans[tp] = HubScan(feeds, logs[tp], reading.most)
+            pin = reading.floors.get(tp) if reading.pinned else None
+            scans[tp] = HubScan(feeds, logs[tp], reading.most, pin)
     read_scans(
         sight.config.hub,
         scans,

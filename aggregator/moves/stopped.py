@@ -20,7 +20,10 @@ def set_positions(config: Config, request: MoveRequest, emit: EventSink) -> Move
     on the checkpoint; CheckpointError when it cannot be written.
     """
     # Only asked: a refusal is to leave no trace, not even an epoch.
-    propose(config, request)
+    found = propose(config, request)
+    if not found.checkpoints:
+        # So one that runs is not in the way of what changes nothing.
+        return found.report(config, dry_run=False, running=False)
     stop = threading.Event()
     with Writer.take(config, take_over=False, emit=emit, stop=stop) as writer:
         found = propose(config, request)

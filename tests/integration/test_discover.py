@@ -39,10 +39,12 @@ from aggregator.discover.discover import run_all
 from aggregator.discover.errors import code_of
 from aggregator.embedded import topics
 from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.groups.ask import committed_by_all, group_states
 from aggregator.model import ClusterFacts, FailureKind, OffsetRange, TopicFacts, TopicPartition
 from aggregator.plan import make_plan
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from support.clusters import ClusterFactory
+from support.groups import commit_at
 from support.reading import wait_for
 
 LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -220,6 +222,32 @@ def test_describe_without_read_is_told_apart(
     assert all(it.ok for it in check_cluster(cfg, "eu", 10))
 
 
+def test_a_group_without_a_right_is_in_the_way_of_no_other(
+    guarded: EmbeddedCluster, hub: EmbeddedCluster, unique: str
+) -> None:
+    """Whoever may describe the cluster sees all groups, and is refused the offsets of some."""
+    topics.create_topic(guarded.admin_servers, unique)
+    mine, theirs = f"mine-{unique}", f"theirs-{unique}"
+    _allow(guarded, "reader", unique, "READ")
+    _allow(guarded, "reader", "kafka-cluster", "DESCRIBE", ResourceType.BROKER)
+    _allow(guarded, "reader", mine, "DESCRIBE", ResourceType.GROUP)
+    for group in (mine, theirs):
+        commit_at(guarded.admin_servers, group, unique, {0: 0})
+    cfg = config(hub.bootstrap_servers, unique, eu=login(guarded, "reader", "s"))
+    with open_admin(cfg, "eu") as admin:
+        wait_for(lambda: {mine, theirs} <= group_states(admin, 10).keys(), "both are listed")
+    place = TopicPartition(unique, 0)
+
+    def ask(*groups: str) -> tuple[dict[str, dict[TopicPartition, int]], list[str]]:
+        told, failed = committed_by_all("eu", cfg.sources["eu"], groups, [place], 10)
+        assert all("allow READ on the group" in str(it) for it in failed.values())
+        return told, sorted(failed)
+
+    wait_for(lambda: ask(theirs, mine) == ({mine: {place: 0}}, [theirs]), "one is told")
+    # Nor is it silence when all are refused.
+    assert ask(theirs) == ({}, [theirs])
+
+
 def test_check_of_the_hub(hub: EmbeddedCluster, source_a: EmbeddedCluster, unique: str) -> None:
     topics.create_topic(
         hub.bootstrap_servers,
@@ -368,10 +396,16 @@ def test_the_client_writes_nothing_to_stderr(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err == ""
 
 
-def _allow(cluster: EmbeddedCluster, user: str, topic: str, operation: str) -> None:
+def _allow(
+    cluster: EmbeddedCluster,
+    user: str,
+    name: str,
+    operation: str,
+    kind: ResourceType = ResourceType.TOPIC,
+) -> None:
     binding = AclBinding(
-        ResourceType.TOPIC,
-        topic,
+        kind,
+        name,
         ResourcePatternType.LITERAL,
         f"User:{user}",
         "*",

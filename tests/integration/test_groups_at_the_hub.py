@@ -20,14 +20,13 @@ from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.discover import HUB
+from aggregator.discover import HUB, open_admin
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, grow_topic, produce
 from aggregator.errors import EXIT_DATA, EXIT_DONE, RefusedError
-from aggregator.groups.apply import ApplyRules
-from aggregator.groups.ask import committed
-from aggregator.groups.core import PlaceVerdict
-from aggregator.groups.cutover import CutoverError, cut_over, translate_group
+from aggregator.groups.ask import commit, committed
+from aggregator.groups.core import ApplyRules, PlaceVerdict
+from aggregator.groups.cutover import CutoverError, Moving, Outcome, cut_over, translate_group
 from aggregator.groups.document import GroupReport
 from aggregator.model import SourcePartition
 from aggregator.model import TopicPartition as OurPartition
@@ -46,6 +45,9 @@ COMPACTED = {
     "min.cleanable.dirty.ratio": "0.01",
     "delete.retention.ms": "100",
 }
+MANY = 300
+MANY_SECONDS = 120.0
+"""A second look for each of them would take longer."""
 STILL_SECONDS = 3.0
 """The cleaner of our brokers looks every second."""
 Commits = Mapping[SourcePartition, int]
@@ -273,11 +275,13 @@ def test_a_group_is_cut_over_when_it_is_at_rest_and_copied(moved: Moved) -> None
     topic, servers = moved.hub_topic(moved.orders), moved.hub.bootstrap_servers
     told: list[str] = []
     with member(moved.clusters["eu"].bootstrap_servers, "late", moved.orders):
-        with pytest.raises(CutoverError, match="active members at eu"):
+        with pytest.raises(CutoverError, match="active members: late at eu"):
             cut_over(moved.config, "late", None, WRITE, 2.0, told.append)
         tried = cut_over(moved.config, "late", None, ApplyRules(), SECONDS, told.append)
         assert tried.done
-        assert any(it.startswith("would wait: group late") for it in told)
+        assert any(
+            it.startswith("would wait: these groups have active members: late at eu") for it in told
+        )
     assert all(it < 0 for it in committed_at(servers, "late", topic).values())
     report = cut_over(moved.config, "late", None, WRITE, SECONDS, told.append)
     assert report.done
@@ -401,17 +405,74 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
     hub = [OurPartition(topic, number) for number in range(3)]
 
     def kept() -> dict[OurPartition, int]:
-        return committed(HUB, moved.config.hub, "sync-a", hub, 30.0)
+        found = committed(HUB, moved.config.hub, "sync-a", hub, 30.0)
+        return {tp: it.offset for tp, it in found.items()}
 
     for least in (120, 100):
         read_some(eu, "sync-a", moved.single, least)
         wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)
         places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
         wait_for(lambda: kept() == places, "the hub has it")  # noqa: B023
+    # A person sets it back at the hub, to read again; and the group goes on at its source.
+    servers = moved.hub.bootstrap_servers
+    commit_at(servers, "sync-a", topic, dict.fromkeys(range(3), 1))
+    read_some(eu, "sync-a", moved.single, 50)
+    read_some(eu, "sync-b", moved.single, 50)
+    other = [OurPartition(topic, 0)]
+    wait_for(lambda: committed(HUB, moved.config.hub, "sync-b", other, 30.0), "it was looked at")
+    assert committed_at(servers, "sync-a", topic) == dict.fromkeys(range(3), 1)
+    # Whoever asks for it has it moved, and then it is kept up again.
+    assert moved.apply("sync-a").done
+    read_some(eu, "sync-a", moved.single, 50)
+    wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)
+    places = {OurPartition(it.topic, it.partition): it.offset for it in wanted.partitions}
+    wait_for(lambda: kept() == places, "the hub has it again")
     # What we tell the sources of ourselves is nobody's reading.
     own = f"aggregator-{moved.config.name}"
     wait_for(lambda: max(committed_at(eu, own, moved.single).values()) > 0, "it is published")
     assert committed(HUB, moved.config.hub, own, hub, 30.0) == {}
+
+
+@pytest.mark.timeout(600)
+def test_hundreds_of_groups_are_taken_over_by_one_look_and_only_once(moved: Moved) -> None:
+    topic, servers = moved.hub_topic(moved.single), moved.hub.bootstrap_servers
+    names = [f"many-{number:03}" for number in range(MANY)]
+    ends = end_offsets(moved.clusters["eu"].bootstrap_servers, moved.single)
+    with open_admin(moved.config, "eu") as admin:
+        for at, name in enumerate(names):
+            places = {OurPartition(moved.single, it): min(at, end) for it, end in ends.items()}
+            assert commit(admin, name, places, SECONDS, "") == ""
+    told: list[str] = []
+
+    def take_over(wanted: list[str]) -> dict[str, Outcome]:
+        moving = Moving(
+            moved.config,
+            WRITE,
+            time.monotonic() + SECONDS,
+            told.append,
+            rest=True,
+            copied=True,
+            leave_moved=True,
+        )
+        return moving.all_of(dict.fromkeys(wanted, ("eu", "us")))
+
+    begun = time.monotonic()
+    done = take_over([*names, "nobody"])
+    assert time.monotonic() - begun < MANY_SECONDS
+    # Nobody is in the way of another.
+    assert isinstance(done.pop("nobody"), RefusedError)
+    for name, report in done.items():
+        assert isinstance(report, GroupReport), f"{name}: {report}"
+        assert report.done
+    for name in (names[0], names[-1]):
+        (shown,) = [it for it in (done[name],) if isinstance(it, GroupReport)]
+        expected = {it.partition: it.offset for it in shown.partitions}
+        assert committed_at(servers, name, topic) == expected
+    # Their consumers go on at the hub; one goes on at the source after all.
+    commit_at(servers, names[0], topic, {0: 90})
+    commit_at(moved.clusters["eu"].bootstrap_servers, names[1], moved.single, {0: 7})
+    assert list(take_over(names)) == [names[1]]
+    assert committed_at(servers, names[0], topic)[0] == 90
 
 
 def test_a_group_that_has_read_nothing_is_refused(moved: Moved) -> None:

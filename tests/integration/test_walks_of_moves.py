@@ -205,6 +205,10 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         wait_for(lambda: is_kept_up(walk.also(*ask, code=None)), "the hub has the group")
         walk.run("status")
         site.brokers[0].kill()
+        # Producers that find it dead wait for nobody.
+        producer.topic = hub_topic
+        producer.start(new)
+        wait_a_moment_of(producer, 100)
         shown = json.loads(walk.run("failover eu", "-o", "json"))
         assert (shown["alive"], shown["dry_run"]) == (False, True)
         assert {it["state"] for it in shown["steps"]} == {"left out", "would be done"}
@@ -213,14 +217,21 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         assert [it["group"] for it in done["hub_groups"]] == [billing]
         again = json.loads(walk.also("failover", "eu", "-c", there, "-o", "json"))
         assert [it["state"] for it in again["steps"]][1:] == ["was done"] * 3
-        reader.topic = producer.topic = hub_topic
+        reader.topic = hub_topic
         reader.start(new)
-        producer.start(new)
         wait_a_moment_of(producer, 300)
-        # It lives again, with records of a producer that nobody has stopped.
-        site.brokers[0].start()
+        # It lives again, with records of a producer that nobody has stopped, and dies once more.
         forgotten = [NewRecord(b"%d" % (1_000_000 + it), b"late-%d" % it) for it in range(30)]
-        produce(old, orders, forgotten)
+        site.brokers[0].start()
+        produce(old, orders, forgotten[:15])
+        walk.also("resume", "eu", "-c", there)
+        early = {int(it.value or b"") for it in forgotten[:15]}
+        wait_for(lambda: early <= set(reader.numbers()), "the first of them are read at the hub")
+        site.brokers[0].kill()
+        flapped = json.loads(walk.also("failover", "eu", "-c", there, "-o", "json"))
+        assert [it["state"] for it in flapped["steps"]] == [*["left out"] * 2, "done", "done"]
+        site.brokers[0].start()
+        produce(old, orders, forgotten[15:])
         tried = json.loads(walk.run("failback eu", "-o", "json"))
         assert tried["dry_run"]
         assert not Path(back).exists()
@@ -250,6 +261,7 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         producer.stop()
         reader.until(producer.written + len(forgotten))
         reader.stop()
+        walk.run("groups apply billing")
         # A cluster that lives fails over as well: it is waited for, and its groups come along.
         planned = json.loads(walk.also("failover", "eu", "-c", there, "-o", "json"))
         assert [it["state"] for it in planned["steps"]] == ["done"] * 4

@@ -55,6 +55,11 @@ def test_what_a_dead_source_still_has_and_what_to_start_where_is_told() -> None:
     assert "bootstrap.servers=hub:9092, topics eu.orders." in text
     tried = to_text(report_of_failover(report.model_copy(update={"dry_run": True})), tty=False)
     assert "bootstrap.servers" not in tried
+    refused = report.model_copy(update={"failed": {"audit": "eu: no right"}})
+    assert "group audit is not taken over: eu: no right" in to_text(
+        report_of_failover(refused), tty=False
+    )
+    assert (report.done, refused.done) == (True, False)
 
 
 @pytest.mark.parametrize("command", ["failover", "failback"])
@@ -68,6 +73,12 @@ def test_a_source_that_is_not_there_is_refused_and_a_hub_that_is_silent_named(
         code, text = invoke(tmp_path, command, "eu")
         assert code == EXIT_CLUSTER
         assert "127.0.0.1:9" in text
+
+
+def test_groups_that_come_along_are_patterns(tmp_path: Path) -> None:
+    code, text = invoke(tmp_path, "failover", "eu", "--exclude", "a.*,*")
+    assert code == EXIT_CONFIG
+    assert "--exclude: '*' is not a regex" in text
 
 
 def test_there_is_no_way_back_for_a_source_that_the_file_does_not_have(tmp_path: Path) -> None:

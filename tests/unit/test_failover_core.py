@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +11,30 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.failovers import Failovers
 from aggregator.config.load import load_text
 from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.config.yaml_text import parse_yaml
 from aggregator.failover.core import (
+    Failover,
     WayBack,
     behind_of,
+    ends_of,
+    lowest_ends,
     next_port,
     positions_back,
+    to_bring_back,
     way_back,
 )
-from aggregator.model import Route, SourcePartition, TopicPartition
+from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.naming import naming_of
 from aggregator.plan.selection import Selection
+from aggregator.rules import ANY_ORIGIN
 from support.examples import ASCII, examples
 
+HERE = Path("/opt/aggregator")
 SECRET = "${env:EU_LOGIN}"
 TEXT = f"""
 name: central
@@ -55,7 +64,7 @@ topics = st.from_regex(r"[a-zA-Z][a-zA-Z0-9._-]{0,12}", fullmatch=True, alphabet
 def back_of(routes: list[Route], text: str = TEXT) -> tuple[WayBack, Config]:
     config = load_text(text, env=ENV)
     raw, _ = parse_yaml(text)
-    found = way_back(config, raw, "eu", routes)
+    found = way_back(config, raw, "eu", routes, HERE)
     return found, load_text(dump(dict(found.tree)), env=ENV)
 
 
@@ -81,8 +90,8 @@ def test_the_two_clusters_change_places_and_secrets_stay_references() -> None:
 
 def test_what_came_from_a_source_is_known_and_stays() -> None:
     _, made = back_of([route("orders", "eu.orders")])
-    # By these names its loop guard leaves records out, in which an origin names one of them.
-    assert set(made.hub.known_as) == {"eu", "us"}
+    # Its loop guard leaves out what has an origin, also one of a source that is added later.
+    assert made.hub.known_as == [ANY_ORIGIN]
     # And by this one the aggregation leaves out what comes back to it.
     assert set(made.sources) == {"central"}
 
@@ -131,16 +140,86 @@ def test_what_is_not_at_the_hub_is_told_and_what_is_not_known_as_well() -> None:
     assert [(it.partition, it.offsets) for it in found] == [(b, 3), (c, None), (d, 4)]
 
 
-def test_the_newest_failover_of_a_source_counts(tmp_path: Path) -> None:
+def test_what_holds_for_the_line_and_the_records_is_taken_over() -> None:
+    text = TEXT.replace("linger.ms: 20", "linger.ms: 20, ssl.keystore.location: /hub.p12")
+    text = text.replace("fetch.min.bytes: 5}", "fetch.min.bytes: 5}\n    max_bytes_per_second: 5MB")
+    text = text.replace("path: /var/state", "path: ./state").replace(
+        "rename: ", "on_poison: stop, overrides: {eu.b: {on_poison: quarantine}}, rename: "
+    )
+    found, made = back_of([route("a", "eu.a"), route("b", "eu.b", transform="m:f")], text)
+    assert made.hub.producer == {"linger.ms": "20"}
+    central = made.sources["central"]
+    assert (central.consumer, central.max_bytes_per_second) == ({"fetch.min.bytes": "5"}, 5_000_000)
+    assert [made.topics.rules_for(it).on_poison for it in ("a", "b")] == ["stop", "quarantine"]
+    # From wherever it is run.
+    assert made.checkpoint.path == "/opt/aggregator/state-back-eu"
+    assert [it.partition(" ")[0] for it in found.notes] == [
+        "eu.b",
+        "hub.producer.ssl.keystore.location",
+    ]
+
+
+def test_schema_ids_are_those_of_the_cluster_that_is_written() -> None:
+    text = TEXT.replace("eu:9092", "eu:9092\n    schemas: {registry: http://eu:1}")
+    translated = text.replace("topics: {rename", "topics: {schemas: translate, rename")
+    both = translated.replace("hub:9092", "hub:9092\n  schemas: {registry: http://hub:1}")
+    made = back_of([route("a", "eu.a")], both)[1]
+    assert made.hub.schemas.registry == "http://eu:1"
+    assert made.sources["central"].schemas.registry == "http://hub:1"
+    assert made.topics.schemas == "translate"
+    assert back_of([route("a", "eu.a")], text)[1].topics.schemas == "pass"
+
+
+def noted(folder: Path) -> tuple[Failover, ...]:
+    """As another process reads them."""
+    return Failovers(str(folder), {}).read().get("eu", ())
+
+
+def test_what_was_written_at_the_hub_before_the_newest_failover_goes_back_as_well(
+    tmp_path: Path,
+) -> None:
+    """A source that flaps: over, resumed, and over again before anybody failed back."""
     table = Failovers(str(tmp_path), {})
-    assert table.newest("eu") is None
-    table.put("eu", "hub-1", {TopicPartition("a", 0): 1})
-    table.put("us", "hub-1", {})
-    ends = {TopicPartition("a", 0): 5, TopicPartition("b", 2): 0}
-    table.put("eu", "hub-2", ends)
-    found = Failovers(str(tmp_path), {}).newest("eu")
-    assert found is not None
-    assert (found.hub_cluster_id, found.hub_ends) == ("hub-2", ends)
+    a, b, grown = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
+    assert noted(tmp_path) == ()
+    table.put("eu", "hub", {a: 10, b: 7}, None)
+    table.put("us", "hub", {a: 0}, None)
+    table.put("eu", "hub", {a: 90, b: 5, grown: 4}, None)
+    brought = to_bring_back(noted(tmp_path), "hub")
+    assert len(brought) == 2
+    # What the first did not know was written since: from its beginning.
+    assert lowest_ends(brought) == {a: 10, b: 5}
+    assert to_bring_back(noted(tmp_path), "another hub") == ()
+    table.put_returned("eu", brought)
+    # Done again, it is the same; and with another one, that alone.
+    assert lowest_ends(to_bring_back(noted(tmp_path), "hub")) == {a: 10, b: 5}
+    table.put("eu", "hub", {a: 200}, None)
+    assert lowest_ends(to_bring_back(noted(tmp_path), "hub")) == {a: 200}
+
+
+def test_no_clock_says_whether_a_failover_is_done(tmp_path: Path) -> None:
+    table, controls = Failovers(str(tmp_path), {}), Controls(str(tmp_path), {})
+    controls.put("eu", paused=True)
+    pause = controls.read().sources["eu"]
+    # Noted by a machine whose clock is hours behind, or ahead.
+    for hours in (-5, 5):
+        then = replace(pause, since=pause.since + timedelta(hours=hours))
+        assert not table.put("eu", "hub", {}, then.since).is_of(pause)
+    table.put("eu", "hub", {}, pause.since)
+    assert [it.is_of(controls.read().sources["eu"]) for it in noted(tmp_path)] == [0, 0, 1]
+    controls.put("eu", paused=False)
+    controls.put("eu", paused=True)
+    assert not any(it.is_of(controls.read().sources["eu"]) for it in noted(tmp_path))
+    assert not any(it.is_of(None) for it in noted(tmp_path))
+
+
+def test_it_begins_before_the_last_record_of_the_source_and_within_the_log() -> None:
+    a, b, c = (TopicPartition("a", it) for it in range(3))
+    logs = {a: OffsetRange(0, 100), b: OffsetRange(40, 100), c: OffsetRange(0, 0)}
+    # Partition by partition of the source; what came last of all of them counts.
+    assert ends_of(logs, [{a: 30, b: 20}, {a: 60, b: 10}]) == {a: 60, b: 40, c: 0}
+    assert ends_of(logs, [{a: 300}]) == {a: 100, b: 40, c: 0}
+    assert ends_of(logs, []) == {a: 0, b: 40, c: 0}
 
 
 def test_a_second_instance_listens_beside_the_first() -> None:

@@ -10,12 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.groups.core import (
+    REASONS,
+    ApplyRules,
+    Commits,
     HubPlace,
     HubScan,
+    Marked,
     OriginFeed,
     PlaceVerdict,
     is_active,
     judge,
+    mark_of,
     matching,
     plan_topics,
     unread_losses,
@@ -266,18 +271,69 @@ def test_what_cannot_be_proven_is_refused(
     assert reason in refusal
 
 
-def test_a_place_is_written_forwards_only_and_while_nobody_is_there() -> None:
+MINE, BEFORE = mark_of("central", {"eu": {HUB: 7}}), mark_of("central", {"eu": {HUB: 6}})
+OTHER = mark_of("other", {"eu": {HUB: 7}})
+
+
+@pytest.mark.parametrize(
+    ("committed", "active", "verdict", "keeping", "refining"),
+    [
+        (None, False, "write", "write", "write"),
+        (None, True, "active", "active", "active"),
+        # Ours, by what the group has committed at its sources now, or had then.
+        (Marked(10, MINE), False, "same", "same", "same"),
+        (Marked(10, MINE), True, "same", "same", "same"),
+        (Marked(9, MINE), False, "write", "kept", "write"),
+        (Marked(10, BEFORE), False, "write", "write", "write"),
+        (Marked(9, BEFORE), False, "write", "write", "write"),
+        (Marked(9, BEFORE), True, "active", "active", "active"),
+        (Marked(11, BEFORE), False, "backwards", "backwards", "backwards"),
+        # A consumer's, a person's, another aggregation's: only whoever asks for it moves these.
+        (Marked(10), False, "write", "same", "same"),
+        (Marked(9), False, "write", "others", "others"),
+        (Marked(9, OTHER), False, "write", "others", "others"),
+        (Marked(11), False, "backwards", "others", "others"),
+    ],
+)
+def test_what_is_written_of_a_place(
+    committed: Marked | None, active: bool, verdict: str, keeping: str, refining: str
+) -> None:
     place = HubPlace(HUB, 10, 0)
-    for committed, active, allowed, verdict in (
-        (None, False, False, PlaceVerdict.WRITE),
-        (9, False, False, PlaceVerdict.WRITE),
-        (10, True, False, PlaceVerdict.SAME),
-        (11, False, False, PlaceVerdict.BACKWARDS),
-        (11, False, True, PlaceVerdict.WRITE),
-        (11, True, True, PlaceVerdict.ACTIVE),
-        (None, True, False, PlaceVerdict.ACTIVE),
-    ):
-        assert judge(place, committed, active=active, allow_backwards=allowed) is verdict
+
+    def judged(**rules: bool) -> str:
+        return judge(place, committed, MINE, ApplyRules(**rules), active=active)
+
+    assert judged() == verdict
+    assert judged(keeping=True) == keeping
+    assert judged(keeping=True, refine=True) == refining
+    if verdict == "backwards":
+        assert judged(allow_backwards=True) == "write"
+    assert set(REASONS) == set(PlaceVerdict)
+
+
+def test_a_mark_says_who_wrote_and_by_which_commits() -> None:
+    one, two = {TopicPartition("a", 0): 1}, {TopicPartition("a", 1): 2}
+    assert mark_of("n", {"eu": {**one, **two}}) == mark_of("n", {"eu": {**two, **one}})
+    commits: list[Commits] = [{"eu": one}, {"us": one}, {"eu": two}, {"eu": one, "us": one}]
+    assert len({mark_of("n", it) for it in commits}) == len(commits)
+
+
+@given(histories(), st.data())
+def test_records_of_another_cluster_by_the_same_alias_hide_nothing(
+    drawn: tuple[History, dict[int, int]], data: st.DataObject
+) -> None:
+    """An origin is an alias, not a log: what another aggregation wrote may be called the same."""
+    history, commits = drawn
+    claims = st.tuples(st.sampled_from(sorted(commits)), st.integers(0, 30))
+    for hub, rows in enumerate(history.records):
+        place, _ = history.brute(commits, hub)
+        feeds = {it: feed_of(history, it, at, hub, 0) for it, at in commits.items()}
+        claimed = [
+            (offset, p, at) if p in commits else (offset, *data.draw(claims))
+            for offset, p, at in rows
+        ]
+        records = [*history.records[:hub], claimed, *history.records[hub + 1 :]]
+        assert scanned(replace(history, records=records), feeds, hub).place <= place
 
 
 def test_a_gap_counts_when_the_group_has_not_read_all_of_it() -> None:
