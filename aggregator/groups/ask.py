@@ -15,7 +15,7 @@ from aggregator.config.schema import ClusterConfig, Config
 from aggregator.credentials import client_settings
 from aggregator.discover import ClusterAdmin, open_admin
 from aggregator.discover.discover import LATE_SECONDS
-from aggregator.discover.errors import AUTHORIZATION, code_of, text_of
+from aggregator.discover.errors import AUTHORIZATION, TIMEOUT, code_of, text_of
 from aggregator.discover.parallel import ask_all
 from aggregator.errors import ClusterError
 from aggregator.groups.core import Marked
@@ -127,16 +127,23 @@ def committed(
     except KafkaException as error:
         raise ClusterError(f"{alias}: {text_of(error)}") from error
     wanted = [ClientPartition(*tp) for tp in sorted(partitions)]
+    turn = PAUSE_SECONDS
     try:
         while True:
             try:
                 left = max(PAUSE_SECONDS, end - time.monotonic())
-                found = consumer.committed(wanted, timeout=left)
+                found = consumer.committed(wanted, timeout=min(turn, left))
                 break
             except KafkaException as error:
-                if code_of(error) not in NOT_YET or time.monotonic() >= end:
+                # Who may not see the group is not told so by the call: it waits for a coordinator.
+                refused = _refused(consumer)
+                if refused is not None:
+                    raise _failed(alias, group, refused) from refused
+                if code_of(error) not in (*NOT_YET, *TIMEOUT) or time.monotonic() >= end:
                     raise _failed(alias, group, error) from error
-                time.sleep(PAUSE_SECONDS)
+                if code_of(error) in NOT_YET:
+                    time.sleep(PAUSE_SECONDS)
+                turn *= 2
     finally:
         consumer.close()
     for each in found:
@@ -148,6 +155,13 @@ def committed(
         for it in found
         if it.offset >= 0
     }
+
+
+def _refused(consumer: Consumer) -> KafkaException | None:
+    """Why the coordinator of its group is not told, if that is for a right that is missing."""
+    message = consumer.poll(0)
+    error = message.error() if message is not None else None
+    return KafkaException(error) if error is not None and error.code() in AUTHORIZATION else None
 
 
 def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:

@@ -226,9 +226,9 @@ class GroupSync:
     def _ask(self, told: _Told) -> dict[str, str]:
         """Ask the sources for their groups; of one that fails what it told last stays. Why not."""
         timeout = told.config.supervision.connect_timeout
-        answers = ask_all(
-            {alias: self._asking(told, alias) for alias in told.aliases}, timeout + LATE_SECONDS
-        )
+        # There may be hundreds of groups, and one that is refused takes a moment.
+        seconds = RETRY_SECONDS + timeout + LATE_SECONDS
+        answers = ask_all({alias: self._asking(told, alias) for alias in told.aliases}, seconds)
         failures = {}
         for alias, answer in answers.items():
             if isinstance(answer, Exception):
