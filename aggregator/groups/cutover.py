@@ -26,6 +26,7 @@ from aggregator.groups.translate import (
     SourceGroup,
     TopicPlaces,
     at_sources,
+    backfilled_of,
     look,
     past_of,
     states_at,
@@ -176,7 +177,7 @@ class Moving:
             opened(self.config) as (hub, _, ledger),
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="translate-groups") as pool,
         ):
-            late, past = _written_late(ledger), past_of(sight)
+            late, past = _written_late(ledger) | backfilled_of(sight), past_of(sight)
 
             def translate(group: str) -> Outcome:
                 try:

@@ -33,6 +33,7 @@ from aggregator.groups.translate import (
     HubReading,
     SourceGroup,
     TopicPlaces,
+    backfilled_of,
     past_of,
     sight_of,
     translated,
@@ -117,6 +118,7 @@ class GroupSync:
         self._done: dict[str, _Done] = {}
         self._groups: dict[str, SyncedGroup] = {}
         self._past: Past | None = None
+        self._late: frozenset[SourcePartition] = frozenset()
 
     def follow(self, config: Config, plan: Plan | None, state: CheckpointState) -> None:
         """This is planned and committed now."""
@@ -199,7 +201,7 @@ class GroupSync:
             if any(it.is_of(pauses.get(alias)) for it in own)
         }
         moved = MovedGroups(place.path, place.storage_options).read()
-        self._past = past_of(sight, self._past)
+        self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
         refused = ""
         with open_admin(sight.config, HUB) as hub:
             for group in due:
@@ -288,7 +290,12 @@ class GroupSync:
         deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
         refine = before is not None and bool(before.waiting) and before.commits == commits
         reading = HubReading(
-            deadline, floors=floors, pinned=refine, most=MOST_RECORDS, stop=self._over
+            deadline,
+            self._late,
+            floors=floors,
+            pinned=refine,
+            most=MOST_RECORDS,
+            stop=self._over,
         )
         rules = ApplyRules(dry_run=False, keeping=True, refine=refine)
         try:

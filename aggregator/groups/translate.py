@@ -195,6 +195,12 @@ def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
     return Past(place.path, place.storage_options, partitions, earlier)
 
 
+def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
+    """Partitions of which older records came, or come, behind later ones."""
+    place = sight.config.checkpoint
+    return frozenset(BackfillTable(place.path, place.storage_options).partitions())
+
+
 def translated(
     sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
 ) -> tuple[TopicPlaces, ...]:
@@ -214,9 +220,7 @@ def translated(
     lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
     lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
     uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
-    place = sight.config.checkpoint
-    backfilled = BackfillTable(place.path, place.storage_options).partitions()
-    disordered = past.set_back() | backfilled | reading.disordered
+    disordered = past.set_back() | reading.disordered
     scans: dict[TopicPartition, HubScan] = {}
     for it in good:
         for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
