@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig
+from aggregator.errors import RegistryError
 
 
 class Place(NamedTuple):
@@ -22,7 +23,9 @@ def place_of(
 
     Where ids are not translated, those in a hub record are of its source's registry: `origin` is
     where it came from. With a `topic` of None the caller has looked whether they are. A source
-    without a registry of its own shares the hub's.
+    without a registry of its own shares the hub's. Raises RegistryError for a record of a source
+    that the config does not have, where some have a registry of their own: another schema of that
+    number would decode it into wrong values.
     """
     if source is None and topic is not None and is_translated(config, topic):
         origin = None
@@ -31,6 +34,11 @@ def place_of(
         own = config.sources[alias].schemas
         if own.registry is not None:
             return Place(f"sources.{alias}.schemas", own)
+    elif alias is not None and any(it.schemas.registry for it in config.sources.values()):
+        raise RegistryError(
+            f"came from {alias}, which is no source of this config: whose registry knows its "
+            f"schemas is not known (add sources.{alias} with its schemas)"
+        )
     return Place("hub.schemas", config.hub.schemas)
 
 

@@ -39,6 +39,14 @@ def wants_tee(config: Config) -> bool:
     return config.tee.run == "beside"
 
 
+def _used(config: Config) -> tuple[object, ...]:
+    """What a tee goes by that may change while an instance runs."""
+    schemas = {alias: it.schemas for alias, it in config.sources.items()}
+    # Where no source has a registry of its own, all ids are the hub's.
+    asks = config.tee.decode == "auto" and any(it.registry for it in schemas.values())
+    return config.tee, config.topics, schemas if asks else None
+
+
 def begin_tee() -> Child:
     """A process that waits to be told what to land; OSError when there can be none."""
     return begin(PROGRAM)
@@ -183,8 +191,7 @@ class TeeBeside:
             now = self._in_force.config
             if self._over.is_set():
                 return self._wait_for(child, LAST_SECONDS)
-            # What else it uses cannot change while an instance runs.
-            if now.tee != life.config.tee or now.topics != life.config.topics:
+            if _used(now) != _used(life.config):
                 return self._wait_for(child, CHANGE_SECONDS)
             if time.monotonic() - life.told_at > SILENT_SECONDS:
                 life.error = life.error or f"it told nothing for {SILENT_SECONDS:g} s"

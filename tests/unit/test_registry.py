@@ -199,12 +199,17 @@ sources:
     where = [
         place_of(config, source, "a", origin).path
         for source, origin in [
-            *((None, None), (None, "eu"), (None, "us")),
-            *((None, "other"), ("eu", "us")),
+            *((None, None), (None, "eu"), (None, "us"), ("eu", "us")),
         ]
     ]
     ours = "sources.eu.schemas"
-    assert where == ["hub.schemas", ours, "hub.schemas", "hub.schemas", ours]
+    assert where == ["hub.schemas", ours, "hub.schemas", ours]
+    # Nobody knows whose ids those are, where sources have registries of their own.
+    with pytest.raises(RegistryError, match=r"add sources\.other") as caught:
+        place_of(config, None, "a", "other")
+    assert not caught.value.away
+    one = config.model_copy(update={"sources": {"us": config.sources["us"]}})
+    assert place_of(one, None, "a", "other").path == "hub.schemas"
 
 
 def test_where_ids_are_translated_the_registry_is_the_hubs_wherever_a_record_came_from() -> None:

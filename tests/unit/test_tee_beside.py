@@ -13,7 +13,7 @@ import aggregator.tee.beside as beside
 from aggregator.apart import Child
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
-from aggregator.config.schema import Config
+from aggregator.config.schema import Config, SourceConfig
 from aggregator.documents.tee import TeeState, TeeStatus
 from aggregator.events import Event
 from aggregator.tee.beside import TeeBeside
@@ -153,10 +153,19 @@ def test_a_change_of_the_config_is_another_process_and_counts_go_on() -> None:
         it.in_force.config = config_of("{path: /other}")
         status = it.until(lambda now: now.path == "/other" and now.records == 10, "it runs again")
         assert status.failures == 0
+        # Whose schemas records name is asked of the sources, one of which is new.
+        decoding = config_of("{path: /other, decode: true}")
+        it.in_force.config = decoding
+        it.until(lambda now: now.records == 15, "it runs again")
+        fields = {"bootstrap_servers": "us:9092", "topics": {"include": "orders"}}
+        us = SourceConfig.model_validate({**fields, "schemas": {"registry": "http://us"}})
+        sources = {**decoding.sources, "us": us}
+        it.in_force.config = decoding.model_copy(update={"sources": sources})
+        it.until(lambda now: now.records == 20, "it runs again")
         it.in_force.config = config_of("")
         wait_for(lambda: all(child.poll() is not None for child in it.children), "it has ended")
         assert it.tee.status is None
-        assert len(it.children) == 2
+        assert len(it.children) == 4
     assert it.events == []
 
 
