@@ -12,6 +12,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from aggregator.tee.core_columns import INNER
+
 
 def fitted(value: Column, seen: Any, want: Any) -> Column:
     """A value of type `seen` as one of type `want`: what does not fit is null."""
@@ -47,9 +49,10 @@ def misfits(value: Column, seen: Any, want: Any) -> Iterator[Column]:
         for name, of in _fields(want):
             if name in have:
                 yield from misfits(value[name], have[name], of)
-    elif _kind(seen) == _kind(want) == "array":
-        # Within a list there is no one value to ask: that there is a list has to do.
-        if any(True for _ in misfits(F.lit(None), seen["elementType"], want["elementType"])):
+    elif (kind := _kind(want)) in INNER and kind == _kind(seen):
+        # Within a list or a map there is no one value to ask: that there is one has to do.
+        inner = misfits(F.lit(None), seen[INNER[kind]], want[INNER[kind]])
+        if seen.get("keyType") != want.get("keyType") or any(True for _ in inner):
             yield value.isNotNull()
     elif _kind(seen) != _kind(want) or not _kind(seen):
         yield value.isNotNull()

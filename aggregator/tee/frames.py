@@ -11,32 +11,46 @@ DAY = "day"
 DECODED = "decoded"
 ERROR = "decode_error"
 ORIGIN = ("cluster", "topic", "partition", "offset")
+MOST_MILLIS = (1 << 63) // 1000 - 1
+"""A timestamp is a whole number of microseconds: what is beyond this, such as the nanoseconds that
+some producers write, is none."""
+FIRST_DAY = "2000-01-01"
+"""No record of Kafka is older; one that says so has no timestamp, or one that is not meant."""
 
 
 def with_landing_columns(records: DataFrame) -> DataFrame:
     """Rows of a landing table, without what is decoded.
 
     In: a Kafka frame with `headers`. Out: topic, partition, offset, timestamp, day (date, UTC, by
-    the origin's timestamp, else the record's), origin_cluster, origin_topic, origin_partition,
-    origin_offset, origin_timestamp (null for a record that did not come through an aggregator; the
-    last one also where the origin is one header), headers (the record's own, in their order, null
-    when there are none), key, value (binary).
+    the origin's timestamp, else the record's, else of now), origin_cluster, origin_topic,
+    origin_partition, origin_offset, origin_timestamp (null for a record that did not come through
+    an aggregator; the last one also where the origin is one header, or says no time), headers (the
+    record's own, in their order, null when there are none), key, value (binary).
     """
     origin = origin_columns("texts")
-    at = F.timestamp_millis(origin["timestamp"])
+    millis = origin["timestamp"]
+    # Outside a condition of its own the sum would be made of what is too large as well.
+    at = F.timestamp_millis(F.when(millis.between(-MOST_MILLIS, MOST_MILLIS), millis))
     has_origin = origin["cluster"].isNotNull() & origin["offset"].isNotNull()
     return records.withColumn("texts", origin_texts()).select(
         "topic",
         "partition",
         "offset",
         "timestamp",
-        F.to_date(F.coalesce(at, F.col("timestamp"))).alias(DAY),
+        F.coalesce(_day(at), _day(F.col("timestamp")), F.current_date()).alias(DAY),
         *(origin[name].alias(f"origin_{name}") for name in ORIGIN),
         at.alias("origin_timestamp"),
         _own_headers(has_origin).alias("headers"),
         "key",
         "value",
     )
+
+
+def _day(at: Column) -> Column:
+    """The day of a moment; null for one that no record has, which would be a folder of its own."""
+    # A clock that is ahead makes no folders up to the end of time.
+    tomorrow = F.current_timestamp() + F.expr("interval 1 day")
+    return F.when(at.between(F.lit(FIRST_DAY).cast("timestamp"), tomorrow), F.to_date(at))
 
 
 def _own_headers(has_origin: Column) -> Column:

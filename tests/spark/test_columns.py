@@ -1,10 +1,12 @@
 """Column functions, each on a few rows: origin headers, loop guard, hub topic, hub partition.
 
-The origin is written and read in both forms, and the notebook's columns come of it.
+The origin is written and read in both forms, and the notebook's columns come of it; so do those of
+a landing table.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from chispa import assert_df_equality
 from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from aggregator.model import OriginForm, Route
 from aggregator.notebook import with_origin_columns
@@ -28,6 +31,8 @@ from aggregator.stream.headers import (
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.ranges import to_origins
 from aggregator.stream.transform import RECORD_SCHEMA
+from aggregator.tee.fit import fitted, misfits, spark_type
+from aggregator.tee.frames import with_landing_columns
 
 Headers = Sequence[tuple[str, bytes | None]] | None
 
@@ -291,3 +296,66 @@ def test_our_partition_for_a_key_is_the_java_producers(spark: SparkSession) -> N
             chosen = java.invoke(None, arguments)
             assert chosen == partition_for_key(key, partitions)
             assert chosen == (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+@pytest.mark.parametrize(
+    ("millis", "at_hub", "day"),
+    [
+        (MILLIS, "2026-02-01 00:00:00", "2026-01-31"),
+        (None, "2026-02-01 00:00:00", "2026-02-01"),
+        ("-1", "2026-02-01 00:00:00", "2026-02-01"),
+        ("0", "1999-12-31 23:59:59", None),
+        # Microseconds and nanoseconds.
+        (MILLIS + "000", "2026-02-01 00:00:00", "2026-02-01"),
+        (MILLIS + "000000", None, None),
+        ("9" * 19, "2999-01-01 00:00:00", None),
+        ("soon", "2026-02-01 00:00:00", "2026-02-01"),
+    ],
+)
+def test_a_record_lands_on_a_day_that_there_is_whatever_its_timestamp_says(
+    spark: SparkSession, millis: str | None, at_hub: str | None, day: str | None
+) -> None:
+    own = [(name, value) for name, value in ORIGIN if name != "origin.timestamp"]
+    headers = [*own, ("origin.timestamp", (millis or "").encode())] if millis else None
+    frame = record(spark, headers).withColumn("timestamp", F.lit(at_hub).cast("timestamp"))
+    frame = frame.withColumn("key", F.lit(b"k")).withColumn("value", F.lit(b"v"))
+    today = spark.range(1).select(F.current_date().alias("day")).collect()[0]["day"]
+    (row,) = with_landing_columns(frame).select("day", "value").collect()
+    later = spark.range(1).select(F.current_date().alias("day")).collect()[0]["day"]
+    assert row["value"] == b"v"
+    assert row["day"].isoformat() in ([day] if day else [today.isoformat(), later.isoformat()])
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "fits"),
+    [
+        ("map('k', 1)", "map<string,bigint>", True),
+        ("map('k', 1)", "map<string,string>", False),
+        ("map(1, 1)", "map<string,int>", False),
+        ("cast(null as map<string,int>)", "map<string,string>", True),
+        ("map('k', named_struct('a', 1))", "map<string,struct<a:bigint,b:string>>", True),
+        ("map('k', named_struct('a', 1))", "map<string,struct<a:string>>", False),
+        ("map('k', array(map('l', 1.5f)))", "map<string,array<map<string,double>>>", True),
+        ("map('k', array(1))", "map<string,array<string>>", False),
+        ("array(map('k', 1))", "array<map<string,string>>", False),
+        ("named_struct('m', map('k', 'x'))", "struct<m:map<string,bigint>>", False),
+        ("array(named_struct('a', 'x'))", "array<struct<a:bigint>>", False),
+    ],
+)
+def test_a_value_that_is_null_in_its_column_is_a_misfit(
+    spark: SparkSession, value: str, column: str, fits: bool
+) -> None:
+    frame = spark.range(1).select(F.expr(value).alias("value"))
+    seen = json.loads(frame.schema["value"].dataType.json())
+    want = json.loads(
+        spark.sql(f"SELECT cast(null as {column}) AS it").schema["it"].dataType.json()
+    )
+    wrong = [F.lit(False), *misfits(F.col("value"), seen, want)]
+    shaped = fitted(F.col("value"), seen, want).cast(spark_type(want))
+    (row,) = frame.select(
+        F.array_contains(F.array(*wrong), True).alias("wrong"),
+        F.to_json(F.struct("value")).alias("before"),
+        F.to_json(F.struct(shaped.alias("value"))).alias("after"),
+    ).collect()
+    assert row["wrong"] is not fits
+    assert (row["before"] == row["after"]) is fits
