@@ -16,6 +16,8 @@ from aggregator.tee.table import SNAPSHOT_PARTITIONS, table_at
 CARE = {
     SNAPSHOT_PARTITIONS: "2",
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    # A quiet table gets no commits that would push those out of its log that say what has landed.
+    "spark.databricks.delta.vacuum.logging.enabled": "false",
     # So many tasks list the files of a table, by default 10,000, however few days it has.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # Larger ones are left: with Delta's 1 GB the files of a day would be written again all day.

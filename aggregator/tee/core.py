@@ -1,20 +1,19 @@
-"""Decides what of a hub topic lands next, and reads and writes what a table says of itself. Pure.
+"""Decides what of a hub topic lands next, and how large a batch is. Pure.
 
 A table's positions are the NEXT offset of each hub partition. They are written in the same commit
-as the records below them, so no crash comes between the two.
+as the records below them, so no crash comes between the two (`core_history.py`).
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from aggregator.model import OffsetRange
 
-KEY = "aggregator_tee"
-"""Under this name our part stands in the user metadata of a commit."""
+NONE = -1
+"""The version of a table that has no commit yet."""
 FIRST_LIMIT = 100_000
 LEAST_LIMIT = 20_000
 MOST_LIMIT = 5_000_000
@@ -23,6 +22,8 @@ SLOW_SECONDS = 30.0
 """A batch that takes longer than this is followed by a smaller one: a crash costs a batch, and
 whoever stops waits for one."""
 OFFSETS_PER_FILE = 100_000
+MOST_EARLIER = 20
+"""Of topics of one name, one after the other, positions are kept."""
 FIRST_REST = 1.0
 MOST_REST = 60.0
 
@@ -39,25 +40,33 @@ class LostBefore(NamedTuple):
 class Landed:
     """What of a hub topic is in its table: everything of `topic_id` below `positions`.
 
-    A topic that was created again has another id, and counts its offsets anew.
+    A topic that was created again has another id, and counts its offsets from 0. `version` is that
+    of the commit that says so. `whole`: each partition that the topic had has a position, so one
+    without is newer. `earlier` are positions of other topics of this name, by their ids: such a one
+    is back when another hub was named for a while.
     """
 
     topic_id: str = ""
     positions: Mapping[int, int] = field(default_factory=dict)
-
-    @property
-    def number(self) -> int:
-        """Grows with every commit of records of this topic id: Delta's transaction version."""
-        return sum(self.positions.values())
+    version: int = NONE
+    whole: bool = True
+    earlier: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What lands in one commit: ranges of hub partitions, and the table's positions after it."""
+    """What lands in one commit: ranges of hub partitions, and the table's positions after it.
+
+    `follows` is the version of the commit that says where it begins. `replaced`: what had landed of
+    an earlier topic of this name, of which everything beyond is gone. A range may be empty where
+    all that there is to write is what was lost.
+    """
 
     ranges: Mapping[int, OffsetRange]
     after: Landed
     lost: tuple[LostBefore, ...] = ()
+    follows: int = NONE
+    replaced: Landed | None = None
 
     @property
     def offsets(self) -> int:
@@ -86,6 +95,25 @@ class Receded:
         )
 
 
+def plan_beginning(landed: Landed, topic_id: str, logs: Mapping[int, OffsetRange]) -> Landed:
+    """What has landed, with a position for each partition that the topic has now.
+
+    A topic that has never landed begins where its logs do. A partition that came later, and each
+    one of a topic that was created again, begins at 0: what it does not hold any more is lost. One
+    that has landed before begins where it was then.
+    """
+    positions, earlier = dict(landed.positions), dict(landed.earlier)
+    from_start = landed.whole and bool(landed.topic_id or positions)
+    if _is_other(landed, topic_id):
+        back = earlier.pop(topic_id, {})
+        earlier[landed.topic_id] = positions
+        positions, from_start = dict(back), True
+        earlier = dict(list(earlier.items())[-MOST_EARLIER:])
+    for partition, log in logs.items():
+        positions.setdefault(partition, 0 if from_start else log.earliest)
+    return Landed(topic_id or landed.topic_id, positions, landed.version, earlier=earlier)
+
+
 def plan_batch(
     landed: Landed, topic_id: str, logs: Mapping[int, OffsetRange], limit: int
 ) -> Batch | Receded | None:
@@ -93,21 +121,19 @@ def plan_batch(
 
     Each partition gets its share of the limit, so that none waits for another one.
     """
-    known = landed
-    if topic_id and landed.topic_id and topic_id != landed.topic_id:
-        known = Landed(topic_id)
+    known = plan_beginning(landed, topic_id, logs)
+    replaced = landed if _is_other(landed, topic_id) else None
     wanted: dict[int, OffsetRange] = {}
     lost: list[LostBefore] = []
     for partition, log in sorted(logs.items()):
-        position = known.positions.get(partition)
-        if position is not None and position > log.latest:
+        position = known.positions[partition]
+        if position > log.latest:
             return Receded(partition, position, log.latest)
-        first = log.earliest if position is None else max(position, log.earliest)
-        if position is not None and position < log.earliest:
+        if position < log.earliest:
             lost.append(LostBefore(partition, position, log.earliest))
-        if first < log.latest:
-            wanted[partition] = OffsetRange(first, log.latest)
-    if not wanted:
+        if max(position, log.earliest) < log.latest:
+            wanted[partition] = OffsetRange(max(position, log.earliest), log.latest)
+    if not wanted and not lost and (replaced is None or not logs):
         return None
     total = sum(it.latest - it.earliest for it in wanted.values())
     ranges = {
@@ -119,7 +145,16 @@ def plan_batch(
         **{it.partition: it.end for it in lost},
         **{partition: it.latest for partition, it in ranges.items()},
     }
-    return Batch(ranges, Landed(topic_id or landed.topic_id, ends), tuple(lost))
+    if not ranges:
+        # Nothing is there to land, and that something is lost is written all the same.
+        at = lost[0].partition if lost else min(logs)
+        ranges = {at: OffsetRange(ends[at], ends[at])}
+    after = Landed(known.topic_id, ends, earlier=known.earlier)
+    return Batch(ranges, after, tuple(lost), landed.version, replaced)
+
+
+def _is_other(landed: Landed, topic_id: str) -> bool:
+    return bool(topic_id and landed.topic_id and topic_id != landed.topic_id)
 
 
 def _share(log: OffsetRange, limit: int, total: int) -> int:
@@ -156,60 +191,3 @@ def reached(landed: Landed, ends: Mapping[int, int], logs: Mapping[int, OffsetRa
         max(landed.positions.get(partition, 0), log.earliest) >= ends.get(partition, 0)
         for partition, log in logs.items()
     )
-
-
-def app_id(name: str, topic_id: str) -> str:
-    """The application of Delta's transactions of one hub topic, by the aggregation's name."""
-    return f"{KEY}/{name}/{topic_id}"
-
-
-def to_metadata(batch: Batch) -> str:
-    """What a commit says of itself; `from_history` reads it."""
-    return json.dumps(
-        {
-            KEY: {
-                "topic_id": batch.after.topic_id,
-                "next": {str(at): it for at, it in sorted(batch.after.positions.items())},
-                "lost": [list(it) for it in batch.lost],
-            }
-        }
-    )
-
-
-Commit = tuple[int, str, str | None, Mapping[str, str]]
-"""Of a table's history: version, operation, user metadata, parameters of the operation."""
-
-
-def from_history(commits: Iterable[Commit]) -> Landed | None:
-    """What a table's newest commit of ours says, None when there is none.
-
-    The newest commit comes first. A table that was restored says what the version said that it was
-    restored to.
-    """
-    most: int | None = None
-    for version, operation, metadata, parameters in commits:
-        if most is not None and version > most:
-            continue
-        if operation == "RESTORE" and str(parameters.get("version", "")).isdigit():
-            most = int(parameters["version"])
-        elif (landed := from_metadata(metadata)) is not None:
-            return landed
-    return None
-
-
-def from_metadata(text: str | None) -> Landed | None:
-    """What a commit with this user metadata says; None when it is none of ours."""
-    try:
-        own: dict[str, Any] = json.loads(text or "")[KEY]
-        positions = {int(at): int(it) for at, it in own["next"].items()}
-        return Landed(str(own["topic_id"]), positions)
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def from_rows(rows: Sequence[tuple[int, int]], topic_id: str) -> Landed:
-    """What a table says whose history is gone: partition and highest offset of its rows.
-
-    A commit holds everything of its ranges, so below the highest offset nothing is missing.
-    """
-    return Landed(topic_id, {partition: offset + 1 for partition, offset in rows})

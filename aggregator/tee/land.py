@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 
-from aggregator.config.kafka_settings import jvm_settings
-from aggregator.config.schema import Config
 from aggregator.model import TopicPartition
-from aggregator.stream.ranges import read_ranges
-from aggregator.tee.core import Batch, Landed, LostBefore, Receded, plan_batch
+from aggregator.tee.core import Batch, Landed, LostBefore, Receded, plan_batch, plan_beginning
 from aggregator.tee.core_columns import EMPTY, Struct
+from aggregator.tee.core_history import Unclear
 from aggregator.tee.decode import Decoder
 from aggregator.tee.frames import with_landing_columns
 from aggregator.tee.hub import TopicNow
-from aggregator.tee.table import LandingTable
-
-POLL_MS = "60000"
-"""How long a read may wait for a broker that does not answer."""
-POLL_RECORDS = "5000"
-"""Spark keeps what a poll brought for each partition: with ten times as many Java's heap is full of
-it, and most of its time goes into collections."""
+from aggregator.tee.read import Reader
+from aggregator.tee.table import Appended, LandingTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +31,24 @@ class Attempt:
     """What became of a batch; `known` is what holds from now on, None what is to be read again."""
 
     known: TableKnown | None
+    committed: bool = False
     offsets: int = 0
     records: int = 0
     undecoded: int = 0
     lost: tuple[LostBefore, ...] = ()
+    replaced: Landed | None = None
     left_out: tuple[str, ...] = ()
     seconds: float = 0.0
     refused: str = ""
 
-
-def hub_options(config: Config) -> Mapping[str, str]:
-    """Options of Spark's Kafka source for the hub."""
-    return {
-        "kafka.max.poll.records": POLL_RECORDS,
-        **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
-        # One group for all batches, so that executors keep their consumers. Nothing is committed.
-        "kafka.group.id": f"aggregator-{config.name}-tee",
-        "kafkaConsumer.pollTimeoutMs": POLL_MS,
-    }
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether nothing was taken, as the table does not end where the batch begins."""
+        return self.known is None and not self.committed and not self.refused
 
 
 def land(
-    config: Config,
+    read: Reader,
     table: LandingTable,
     decoder: Decoder | None,
     known: TableKnown | None,
@@ -72,45 +60,55 @@ def land(
     And RegistryError while the schemas cannot be asked for that records name.
     """
     began = time.monotonic()
+    is_new = known is None
     if known is None:
-        known = TableKnown(table.landed(), table.columns())
+        landed = table.landed()
+        if isinstance(landed, Unclear):
+            return Attempt(None, refused=landed.reason)
+        known = TableKnown(landed, table.columns())
     batch = plan_batch(known.landed, topic.topic_id, topic.logs, limit)
     if isinstance(batch, Receded):
-        return Attempt(known, refused=str(batch))
+        # Another tee may have landed more than there was when the hub was asked.
+        return Attempt(known, refused="" if is_new else str(batch))
     if batch is None:
-        return Attempt(known)
-    rows, columns, left_out = _rows(config, table, decoder, known.columns, batch)
+        # A partition without records has its position from now on.
+        here = plan_beginning(known.landed, topic.topic_id, topic.logs)
+        return Attempt(replace(known, landed=here))
     try:
-        appended = table.append(rows, batch)
+        appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     except Exception as error:
         if decoder is None or not decoder.is_surprised(error):
             raise
-        rows, columns, left_out = _rows(config, table, decoder, known.columns, batch)
-        appended = table.append(rows, batch)
+        appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     if appended is None:
         # The JVM of a tee that was killed was quicker, say: the table knows what it did.
         return Attempt(None)
+    after = TableKnown(replace(batch.after, version=appended.version), columns)
     return Attempt(
-        TableKnown(batch.after, columns),
+        # Where others have written since, the table says whether that matters.
+        after if appended.version == batch.follows + 1 else None,
+        True,
         batch.offsets,
         appended.records,
         appended.undecoded,
         batch.lost,
+        batch.replaced,
         left_out,
         time.monotonic() - began,
     )
 
 
-def _rows(
-    config: Config, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
-) -> tuple[DataFrame, Struct, tuple[str, ...]]:
+def _append(
+    read: Reader, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
+) -> tuple[Appended | None, Struct, tuple[str, ...]]:
     ranges = {TopicPartition(table.topic, each): log for each, log in batch.ranges.items()}
 
-    def read(headers: bool) -> DataFrame:
-        return read_ranges(table.spark, ranges, hub_options(config), headers=headers)
+    def read_batch(headers: bool) -> DataFrame:
+        return read(table.spark, ranges, headers)
 
-    rows = with_landing_columns(read(True))
+    rows = with_landing_columns(read_batch(True))
     if decoder is None:
-        return rows, have, ()
-    columns = decoder.columns(read, have)
-    return decoder.decode(rows, columns.struct), columns.struct, columns.left_out
+        return table.append(rows, batch), have, ()
+    columns = decoder.columns(read_batch, have)
+    rows = decoder.decode(rows, columns.struct)
+    return table.append(rows, batch), columns.struct, columns.left_out

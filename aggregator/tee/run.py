@@ -29,6 +29,7 @@ from aggregator.tee.decode_auto import wants_avro
 from aggregator.tee.hub import HubLook, HubNow
 from aggregator.tee.lock import alone, held_in_jvm
 from aggregator.tee.report import TeeReport
+from aggregator.tee.table import shared_folders
 from aggregator.tee.topic import Topic
 
 STDOUT, STDERR = 1, 2
@@ -184,12 +185,20 @@ class _Tee:
                 name: {partition: log.latest for partition, log in it.logs.items()}
                 for name, it in hub.now.topics.items()
             }
-        for name in {*hub.now.topics, *hub.now.failed} - self._topics.keys():
-            self._topics[name] = Topic(self._config, self._spark, name, self._tell)
+        self._take_up_new({*hub.now.topics, *hub.now.failed} - self._topics.keys())
         for name, topic in self._topics.items():
             topic.not_told = hub.now.failed.get(name, "")
             if name in hub.now.topics:
                 topic.look(hub.now.topics[name])
+
+    def _take_up_new(self, names: set[str]) -> None:
+        if not names:
+            return
+        shared = shared_folders(self._config.tee.path, {*names, *self._topics})
+        for name in names:
+            self._topics[name] = topic = Topic(self._config, self._spark, name, self._tell)
+            if name in shared:
+                topic.leave_to(shared[name])
 
     def _is_done(self) -> bool:
         """Whether everything is there that was at the start, or will not come."""

@@ -16,14 +16,26 @@ from aggregator.errors import AggregatorError
 from aggregator.events import Event, EventSink
 from aggregator.stream.lane import innermost
 from aggregator.tee.care import Cared, care
-from aggregator.tee.core import FIRST_LIMIT, Landed, lag_of, plan_batch, plan_limit, plan_rest
+from aggregator.tee.core import (
+    FIRST_LIMIT,
+    Landed,
+    Receded,
+    lag_of,
+    plan_batch,
+    plan_limit,
+    plan_rest,
+)
 from aggregator.tee.core_behind import LogSeen, plan_seen, seconds_behind
 from aggregator.tee.core_columns import EMPTY, count_columns
 from aggregator.tee.decode_auto import decoder_of
 from aggregator.tee.hub import TopicNow
 from aggregator.tee.land import Attempt, TableKnown, land
+from aggregator.tee.read import HubReader
 from aggregator.tee.report import LandedTopic
 from aggregator.tee.table import LandingTable, table_at
+
+MOST_OVERTAKEN = 2
+"""A batch may be overtaken by somebody else once; the table is read again behind that."""
 
 
 class Topic:
@@ -34,17 +46,20 @@ class Topic:
         self._spark = spark
         self._name = name
         self._tell = tell
-        self._table = LandingTable(spark, config.tee.path, config.name, name)
+        self._table = LandingTable(spark, config.tee.path, name)
+        self._read = HubReader(config)
         self._decoder = decoder_of(config, name)
         self._work: Future[Attempt] | None = None
         self._care: Future[Cared | None] | None = None
         self._care_due = time.monotonic() + config.tee.maintain_interval
         self._limit = FIRST_LIMIT
         self._due = 0.0
+        self._shares = ""
         self._left_out: set[str] = set()
         self._commits = self._records = self._undecoded = self._lost = 0
-        self._cared_at = 0
+        self._cared_at = self._overtaken = 0
         self._landed_last: Landed | None = None
+        self._begun_with: TopicNow | None = None
         self._seen: tuple[LogSeen, ...] = ()
         self.known: TableKnown | None = None
         self.failures = 0
@@ -62,6 +77,16 @@ class Topic:
         """Whether its table is just maintained."""
         return self._care is not None and not self._care.done()
 
+    def leave_to(self, other: str) -> None:
+        """Land nothing, since its table would be that of another topic."""
+        self._shares = other
+        self.refused = (
+            f"its folder is that of topic {other}: this disk takes names that differ in upper and "
+            "lower case alone for the same (leave one out with tee.topics.exclude, or choose a "
+            "tee.path on another disk)"
+        )
+        self._tell(Event("tee_topic_refused", f"{self._name}: {self.refused}"))
+
     def look(self, now: TopicNow) -> None:
         """Take where the topic's logs end just now."""
         # Before the table was read nobody knows; after a failure it is about what it was.
@@ -70,14 +95,17 @@ class Topic:
 
     def go_on(self, pool: ThreadPoolExecutor, now: TopicNow) -> None:
         """Begin the next batch, if there is one and it is not resting."""
-        if self._work is not None or time.monotonic() < self._due:
+        if self._work is not None or self._shares or time.monotonic() < self._due:
             return
         if self.known is not None and not self.refused:
             planned = plan_batch(self.known.landed, now.topic_id, now.logs, self._limit)
-            if planned is None:
+            if planned is None or (isinstance(planned, Receded) and now is self._begun_with):
                 return
-        of = self._table, self._decoder, self.known
-        self._work = pool.submit(land, self._config, *of, now, self._limit)
+        if self.known is None:
+            self._begun_with = now
+        self._work = pool.submit(
+            land, self._read, self._table, self._decoder, self.known, now, self._limit
+        )
 
     def take_up(self, *, cut_off: bool = False) -> None:
         """Take what a batch has come to, and what became of the table's maintenance.
@@ -139,9 +167,17 @@ class Topic:
         return round(seconds_behind(plan_seen(self._seen, self._landed_last, now.logs, at), at), 3)
 
     def _landed(self, outcome: Attempt) -> None:
-        if self.error:
+        self._overtaken = self._overtaken + 1 if outcome.is_overtaken else 0
+        if self._overtaken >= MOST_OVERTAKEN:
+            self._failed(
+                "its table takes no batch, since it does not end where its history says that it "
+                "does (does another tee write it?)"
+            )
+            return
+        if self.error and not outcome.is_overtaken:
             self._tell(Event("tee_topic_back", f"{self._name} lands again"))
-        self.error, self.failures, self._due = "", 0, 0.0
+        if not outcome.is_overtaken:
+            self.error, self.failures, self._due = "", 0, 0.0
         self.known = outcome.known
         if outcome.known is not None:
             self._landed_last = outcome.known.landed
@@ -150,12 +186,27 @@ class Topic:
                 self._tell(Event("tee_topic_refused", f"{self._name}: {outcome.refused}"))
             self._due = time.monotonic() + plan_rest(10)
         self.refused = outcome.refused
-        if not outcome.offsets:
+        if not outcome.committed:
             return
         self._commits += 1
         self._records += outcome.records
         self._undecoded += outcome.undecoded
         self._limit = plan_limit(self._limit, outcome.offsets, outcome.seconds)
+        self._tell_gaps(outcome)
+        for reason in outcome.left_out:
+            if reason not in self._left_out:
+                self._left_out.add(reason)
+                words = f"{self._name}: a field stays in column value alone: {reason}"
+                self._tell(Event("tee_field_warning", words))
+
+    def _tell_gaps(self, outcome: Attempt) -> None:
+        if outcome.replaced is not None:
+            ends = (f"{at}: {it}" for at, it in sorted(outcome.replaced.positions.items()))
+            words = (
+                f"{self._name} was created again at the hub, and what it held before from these "
+                f"offsets on is gone: {', '.join(ends)}; the new one lands from its beginning"
+            )
+            self._tell(Event("tee_gap", words))
         for lost in outcome.lost:
             self._lost += lost.end - lost.first
             words = (
@@ -163,11 +214,6 @@ class Topic:
                 f"{lost.end - 1} before they landed; it goes on behind them"
             )
             self._tell(Event("tee_gap", words))
-        for reason in outcome.left_out:
-            if reason not in self._left_out:
-                self._left_out.add(reason)
-                words = f"{self._name}: a field stays in column value alone: {reason}"
-                self._tell(Event("tee_field_warning", words))
 
     def _failed(self, reason: str) -> None:
         self.failures += 1

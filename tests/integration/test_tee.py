@@ -29,6 +29,7 @@ from aggregator.tee.care import care
 from aggregator.tee.report import TeeReport
 from aggregator.tee.run import tee
 from support.application import application
+from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.guids import guids_in_front
 from support.reading import read_topic, wait_for
@@ -490,7 +491,7 @@ def test_small_files_become_few_and_days_that_are_too_old_go(
     assert [(it.positions, it.records) for it in report.topics] == [({0: 6}, 0)]
 
 
-def test_a_table_that_another_tool_has_copied_goes_on_behind_its_rows(
+def test_a_table_that_another_tool_has_copied_lands_again_when_it_is_said_from_where(
     hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
 ) -> None:
     """Its commits say nothing of positions."""
@@ -501,7 +502,48 @@ def test_a_table_that_another_tool_has_copied_goes_on_behind_its_rows(
     rows = DeltaTable(str(tmp_path / "first" / "tee" / unique)).to_pyarrow_table()
     write_deltalake(str(tmp_path / "tee" / unique), rows, partition_by=["day"])
     produce(hub.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(50, 80)])
-    report = tee(tee_config(hub, tmp_path, unique), once=True, spark=spark)
+    config = tee_config(hub, tmp_path, unique)
+    (problem,) = tee(config, once=True, spark=spark).problems
+    spark.sql(problem[problem.index("ALTER TABLE") : -1])
+    report = tee(config, once=True, spark=spark)
     assert report.problems == ()
     assert [it.records for it in report.topics] == [30]
     assert assert_landed(hub, tmp_path, unique) == 80
+
+
+def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_runs(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    hub_topic(hub, unique, 2)
+    config = tee_config(hub, tmp_path, unique)
+    table = f"delta.`{tmp_path / 'tee' / unique}`"
+    for at in range(3):
+        records = [copied(b"%d" % it, it) for it in range(10 * at, 10 * at + 10)]
+        produce(hub.bootstrap_servers, unique, records)
+        assert tee(config, once=True, spark=spark).problems == ()
+    history = spark.sql(f"DESCRIBE HISTORY {table}").where("version = 0").select("timestamp")
+    spark.sql(f"RESTORE TABLE {table} TO TIMESTAMP AS OF '{history.first()[0]}'")  # type: ignore[index]
+    assert len(rows_of(tmp_path, unique)) == 10
+    assert [it.records for it in tee(config, once=True, spark=spark).topics] == [20]
+    assert assert_landed(hub, tmp_path, unique) == 30
+    with teeing(config, spark):
+        spark.sql(f"RESTORE TABLE {table} TO VERSION AS OF 1")
+        produce(hub.bootstrap_servers, unique, [copied(b"%d" % at, at) for at in range(30, 40)])
+        wait_for(lambda: len(rows_of(tmp_path, unique)) == 40, "all has landed again")
+    assert assert_landed(hub, tmp_path, unique) == 40
+    # What is gone before it lands is named, also when nothing is left to land.
+    produce(hub.bootstrap_servers, unique, [copied(b"gone", at) for at in range(40, 60)])
+    ends = Counter(record.partition for record in read_topic(hub.bootstrap_servers, unique))
+    delete_records(hub.bootstrap_servers, unique, ends)
+    (done,) = tee(config, once=True, spark=spark).topics
+    assert (done.records, done.lost) == (0, 20)
+    assert {partition: it for partition, it in done.positions.items() if it} == ends
+    # A number of our transactions that nobody can have: it ends, and says why.
+    nothing = spark.read.format("delta").load(str(tmp_path / "tee" / unique)).limit(0)
+    number = {"txnAppId": "aggregator_tee", "txnVersion": "1000000"}
+    nothing.write.format("delta").mode("append").options(**number).save(
+        str(tmp_path / "tee" / unique)
+    )
+    produce(hub.bootstrap_servers, unique, [copied(b"40", 40)])
+    (problem,) = tee(config, once=True, spark=spark).problems
+    assert "its table takes no batch" in problem

@@ -12,6 +12,7 @@ from aggregator.errors import ConfigError, HeldError
 from aggregator.plan.selection import Selection
 from aggregator.tee.hub import takes
 from aggregator.tee.lock import alone
+from aggregator.tee.table import shared_folders
 
 MINIMAL = """
 hub: {bootstrap_servers: "hub:9092"}
@@ -78,3 +79,15 @@ def test_one_tee_at_a_time_has_the_folder(tmp_path: Path) -> None:
         pass
     with alone(path):
         pass
+
+
+def test_two_topics_of_one_folder_are_one_too_many(tmp_path: Path) -> None:
+    assert shared_folders(str(tmp_path / "none"), {"Orders", "orders"}) == {}
+    topics = {"orders", "Orders", "payments"}
+    assert shared_folders(str(tmp_path), topics) == {}
+    # A disk for which they are the same says so as a link does.
+    (tmp_path / "orders").rmdir()
+    (tmp_path / "orders").symlink_to("Orders")
+    assert shared_folders(str(tmp_path), topics) == {"orders": "Orders"}
+    assert shared_folders(str(tmp_path), {"orders"}) == {"orders": "Orders"}
+    assert shared_folders("s3a://lake/hub", topics) == {}

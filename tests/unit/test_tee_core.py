@@ -1,7 +1,9 @@
-"""What lands next, how a table says how far it is, and which columns it gets."""
+"""What lands next, how a table's history says how far it is, and which columns it gets."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
@@ -13,22 +15,29 @@ from aggregator.tee.core import (
     LEAST_LIMIT,
     MOST_LIMIT,
     Batch,
-    Commit,
     Landed,
     LostBefore,
     Receded,
-    from_history,
-    from_metadata,
-    from_rows,
     lag_of,
     plan_batch,
+    plan_beginning,
     plan_limit,
     plan_rest,
     reached,
-    to_metadata,
 )
 from aggregator.tee.core_behind import MOST_LOOKS, LogSeen, plan_seen, seconds_behind
 from aggregator.tee.core_columns import EMPTY, Struct, count_columns, plan_columns
+from aggregator.tee.core_history import (
+    PROPERTY,
+    Cloned,
+    RestoredByTime,
+    Said,
+    TableCommit,
+    Unclear,
+    from_history,
+    number_of,
+    to_metadata,
+)
 from support.examples import examples
 
 
@@ -56,10 +65,14 @@ def array(of: Any) -> dict[str, Any]:
 
 def test_a_topic_lands_from_its_beginning_and_the_next_position_is_kept() -> None:
     batch = planned(Landed(), logs((3, 10), (0, 0)))
-    assert batch.ranges == logs((3, 10))
-    assert batch.after == Landed("t", {0: 10})
+    assert (batch.ranges, batch.lost) == (logs((3, 10)), ())
+    # Also that of a partition without a record: what comes there and goes before it lands is lost.
+    assert batch.after == Landed("t", {0: 10, 1: 0})
     assert planned(batch.after, logs((3, 10), (0, 0))) is None
-    assert planned(batch.after, logs((3, 11), (0, 2))).ranges == logs((10, 11), (0, 2))
+    batch = planned(batch.after, logs((3, 11), (1, 2)))
+    assert (batch.ranges, batch.lost) == (logs((10, 11), (1, 2)), (LostBefore(1, 0, 1),))
+    # Nobody has landed anything, and so nothing is lost.
+    assert plan_beginning(Landed(), "t", logs((3, 3))) == Landed("t", {0: 3})
 
 
 def test_what_the_hub_deleted_before_it_landed_is_told_and_gone_behind() -> None:
@@ -67,11 +80,37 @@ def test_what_the_hub_deleted_before_it_landed_is_told_and_gone_behind() -> None
     assert batch.lost == (LostBefore(0, 5, 8),)
     assert batch.ranges == logs((8, 20))
     assert lag_of(Landed("t", {0: 5}), logs((8, 20))) == 12
+    # Also when nothing is left to land.
+    batch = planned(Landed("t", {0: 5}), logs((8, 8)))
+    assert (batch.ranges, batch.lost) == (logs((8, 8)), (LostBefore(0, 5, 8),))
+    assert planned(batch.after, logs((8, 8))) is None
 
 
-def test_a_topic_that_was_created_again_lands_from_its_beginning() -> None:
-    batch = planned(Landed("old", {0: 900, 1: 3}), logs((0, 4)), topic="new")
-    assert (batch.ranges, batch.after, batch.lost) == (logs((0, 4)), Landed("new", {0: 4}), ())
+def test_a_new_partition_begins_at_0_where_all_were_known_before() -> None:
+    landed = Landed("t", {0: 5})
+    batch = planned(landed, logs((0, 5), (2, 4)))
+    assert (batch.ranges, batch.lost) == ({1: OffsetRange(2, 4)}, (LostBefore(1, 0, 2),))
+    # An earlier release did not write down those without a record.
+    batch = planned(replace(landed, whole=False), logs((0, 5), (2, 4)))
+    assert (batch.ranges, batch.lost) == ({1: OffsetRange(2, 4)}, ())
+
+
+def test_a_topic_that_was_created_again_lands_from_0_and_the_rest_of_the_old_is_named() -> None:
+    old = Landed("old", {0: 900, 1: 3}, 7)
+    batch = planned(old, logs((1, 4)), topic="new")
+    earlier = {"old": old.positions}
+    assert (batch.ranges, batch.after) == (logs((1, 4)), Landed("new", {0: 4}, earlier=earlier))
+    assert (batch.lost, batch.replaced, batch.follows) == ((LostBefore(0, 0, 1),), old, 7)
+    # Also before there is a record in it.
+    batch = planned(old, logs((0, 0)), topic="new")
+    assert (batch.ranges, batch.after.positions) == (logs((0, 0)), {0: 0})
+    assert batch.replaced == old
+    # Another hub was named for a while: what has landed of the first one does not land again.
+    said = said_by(commit(8, batch))
+    assert isinstance(said, Landed)
+    back = planned(said, logs((0, 901), (0, 3), (0, 1)), topic="old")
+    assert (back.ranges, back.lost) == ({0: OffsetRange(900, 901), 2: OffsetRange(0, 1)}, ())
+    assert back.after.earlier == {"new": {0: 0}}
 
 
 def test_a_log_that_ends_below_what_has_landed_is_not_gone_on_with() -> None:
@@ -88,17 +127,19 @@ def test_a_log_that_ends_below_what_has_landed_is_not_gone_on_with() -> None:
 def test_batch_after_batch_everything_lands_once(sizes: list[tuple[int, int]], limit: int) -> None:
     of = logs(*((first, first + size) for first, size in sizes))
     landed, done = Landed(), {at: [] for at in of}  # type: ignore[var-annotated]
-    number = -1
+    commits: list[TableCommit] = []
     while (batch := plan_batch(landed, "t", of, limit)) is not None:
         assert isinstance(batch, Batch)
         assert batch.offsets <= limit + len(of)
         for at, it in batch.ranges.items():
             assert it.latest > it.earliest
             done[at] += range(it.earliest, it.latest)
-        landed = from_metadata(to_metadata(batch)) or Landed()
-        assert landed == batch.after
-        assert landed.number > number
-        number = landed.number
+        assert number_of(batch) == len(commits)
+        commits.insert(0, commit(len(commits), batch))
+        said = said_by(*commits)
+        assert said == replace(batch.after, version=len(commits) - 1)
+        assert isinstance(said, Landed)
+        landed = said
     assert done == {at: list(range(it.earliest, it.latest)) for at, it in of.items()}
     assert lag_of(landed, of) == 0
     assert reached(landed, {at: it.latest for at, it in of.items()}, of)
@@ -117,22 +158,77 @@ def test_what_fails_rests_longer_each_time_up_to_a_minute() -> None:
     assert [plan_rest(failures) for failures in (0, 1, 2, 3, 9, 99)] == [0, 1, 2, 4, 60, 60]
 
 
-def test_a_table_says_what_its_newest_commit_of_ours_says() -> None:
-    def commit(version: int, at: int) -> Commit:
-        batch = plan_batch(Landed(), "t", logs((0, at)), 10**6)
-        assert isinstance(batch, Batch)
-        return version, "WRITE", to_metadata(batch), {}
+def of_batch(at: int, follows: int = 0) -> Batch:
+    """A batch up to offset `at`, behind a commit of ours."""
+    batch = plan_batch(Landed(version=follows), "t", logs((0, at)), 10**6)
+    assert isinstance(batch, Batch)
+    return batch
 
-    others: list[Commit] = [
-        (9, "OPTIMIZE", None, {}),
-        (8, "WRITE", "theirs", {}),
-        (7, "WRITE", "[]", {}),
-    ]
-    assert from_history([*others, commit(6, 5), commit(5, 4)]) == Landed("t", {0: 5})
-    assert from_history(others) is None
-    restored: Commit = (10, "RESTORE", None, {"version": "5"})
-    assert from_history([restored, *others, commit(6, 5), commit(5, 4)]) == Landed("t", {0: 4})
-    assert from_rows([(0, 4), (2, 9)], "t") == Landed("t", {0: 5, 2: 10})
+
+def commit(version: int, batch: Batch, at: int = 0) -> TableCommit:
+    return TableCommit(version, "WRITE", to_metadata(batch), {}, at)
+
+
+def said_by(*commits: TableCommit, all_there: bool = True, **restored: int) -> Said | None:
+    """What this history says; `v9=4`: commit 9 restored it to version 4."""
+    return from_history(
+        commits, {int(at[1:]): it for at, it in restored.items()}, all_there=all_there
+    )
+
+
+OTHERS = [
+    TableCommit(9, "OPTIMIZE", None, {}),
+    TableCommit(8, "WRITE", "theirs", {}),
+    TableCommit(7, "WRITE", "[]", {}),
+]
+TWO = [commit(6, of_batch(5, follows=5)), commit(5, of_batch(4, follows=-1))]
+
+
+def test_a_table_says_what_its_newest_commit_of_ours_says() -> None:
+    assert said_by(*OTHERS, *TWO) == Landed("t", {0: 5}, 6)
+    assert said_by(*OTHERS) is None
+    # One of an earlier release; whether it has a word for each partition is not known.
+    early = '{"aggregator_tee": {"topic_id": "t", "next": {"0": 7}, "lost": []}}'
+    assert said_by(TableCommit(7, "WRITE", early, {}), *TWO) == Landed("t", {0: 7}, 7, whole=False)
+    # Positions that somebody has set.
+    text = json.dumps({PROPERTY: json.dumps({"0": 3, "1": 0})})
+    by_hand = TableCommit(10, "SET TBLPROPERTIES", None, {"properties": text})
+    assert said_by(by_hand, *OTHERS, *TWO) == Landed("", {0: 3, 1: 0}, 10, whole=False)
+
+
+def test_a_table_that_was_restored_says_what_the_version_said_that_it_was_restored_to() -> None:
+    restored = TableCommit(10, "RESTORE", None, {"version": "5"})
+    # What lands next is behind the restore, so it is no commit that was there before.
+    assert said_by(restored, *OTHERS, *TWO) == Landed("t", {0: 4}, 10)
+    again = TableCommit(11, "RESTORE", None, {"version": "9"})
+    assert said_by(again, restored, *OTHERS, *TWO) == Landed("t", {0: 5}, 11)
+    by_moment = TableCommit(
+        10, "RESTORE", None, {"version": None, "timestamp": "2026-11-27 12:00:00.5"}
+    )
+    noon = 1_795_780_800_000
+    then = [commit(6, of_batch(5, 5), noon + 501), commit(5, of_batch(4, -1), noon - 3_600_000)]
+    # The text does not say in which zone: first as in UTC, then an hour off, and so on.
+    assert said_by(by_moment, *then) == RestoredByTime(10, (5, 6))
+    assert said_by(by_moment, *then, v10=5) == Landed("t", {0: 4}, 10)
+    cloned = TableCommit(11, "CLONE", None, {"source": "file:/a", "sourceVersion": "3"})
+    assert said_by(cloned, *TWO) == Cloned(11, "file:/a", 3, 11)
+    assert said_by(TableCommit(12, "RESTORE", None, {"version": "11"}), cloned) == Cloned(
+        11, "file:/a", 3, 12
+    )
+
+
+def test_a_commit_that_does_not_begin_where_the_one_before_it_ended_is_no_word() -> None:
+    found = said_by(commit(7, of_batch(9, follows=5)), *TWO)
+    assert isinstance(found, Unclear)
+    assert "TO VERSION AS OF 6" in found.reason
+    # As it says, it is restored.
+    restored = TableCommit(8, "RESTORE", None, {"version": "6"})
+    assert said_by(restored, commit(7, of_batch(9, follows=5)), *TWO) == Landed("t", {0: 5}, 8)
+    # Others may have written between, and not all of them are seen yet.
+    beyond = commit(10, of_batch(9, follows=6))
+    assert said_by(beyond, *OTHERS, *TWO) == Landed("t", {0: 9}, 10)
+    assert said_by(beyond, *OTHERS, all_there=False) is None
+    assert said_by(beyond, *OTHERS) == Landed("t", {0: 9}, 10)
 
 
 def test_a_new_field_is_a_new_column_and_none_changes_its_type() -> None:
