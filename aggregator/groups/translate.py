@@ -198,7 +198,7 @@ def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
 def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
     """Partitions of which older records came, or come, behind later ones."""
     place = sight.config.checkpoint
-    return frozenset(BackfillTable(place.path, place.storage_options).partitions())
+    return BackfillTable(place.path, place.storage_options).partitions()
 
 
 def translated(
