@@ -19,6 +19,7 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.connect.core_mirror import NEWEST
 from aggregator.errors import ConfigError
+from aggregator.imports.core_connect import BEATS_COPIED
 from aggregator.imports.core_hub import brokers_of
 from aggregator.imports.core_words import WITHOUT
 from aggregator.imports.core_yaml import Finished, Secrets
@@ -159,8 +160,8 @@ def difference(ours: Ours, flow: Any) -> list[str]:
 
 def is_explained(ours: Ours, topic: str) -> bool:
     """Whether a topic is of a program, which is taken only where it is named: a note says so."""
-    notes = {it.where.key.rpartition("->")[2] for it in ours.found.notes}
-    if topic.endswith("heartbeats") and "heartbeats.replication.enabled" in notes:
+    notes = {it.where.key for it in ours.found.notes}
+    if topic.endswith("heartbeats") and any(it.endswith(BEATS_COPIED) for it in notes):
         return True
     return bool(owner_of(topic)) and any(re.search(r"(^|\.)topics$", it) for it in notes)
 
