@@ -91,7 +91,9 @@ def same_connection(before: SourceConfig, after: SourceConfig) -> bool:
 
 
 def _read_alike(before: SourceConfig, after: SourceConfig) -> bool:
-    return before.tasks == after.tasks and same_connection(before, after)
+    # Ids that its records have in flight are those of its registry.
+    own = (before.tasks, before.schemas) == (after.tasks, after.schemas)
+    return own and same_connection(before, after)
 
 
 def under(key: str, parts: tuple[str, ...]) -> bool:

@@ -48,11 +48,27 @@ class Subjects(NamedTuple):
     hub: str
 
 
+class Owed(NamedTuple):
+    """A compatibility setting that a new subject did not get, and why.
+
+    `default` is what the registry says of a subject without one, where it does not say that.
+    """
+
+    subject: str
+    level: str
+    why: str
+    default: str | None = None
+
+
 class Registered(NamedTuple):
-    """What a schema is called at a registry: by number, and by GUID where it has such."""
+    """What a schema is called at a registry: by number, and by GUID where it has such.
+
+    `owed` are settings that it was registered without.
+    """
 
     number: int
     guid: UUID | None = None
+    owed: tuple[Owed, ...] = ()
 
 
 def read_definition(source: Registry, schema: SchemaId) -> Definition | None:
@@ -76,14 +92,25 @@ def copy_schema(
 
     `choose` is given the subjects that it has at the source, and tells which of them is meant, and
     that of the hub. Subjects that it refers to keep their names. A subject that is new at the hub
-    gets the compatibility setting of the one at the source. RegistryError as the two registries
-    refuse or do not answer; of a schema that does not fit those of the hub, with the fields that
-    differ.
+    gets the compatibility setting of the one at the source; where the hub refuses that, it is
+    `owed`. RegistryError as the two registries refuse or do not answer; of a schema that does not
+    fit those of the hub, with the fields that differ.
     """
     subjects = choose(_subjects(source, schema))
-    own = _at_hub(source, hub, definition, 0)
+    copy = _Copy(source, hub)
+    own = copy.with_references(definition, 0)
     level = None if subjects.source is None else _level(source, subjects.source)
-    return _register(hub, subjects.hub, own, level, wants_guid=isinstance(schema, UUID))
+    found = copy.register(subjects.hub, own, level, wants_guid=isinstance(schema, UUID))
+    return found._replace(owed=tuple(copy.owed))
+
+
+def settle(hub: Registry, owed: Owed) -> Owed | None:
+    """Set what a subject is owed, unless it has a setting by now; returns what is still owed."""
+    try:
+        has_one = _level(hub, owed.subject) not in (None, owed.default)
+    except RegistryError as error:
+        return owed._replace(why=str(error))
+    return None if has_one else _set(hub, owed)
 
 
 def newest(registry: Registry, subject: str) -> Mapping[str, Any] | None:
@@ -136,38 +163,68 @@ def _subjects(registry: Registry, schema: SchemaId) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(it["subject"]) for it in found))
 
 
-def _at_hub(source: Registry, hub: Registry, own: Definition, deep: int) -> Definition:
-    """The same with all that it refers to registered, in the versions that these have there."""
-    if deep > MOST_DEEP:
-        raise RegistryError(f"{source.url}: schemas refer to each other, or deeper than is read")
-    found = []
-    for reference in own.references:
-        path = f"{_path(reference.subject)}/versions/{reference.version}"
-        told = _definition(_object(source.call("GET", path)))
-        referred = _at_hub(source, hub, told, deep + 1)
-        _register(hub, reference.subject, referred, _level(source, reference.subject))
-        # Not the newest one: the hub may have later versions than the one that is meant.
-        there = _object(hub.call("POST", _path(reference.subject), referred.body()))
-        found.append(reference._replace(version=int(there["version"])))
-    return own._replace(references=tuple(found))
+class _Copy:
+    """One schema on its way, and the settings that its subjects are owed."""
+
+    def __init__(self, source: Registry, hub: Registry) -> None:
+        self.owed: list[Owed] = []
+        self._source = source
+        self._hub = hub
+
+    def with_references(self, own: Definition, deep: int) -> Definition:
+        """The same with all that it refers to registered, in the versions that these have there."""
+        source, hub = self._source, self._hub
+        if deep > MOST_DEEP:
+            raise RegistryError(
+                f"{source.url}: schemas refer to each other, or deeper than is read"
+            )
+        found = []
+        for reference in own.references:
+            path = f"{_path(reference.subject)}/versions/{reference.version}"
+            told = _definition(_object(source.call("GET", path)))
+            referred = self.with_references(told, deep + 1)
+            self.register(reference.subject, referred, _level(source, reference.subject))
+            # Not the newest one: the hub may have later versions than the one that is meant.
+            there = _object(hub.call("POST", _path(reference.subject), referred.body()))
+            found.append(reference._replace(version=int(there["version"])))
+        return own._replace(references=tuple(found))
+
+    def register(
+        self, subject: str, own: Definition, level: str | None, *, wants_guid: bool = False
+    ) -> Registered:
+        hub = self._hub
+        is_new = not _exists(hub, subject)
+        try:
+            found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
+        except RegistryError as error:
+            if error.code != CONFLICT:
+                raise
+            raise _conflict(hub, subject, own, error) from error
+        if is_new and level is not None:
+            # The subject is there by now: a second try finds it no longer new.
+            still = _set(hub, Owed(subject, level, ""))
+            if still is not None:
+                self.owed.append(still._replace(default=_default(hub, subject)))
+        guid = found.get("guid")
+        if wants_guid and guid is None:
+            guid = _object(hub.call("POST", _path(subject), own.body())).get("guid")
+        return Registered(int(found["id"]), UUID(str(guid)) if guid else None)
 
 
-def _register(
-    hub: Registry, subject: str, own: Definition, level: str | None, *, wants_guid: bool = False
-) -> Registered:
-    is_new = not _exists(hub, subject)
+def _default(hub: Registry, subject: str) -> str | None:
     try:
-        found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
+        return _level(hub, subject)
+    except RegistryError:
+        # Not known: whatever level is read later counts as the subject's own.
+        return None
+
+
+def _set(hub: Registry, owed: Owed) -> Owed | None:
+    try:
+        hub.call("PUT", _config(owed.subject), {"compatibility": owed.level})
     except RegistryError as error:
-        if error.code != CONFLICT:
-            raise
-        raise _conflict(hub, subject, own, error) from error
-    if is_new and level is not None:
-        hub.call("PUT", f"/config/{quote(subject, safe='')}", {"compatibility": level})
-    guid = found.get("guid")
-    if wants_guid and guid is None:
-        guid = _object(hub.call("POST", _path(subject), own.body())).get("guid")
-    return Registered(int(found["id"]), UUID(str(guid)) if guid else None)
+        return owed._replace(why=str(error))
+    return None
 
 
 def _conflict(hub: Registry, subject: str, own: Definition, why: RegistryError) -> RegistryError:
@@ -198,9 +255,8 @@ def _exists(hub: Registry, subject: str) -> bool:
 
 def _level(registry: Registry, subject: str) -> str | None:
     """The compatibility setting that a subject has of its own."""
-    path = f"/config/{quote(subject, safe='')}?defaultToGlobal=false"
     try:
-        told = _object(registry.call("GET", path))
+        told = _object(registry.call("GET", f"{_config(subject)}?defaultToGlobal=false"))
     except RegistryError as error:
         if error.away:
             raise
@@ -211,6 +267,10 @@ def _level(registry: Registry, subject: str) -> str | None:
 
 def _path(subject: str) -> str:
     return f"/subjects/{quote(subject, safe='')}"
+
+
+def _config(subject: str) -> str:
+    return f"/config/{quote(subject, safe='')}"
 
 
 def _object(told: Any) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -10,6 +11,12 @@ from uuid import UUID
 from aggregator.model import SchemaIds
 
 SIDES = ("key", "value")
+BY_TOPIC = ("-key", "-value")
+"""How subjects end that are called by their topic alone."""
+RECORD = re.compile(r"[A-Za-z_][\w.]*")
+"""The full name of a record of Avro or a message of Protobuf: no hyphen is in it."""
+MOST_REFUSED = 200
+"""Of one source. With more than that, content is hardly in the wire format: see `with_answer`."""
 Named = int | UUID
 """What a record calls its schema by."""
 
@@ -41,13 +48,25 @@ class Answers:
     waits: Mapping[Question, str] = field(default_factory=dict)
 
     def with_answer(self, asked: Question, answer: Named | NoSchema) -> Answers:
-        """The same and one more."""
+        """The same and one more.
+
+        Of ids that no registry knows the newest are kept: content that begins with a zero byte by
+        chance names another one in each record. One that comes again is asked for again.
+        """
         waits = {it: why for it, why in self.waits.items() if it != asked}
-        return Answers({**self.of, asked: answer}, waits)
+        found = {**self.of, asked: answer}
+        refused = Answers(found).refused
+        for oldest in refused[: max(0, len(refused) - MOST_REFUSED)]:
+            del found[oldest]
+        return Answers(found, waits)
 
     def with_wait(self, asked: Question, why: str) -> Answers:
         """The same, and why one has no answer yet."""
         return replace(self, waits={**self.waits, asked: why})
+
+    def without_answer(self, asked: Question) -> Answers:
+        """The same without the answer of one."""
+        return replace(self, of={it: answer for it, answer in self.of.items() if it != asked})
 
     def without(self, topic: str) -> Answers:
         """The same without those of a topic."""
@@ -93,12 +112,12 @@ def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str
     by_topic = f"{topic}-{side}"
     if by_topic in subjects:
         return by_topic
-    for subject in sorted(subjects):
-        record = subject.removeprefix(f"{topic}-")
-        if record != subject and record not in SIDES:
-            return subject
-    ends = tuple(f"-{it}" for it in SIDES)
-    return next((it for it in sorted(subjects) if not it.endswith(ends)), None)
+    # Titles of JSON Schema may hold a hyphen, and so may topics: what has none is sure.
+    others = [it for it in sorted(subjects) if not it.endswith(BY_TOPIC)]
+    of_topic = [it for it in others if it.startswith(f"{topic}-")]
+    sure = [it for it in of_topic if RECORD.fullmatch(it.removeprefix(f"{topic}-"))]
+    by_record = [it for it in others if RECORD.fullmatch(it)]
+    return next(iter((*sure, *by_record, *of_topic, *others)), None)
 
 
 def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from aggregator.registry.core_differences import Difference, differences, in_words
-from aggregator.schemas.core import SIDES, plan_subject
+from aggregator.schemas.core import RECORD, SIDES, plan_subject
 
 AT_HUB = "the hub"
-RECORD = re.compile(r"[A-Za-z_][\w.]*")
 
 
 class SubjectPair(NamedTuple):

@@ -102,7 +102,7 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Apicur
 def with_guids(registries: list[ApicurioRegistry]) -> Iterator[str]:
     """Where the first of them answers as one that has GUIDs."""
     with guids_in_front(registries[0].url) as found:
-        yield found
+        yield found.url
 
 
 @pytest.fixture(scope="module")

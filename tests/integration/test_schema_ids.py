@@ -6,6 +6,7 @@ The ids of the three registries clash: the same number is another schema in each
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import signal
@@ -25,8 +26,11 @@ from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.errors import RegistryError
 from aggregator.registry import Registry, framed
 from aggregator.registry.copying import Subjects, copy_schema, read_definition
+from aggregator.schemas import translator
+from aggregator.steering.control import Control
 from aggregator.verify.ids import SchemaPairs
 from aggregator.verify.run import VerifyRequest, verify
 from support.guids import guids_in_front
@@ -306,7 +310,7 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
         fields = (
             "cents: long at the hub, string at the source; by: not there at the hub, string at the"
         )
-        run.wait_for(lambda: any(fields in it for it in told_of(run)), "it is told")
+        run.wait_for(lambda: any(fields in it for it in told_of(run)), "the log says so")
         run.wait_for(
             lambda: any(
                 f"schema {bad} of a value waits" in part.reason and fields in part.reason
@@ -335,9 +339,10 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
     customer, record = f"shop.Customer.{shop.topic}", {**CUSTOMER, "doc": "an older one"}
     hub.register(customer, record)
     with (
-        guids_in_front(shop.registries["eu"].url) as eu_url,
-        guids_in_front(hub.url) as hub_url,
+        guids_in_front(shop.registries["eu"].url) as eu_front,
+        guids_in_front(hub.url) as hub_front,
     ):
+        eu_url, hub_url = eu_front.url, hub_front.url
         body: dict[str, Any] = {"schema": json.dumps(CUSTOMER)}
         asked(eu_url, "POST", f"/subjects/{customer}/versions", body)
         body = {
@@ -360,10 +365,7 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         lost = [(VALUE_HEADER, b"\x01" + UUID(int=5).bytes)]
         produce(servers["eu"], shop.topic, [NewRecord(value, headers=lost)])
         config = shop.config(tmp_path, quarantine=f"{shop.topic}.aside")
-        tree = config.model_dump(mode="json", exclude_unset=True)
-        tree["sources"]["eu"]["schemas"]["registry"] = eu_url
-        tree["hub"]["schemas"]["registry"] = hub_url
-        with run_in_background(load_text(json.dumps(tree))):
+        with run_in_background(with_registries(config, eu=eu_url, hub=hub_url)):
             wait_until_topic_has(servers["hub"], shop.hub_topic, 2)
             (aside,) = aside_of(shop)
         found = {it.origin.cluster: it for it in read_topic(servers["hub"], shop.hub_topic)}
@@ -385,6 +387,86 @@ def test_ids_and_guids_in_headers_become_those_of_the_hub(shop: Shop, tmp_path: 
         assert fastavro.schemaless_reader(
             io.BytesIO(found["us"].key or b""), json.loads(schema.text), None
         ) == {"n": 1}
+
+
+def with_registries(config: Config, *, eu: str, hub: str) -> Config:
+    """The same with other registries."""
+    tree = config.model_dump(mode="json", exclude_unset=True)
+    tree["sources"]["eu"]["schemas"]["registry"] = eu
+    tree["hub"]["schemas"]["registry"] = hub
+    return load_text(json.dumps(tree))
+
+
+def same_id(topic: str, one: ApicurioRegistry, other: ApicurioRegistry) -> int:
+    """An id by which the first registry knows NUMBER, and the other one PAYMENT."""
+    ids = {True: 0, False: -1}
+    for count in itertools.count():
+        if ids[True] == ids[False]:
+            return ids[True]
+        is_one = ids[True] < ids[False]
+        registry, schema = (one, NUMBER) if is_one else (other, PAYMENT)
+        ids[is_one] = registry.register(f"{topic}.{count}", {**schema, "doc": f"{topic} {count}"})
+    raise AssertionError("two ids never meet")
+
+
+def test_what_registries_have_told_holds_no_longer_than_they_do(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translator, "LOOK_SECONDS", 0.5)
+    eu, other, hub = (shop.registries[alias] for alias in ("eu", "us", "hub"))
+    servers = shop.clusters["hub"].bootstrap_servers
+    both = same_id(shop.topic, eu, hub)
+    first = eu.register(f"{shop.topic}-value", PAYMENT)
+    eu.level(f"{shop.topic}-value", "FULL")
+
+    sent: list[bytes] = []
+
+    def arrives(content: bytes, value: Any, registry: ApicurioRegistry) -> bool:
+        """Whether one more record is read so at the hub."""
+        sent.append(content)
+        produce(shop.clusters["eu"].bootstrap_servers, shop.topic, [NewRecord(content)])
+        wait_until_topic_has(servers, shop.hub_topic, len(sent))
+        newest = max(read_topic(servers, shop.hub_topic), key=lambda it: it.origin.offset)
+        # Not one that has asked before.
+        asks = Registry(SchemasConfig(registry=registry.url))
+        try:
+            return bool(read(asks, newest.value) == value)
+        except RegistryError:
+            return False
+
+    with guids_in_front(hub.url) as front:
+        front.refused.add("PUT")
+        config = with_registries(shop.config(tmp_path), eu=eu.url, hub=front.url)
+        on_disk = [config]
+        control = Control(config, lambda _: on_disk[-1])
+        with run_in_background(config, control) as run:
+            assert arrives(framed_avro(first, PAYMENT, {"cents": 1}), {"cents": 1}, hub)
+            # The subject is there without its setting: the log says so, and it is tried again.
+            words = f"{shop.hub_topic}-value of the hub has not got the compatibility setting FULL"
+            run.wait_for(lambda: any(words in it for it in told_of(run)), "the log says so")
+            front.refused.clear()
+            run.wait_for(lambda: setting(hub, f"{shop.hub_topic}-value") == "FULL", "it is set")
+
+            # At the hub's address answers a registry that has lost it, and gives its id again.
+            number = framed_avro(both, NUMBER, {"n": 2})
+            assert arrives(number, {"n": 2}, hub)
+            front.upstream = other.url
+            words = f"schema {both} of values of {shop.topic} is not what it was at a registry"
+            run.wait_for(lambda: any(words in it for it in told_of(run)), "it is noticed")
+            run.wait_for(lambda: arrives(number, {"n": 2}, other), "it is registered again")
+
+            # The source has another registry, in which the same id is another schema.
+            on_disk.append(with_registries(config, eu=hub.url, hub=front.url))
+            control.reload()
+            assert arrives(framed_avro(both, PAYMENT, {"cents": 4}), {"cents": 4}, other)
+
+
+def setting(registry: ApicurioRegistry, subject: str) -> str | None:
+    """The compatibility setting that a subject has of its own."""
+    try:
+        return registry.level(subject)
+    except AssertionError:
+        return None
 
 
 def at_hub(subject: str) -> Callable[[Collection[str]], Subjects]:

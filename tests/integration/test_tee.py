@@ -361,7 +361,8 @@ def test_a_schema_that_a_header_names_decodes_a_value(
 ) -> None:
     hub_topic(hub, unique, 1)
     config = tee_config(hub, tmp_path, unique, decode="true")
-    with guids_in_front(registry.url) as url:
+    with guids_in_front(registry.url) as front:
+        url = front.url
         hub_of = {**config.hub.model_dump(), "schemas": {"registry": url}}
         config = config.model_copy(update={"hub": type(config.hub).model_validate(hub_of)})
         subject = f"/subjects/{unique}-value/versions"

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.error import HTTPError
@@ -27,10 +28,23 @@ def guid_of(body: Any) -> UUID:
     return UUID(bytes=hashlib.md5(content, usedforsecurity=False).digest())
 
 
+@dataclass
+class InFront:
+    """Where a registry answers: that of `upstream`, which may become another one.
+
+    A request whose method is in `refused` is not allowed.
+    """
+
+    upstream: str
+    url: str = ""
+    refused: set[str] = field(default_factory=set)
+
+
 @contextmanager
-def guids_in_front(upstream: str) -> Iterator[str]:
+def guids_in_front(upstream: str) -> Iterator[InFront]:
     """Where the same registry answers, and knows the GUIDs of what is registered from here on."""
     ids: dict[str, int] = {}
+    found = InFront(upstream)
 
     class Front(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -52,8 +66,11 @@ def guids_in_front(upstream: str) -> Iterator[str]:
             self.forward(self.rfile.read(int(self.headers["Content-Length"])))
 
         def forward(self, body: bytes | None = None) -> None:
+            if self.command in found.refused:
+                self.tell(403, {"error_code": 403, "message": "Forbidden"})
+                return
             kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
-            request = Request(upstream + self.path, body, kind, method=self.command)
+            request = Request(found.upstream + self.path, body, kind, method=self.command)
             try:
                 with urlopen(request, timeout=60) as answer:
                     code, told = answer.status, json.load(answer)
@@ -77,6 +94,7 @@ def guids_in_front(upstream: str) -> Iterator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Front) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        found.url = f"http://127.0.0.1:{server.server_address[1]}"
+        yield found
         server.shutdown()
         thread.join()

@@ -87,6 +87,8 @@ def test_only_a_new_connection_ends_the_lanes_of_a_source() -> None:
         "kafka.client.id=c",
         "consumer.fetch.min.bytes=2",
         "tasks=6",
+        # Ids in flight are those of the registry before.
+        "schemas.registry=http://other:8081",
     ):
         found = plan_reload(config(), config(f"sources.us.{change}"))
         assert (found.changed, found.leaving(config())) == (("us",), frozenset({"us"}))
