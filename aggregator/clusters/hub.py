@@ -60,6 +60,14 @@ def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) 
     return HubSnapshot(time.time_ns() // 1_000_000, ends)
 
 
+def read_topic_id(hub: ClusterAdmin, topic: str, timeout: float) -> str:
+    """The id of a hub topic, "" if the hub gives none. ClusterError when the hub does not say."""
+    described = hub.describe_topics([topic], timeout)
+    if topic not in described.topics:
+        raise ClusterError(f"hub: {topic}: {described.failed.get(topic, 'its id is not known')}")
+    return described.topics[topic].topic_id
+
+
 def read_logs(
     hub: ClusterAdmin, topics: Collection[str], timeout: float
 ) -> dict[TopicPartition, OffsetRange]:

@@ -56,7 +56,7 @@ final class Claims {
 
     /** Events by the last bits of their hash: so threads seldom meet, and tables stay small. */
     private static final class Shard {
-        private final HeldEvents held = new HeldEvents();
+        private HeldEvents held = new HeldEvents();
         private final Map<Event, Claim> claimed = new HashMap<>();
         private long[] fresh = new long[0];
         private int[] freshSince = new int[0];
@@ -216,6 +216,25 @@ final class Claims {
                 if (since >= oldest) {
                     shard.held.add(event.high, event.low, since, oldest);
                 }
+            }
+        }
+    }
+
+    /**
+     * The hub holds none of these events any more. What is on its way there stays claimed, and
+     * nothing else is sent until {@link #begin}. By the thread that calls {@link #fresh}.
+     */
+    synchronized void forget() {
+        ready = false;
+        for (int s = 0; s < SHARDS; s++) {
+            Shard shard = shards[s];
+            synchronized (shard) {
+                shard.held = new HeldEvents();
+                shard.fresh = new long[0];
+                shard.freshSince = new int[0];
+                shard.freshCount = 0;
+                shard.ends = new long[0];
+                told[s] = 0;
             }
         }
     }

@@ -154,6 +154,11 @@ public final class Dedup {
         return told.put("read", read).put("released", released).put("remade", remade).toString();
     }
 
+    /** No events of this hub topic are known any more: records wait until `begin`. */
+    public static void forget(String topic, String by) {
+        claims(topic, by).forget();
+    }
+
     /** Takes events that the table holds; see {@link Claims#load}. */
     public static void load(String topic, String by, byte[] rows) {
         claims(topic, by).load(rows, DriverClock.now());

@@ -59,6 +59,10 @@ class DedupConnector:
             words = str(error.java_exception.toString())
             raise ClusterError(f"hub: {topic} cannot be read: {words}") from error
 
+    def forget(self, topic: str, by: str) -> None:
+        """Know no events of a hub topic any more: its records wait until `begin`."""
+        self._dedup.forget(topic, by)
+
     def load(self, topic: str, by: str, events: bytes) -> None:
         """Take events that the table holds."""
         self._dedup.load(topic, by, events)

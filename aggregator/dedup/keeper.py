@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from aggregator.checkpoint.rows import to_moment
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
-from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule, TopicLife
 from aggregator.documents.copied import DedupStatus
+from aggregator.errors import ClusterError
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
 
@@ -47,6 +48,9 @@ class Events(Protocol):
         Raises while its leaders hold what it does not show.
         """
 
+    def forget(self, topic: str, by: str) -> None:
+        """Know no events of this hub topic any more; records wait until `begin`."""
+
     def load(self, topic: str, by: str, events: bytes) -> None:
         """Take events that the table holds."""
 
@@ -72,18 +76,25 @@ class Events(Protocol):
 class DedupKeeper:
     """`known` is replaced as a whole, so that it can be read from any thread.
 
+    `topic_id` says which topic there is at the hub by a name, "" if the hub does not say, or is a
+    ClusterError.
+
     What fails is told once, and tried again at the next tick.
     """
 
-    def __init__(self, in_force: InForce, connector: Events, emit: EventSink) -> None:
+    def __init__(
+        self, in_force: InForce, connector: Events, topic_id: Callable[[str], str], emit: EventSink
+    ) -> None:
         place = in_force.config.checkpoint
         self.known: tuple[DedupStatus, ...] = ()
         self._in_force = in_force
         self._connector = connector
+        self._topic_id = topic_id
         self._emit = emit
         self._table = DedupTable(place.path, place.storage_options)
         self._told: dict[str, str] = {}
         self._written: dict[Rule, tuple[list[int], float]] = {}
+        self._lives: dict[Rule, TopicLife] = {}
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="dedup", daemon=True)
@@ -138,25 +149,45 @@ class DedupKeeper:
         if stand["uncertain"] and not last:
             self._settle(rule, stand["uncertain"])
         before, due = self._written.get(rule, ([], 0.0))
+        is_due = time.monotonic() >= due
+        if is_due and not last and self._is_another(rule):
+            # Its events are those of records that are gone: it begins as at a start.
+            self._connector.forget(*_args(rule))
+            self._written.pop(rule, None)
+            words = f"hub topic {rule.hub_topic} was created again: what it held is forgotten"
+            self._emit(Event("dedup_forgotten", words, {"topic": rule.hub_topic}))
+            return
         # Also where nothing is written: so a claim that gets uncertain is looked for close by.
         ends = self._connector.covered(*_args(rule))
         if last:
             # Nothing is sent any more: what was acknowledged by the first call is all.
             ends = self._connector.covered(*_args(rule))
-        if last or time.monotonic() >= due:
+        if last or is_due:
             self._write(rule, ends, before)
 
     def _begin(self, rule: Rule, window_ms: int) -> None:
         """Learn what the hub holds: from the table, and from the hub where that does not tell."""
-        began = time.monotonic()
-        since = to_moment(time.time_ns() // 1_000_000 - window_ms)
-        ends = self._table.ends(rule, since)
-        found = self._read(rule, ends or ())
-        loaded = 0
-        if ends is not None and not found["remade"]:
-            for events in self._table.events(rule, since):
-                self._connector.load(*_args(rule), events)
-                loaded += len(events) // ROW_BYTES
+        began, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+        since = to_moment(now_ms - window_ms)
+        topic_id = self._topic_id(rule.hub_topic)
+        newest = self._table.mark(rule, since)
+        is_known = newest is not None and _same(newest.life.topic_id, topic_id)
+        mark = newest if is_known else None
+        # What a try before this one has found may be of an earlier life.
+        self._connector.forget(*_args(rule))
+        found = self._read(rule, mark.ends if mark else ())
+        if not _same(self._topic_id(rule.hub_topic), topic_id):
+            raise ClusterError(f"hub: {rule.hub_topic} was created again while it was read")
+        if mark is not None and not found["remade"]:
+            life = TopicLife(mark.life.number, topic_id or mark.life.topic_id)
+            loaded = self._load(rule, life, since)
+        else:
+            number = max(now_ms, newest.life.number + 1 if newest else 0)
+            life, loaded = TopicLife(number, topic_id), 0
+        if mark is not None and found["remade"]:
+            # By its id it is the same topic: the next start is to know that it has lost records.
+            self._table.append(rule, life, b"", (), now_ms)
+        self._lives[rule] = life
         failpoint("before-events-known")
         self._connector.begin(*_args(rule), found["ends"])
         words = (
@@ -165,6 +196,21 @@ class DedupKeeper:
         )
         fields: dict[str, str | int] = {"topic": rule.hub_topic, "events": loaded}
         self._emit(Event("dedup_ready", words, {**fields, "read": found["read"]}))
+
+    def _load(self, rule: Rule, life: TopicLife, since: datetime) -> int:
+        loaded = 0
+        for events in self._table.events(rule, life, since):
+            self._connector.load(*_args(rule), events)
+            loaded += len(events) // ROW_BYTES
+        return loaded
+
+    def _is_another(self, rule: Rule) -> bool:
+        """Whether the hub topic was created again since its events were read."""
+        try:
+            return not _same(self._lives[rule].topic_id, self._topic_id(rule.hub_topic))
+        except ClusterError:
+            # No answer is no news: what is written meanwhile is as right as before.
+            return False
 
     def _settle(self, rule: Rule, count: int) -> None:
         """See what became of records whose tasks are gone."""
@@ -189,7 +235,7 @@ class DedupKeeper:
             rest = self._connector.more(*_args(rule))
             now_ms = time.time_ns() // 1_000_000
             failpoint("before-events-kept")
-            self._table.append(rule, events, None if rest else ends, now_ms)
+            self._table.append(rule, self._lives[rule], events, None if rest else ends, now_ms)
             failpoint("after-events-kept")
             self._connector.kept(*_args(rule))
             if not rest:
@@ -206,6 +252,11 @@ class DedupKeeper:
             self._told[what] = words
         else:
             self._told.pop(what, None)
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two ids are of one topic; one that is not known proves nothing."""
+    return not one or not other or one == other
 
 
 def _args(rule: Rule) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -18,7 +19,7 @@ from aggregator.audits.watch import AuditWatch
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.clusters.groups import Groups
 from aggregator.clusters.heartbeats import Heartbeats
-from aggregator.clusters.hub import StoodAt, read_snapshot
+from aggregator.clusters.hub import StoodAt, read_snapshot, read_topic_id
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.sources import SourcesWatch
 from aggregator.commits.identity import identity_of
@@ -136,7 +137,9 @@ def threads_of(
                 spark = session.result()
                 connector = Connector(spark)
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
-                dedup = DedupKeeper(control.in_force, DedupConnector(spark), emit)
+                timeout = config.supervision.connect_timeout
+                topic_id = partial(read_topic_id, admin, timeout=timeout)
+                dedup = DedupKeeper(control.in_force, DedupConnector(spark), topic_id, emit)
                 dedup.start()
                 try:
                     told = Told(

@@ -20,7 +20,7 @@ from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.errors import EXIT_DONE
 from aggregator.quarantine.ledger import Filter
 from aggregator.serve.desk import Desk
@@ -51,11 +51,14 @@ class Twins:
     def servers(self, alias: str) -> str:
         return self.clusters[alias].bootstrap_servers
 
-    def config(self, folder: Path, by: str = "header:event-id", **topics: Any) -> Config:
+    def config(
+        self, folder: Path, by: str = "header:event-id", rate: int | None = None, **topics: Any
+    ) -> Config:
+        pace = {} if rate is None else {"max_records_per_second": rate}
         return make_config(
             self.clusters["hub"],
             folder / "state",
-            {alias: source(self.clusters[alias], self.topic) for alias in PARTITIONS},
+            {alias: source(self.clusters[alias], self.topic, **pace) for alias in PARTITIONS},
             topics={
                 "overrides": {self.topic: {"dedup": {"by": by, "window": "1h"}}},
                 "duplicates": f"{self.topic}.duplicates",
@@ -227,6 +230,25 @@ def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_secon
         assert "dedup_settled" in run.kinds()
         control.resume("eu")
         wait_until_topic_has(hub, f"{twins.topic}.quarantine", 1)
+    twins.check()
+
+
+def test_a_hub_topic_that_was_created_again_gets_all_of_it_however_often_the_copy_is_stopped(
+    twins: Twins, tmp_path: Path
+) -> None:
+    config, hub = twins.config(tmp_path), twins.servers("hub")
+    twins.send("eu", *(f"event-{number}" for number in range(400)))
+    twins.send("us", "event-0")
+    catch_up(config)
+    twins.check()
+    delete_topic(hub, twins.topic)
+    create_topic(hub, twins.topic, partitions=3)
+    for alias in PARTITIONS:
+        cli(config, tmp_path, "positions", "rewind", "--source", alias, "--to", "earliest", "--yes")
+    for least in (50, 150, 250):
+        with run_in_background(twins.config(tmp_path, rate=100)):
+            wait_until_topic_has(hub, twins.topic, least)
+    catch_up(config)
     twins.check()
 
 

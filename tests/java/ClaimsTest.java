@@ -73,6 +73,22 @@ class ClaimsTest {
     }
 
     @Test
+    void whatTheHubHeldInAnEarlierLifeIsForgottenAndWhatIsOnItsWayStaysClaimed() {
+        claims.begin(new long[] {5});
+        claims.arrived(sent("a", EU, 5, here), 0, 6, NOW);
+        Claim underWay = sent("b", EU, 6, here);
+        claims.fresh();
+        claims.forget();
+        assertFalse(claims.isReady());
+        assertEquals(0, claims.fresh().length);
+        claims.begin(new long[] {0});
+        claims.kept();
+        assertArrayEquals(new long[] {0}, claims.covered());
+        assertSame(underWay, claims.take(claim("b", US, 7, here), NOW));
+        sent("a", EU, 5, here);
+    }
+
+    @Test
     void whatTheHubWasSeenToHaveIsHeldAndWhatNotIsLetGo() {
         sent("there", EU, 5, gone);
         sent("not", EU, 6, gone);

@@ -11,15 +11,27 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from aggregator.checkpoint.notes import append_table
 from aggregator.cli.render import to_text
 from aggregator.cli.status import report_of_status
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
+from aggregator.dedup import keeper
 from aggregator.dedup.document import dropped_of
 from aggregator.dedup.keeper import DedupKeeper
-from aggregator.dedup.table import ROW_BYTES, DedupTable, Rule
+from aggregator.dedup.table import (
+    ROW_BYTES,
+    SCHEMA,
+    TABLE,
+    DedupTable,
+    EventsMark,
+    Rule,
+    TopicLife,
+    to_rows,
+)
 from aggregator.documents.copied import DedupStatus
 from aggregator.errors import CheckpointError, ConfigError
 from aggregator.events import Event
@@ -31,6 +43,7 @@ from aggregator.quarantine.records import Origin, Quarantined
 from support.statuses import status_with
 
 RULE = Rule("orders", "header:event-id")
+LIFE = TopicLife(3, "an-id")
 NOW_MS = 1_800_000_000_000
 WINDOW_MS = 60_000
 
@@ -138,22 +151,45 @@ def test_the_two_topics_for_what_is_set_aside_are_two() -> None:
 def test_events_are_in_the_table_as_they_were_handed_over(tmp_path: Path) -> None:
     table, second = DedupTable(str(tmp_path), {}), NOW_MS // 1000
     since = datetime.fromtimestamp(second, UTC)
-    assert table.ends(RULE, since) is None
+    assert table.mark(RULE, since) is None
     given = [(-(2**63), 2**63 - 1, second), (1, 2, second + 5), (3, 4, second - 1)]
-    table.append(RULE, rows(*given), None, NOW_MS)
-    assert table.ends(RULE, since) is None
-    table.append(RULE, b"", [7, 8], NOW_MS)
-    table.append(RULE, rows((5, 6, second)), [9, 8], NOW_MS + 1)
-    table.append(Rule("orders", "key"), rows((7, 7, second)), [1], NOW_MS + 2)
-    table.append(Rule("others", RULE.by), rows((8, 8, second)), [1], NOW_MS + 2)
-    assert table.ends(RULE, since) == [9, 8]
-    assert table.ends(RULE, since + timedelta(hours=1)) is None
-    found = b"".join(table.events(RULE, since))
+    table.append(RULE, LIFE, rows(*given), None, NOW_MS)
+    assert table.mark(RULE, since) is None
+    table.append(RULE, LIFE, b"", [7, 8], NOW_MS)
+    table.append(RULE, LIFE, rows((5, 6, second)), [9, 8], NOW_MS + 1)
+    table.append(RULE, TopicLife(4), rows((6, 6, second)), None, NOW_MS + 2)
+    table.append(Rule("orders", "key"), LIFE, rows((7, 7, second)), [1], NOW_MS + 2)
+    table.append(Rule("others", RULE.by), LIFE, rows((8, 8, second)), [1], NOW_MS + 2)
+    assert table.mark(RULE, since) == EventsMark(LIFE, (9, 8))
+    assert table.mark(RULE, since + timedelta(hours=1)) is None
+    found = b"".join(table.events(RULE, LIFE, since))
     assert len(found) == 3 * ROW_BYTES
-    read = {event for part in table.events(RULE, since) for event in _events(part)}
-    assert read == {given[0], given[1], (5, 6, second)}
+    assert _read(table, LIFE, since) == {given[0], given[1], (5, 6, second)}
     assert table.maintain(since + timedelta(seconds=1)) > 0
-    assert [e for part in table.events(RULE, since) for e in _events(part)] == [given[1]]
+    assert _read(table, LIFE, since) == {given[1]}
+
+
+def test_a_table_of_an_earlier_version_holds_the_first_life_and_gets_the_columns(
+    tmp_path: Path,
+) -> None:
+    second = NOW_MS // 1000
+    since = datetime.fromtimestamp(second, UTC)
+    older = to_rows(RULE, TopicLife(), rows((1, 1, second)))
+    mark = {"at": since, "hub_topic": RULE.hub_topic, "by": RULE.by, "ends": "[7]"}
+    older = pa.concat_tables([older, pa.Table.from_pylist([mark], schema=SCHEMA)])
+    append_table(str(tmp_path), {}, TABLE, older.drop_columns(["life", "topic_id"]))
+    table = DedupTable(str(tmp_path), {})
+    assert table.mark(RULE, since) == EventsMark(TopicLife(), (7,))
+    assert _read(table, TopicLife(), since) == {(1, 1, second)}
+    first = TopicLife(0, "an-id")
+    table.append(RULE, first, rows((2, 2, second)), [8], NOW_MS + 1)
+    assert table.mark(RULE, since) == EventsMark(first, (8,))
+    assert _read(table, first, since) == {(1, 1, second), (2, 2, second)}
+    assert _read(table, LIFE, since) == set()
+
+
+def _read(table: DedupTable, life: TopicLife, since: datetime) -> set[tuple[int, ...]]:
+    return {event for part in table.events(RULE, life, since) for event in _events(part)}
 
 
 def _events(part: bytes) -> list[tuple[int, ...]]:
@@ -171,6 +207,14 @@ class Played:
         self.answer: dict[str, Any] = {"read": 4, "released": 1, "remade": False, "ends": [10]}
         self.events: list[bytes] = []
         self.ends = [10]
+        self.ids = ["an-id"]
+
+    def topic_id(self, topic: str) -> str:
+        """As the hub says it: the next of the ids, and the last one for ever."""
+        return self.ids.pop(0) if len(self.ids) > 1 else self.ids[0]
+
+    def forget(self, topic: str, by: str) -> None:
+        self.stands["ready"] = False
 
     def stand(self) -> list[dict[str, Any]]:
         return [{"topic": RULE.hub_topic, "by": RULE.by, "window_ms": WINDOW_MS, **self.stands}]
@@ -212,9 +256,12 @@ class Played:
 class World:
     def __init__(self, folder: Path) -> None:
         config = config_of(folder, topics={"dedup": {"by": RULE.by, "window": "1m"}})
+        self.folder = folder
         in_force: Any = SimpleNamespace(config=config)
         self.connector, self.told = Played(), list[Event]()
-        self.keeper = DedupKeeper(in_force, self.connector, self.told.append)
+        self.keeper = DedupKeeper(
+            in_force, self.connector, self.connector.topic_id, self.told.append
+        )
         self.table = DedupTable(str(folder), {})
 
     def turn(self, *, last: bool = False) -> list[tuple[Any, ...]]:
@@ -222,6 +269,23 @@ class World:
         self.connector.calls.clear()
         self.keeper._turn(last=last)
         return self.connector.calls
+
+    def start(self, topic_id: str, **answer: Any) -> tuple[list[int], int]:
+        """Another start: from which ends it reads the hub, and how many events it loads."""
+        self.connector.ids = [topic_id]
+        self.connector.stands["ready"] = False
+        self.connector.answer |= {"remade": False, **answer}
+        self.keeper = DedupKeeper(
+            self.keeper._in_force, self.connector, self.connector.topic_id, self.told.append
+        )
+        (_, ends), *loads, _ = self.turn()
+        return ends, sum(count for _, count in loads)
+
+    def hold(self, count: int, end: int) -> None:
+        """Some events more arrive, which are written with a mark."""
+        self.connector.events = [rows(*((it, it, now_second()) for it in range(count)))]
+        self.connector.ends = [end]
+        self.turn(last=True)
 
 
 def now_second() -> int:
@@ -258,19 +322,73 @@ def test_a_mark_stands_behind_the_last_of_the_events_that_it_covers(tmp_path: Pa
     world.turn()
     world.turn()
     since = datetime.now(UTC) - timedelta(minutes=1)
-    assert world.table.ends(RULE, since) == [10]
+    assert world.table.mark(RULE, since) == EventsMark(world.keeper._lives[RULE], (10,))
     world.connector.events = [rows((1, 1, now_second())), rows((2, 2, now_second()))]
     world.connector.ends = [12]
     world.turn(last=True)
-    assert world.table.ends(RULE, since) == [12]
-    assert sum(map(len, world.table.events(RULE, since))) == 2 * ROW_BYTES
+    found = world.table.mark(RULE, since)
+    assert found is not None
+    assert (found.ends, found.life.topic_id) == ((12,), "an-id")
+    assert len(_read(world.table, found.life, since)) == 2
 
 
-def test_of_a_hub_topic_that_was_made_anew_the_table_says_nothing(tmp_path: Path) -> None:
-    World(tmp_path).table.append(RULE, rows((1, 1, now_second())), [99], now_second() * 1000)
+def test_of_a_hub_topic_that_was_created_again_no_start_takes_what_the_earlier_one_held(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path)
-    world.connector.answer["remade"] = True
-    assert world.turn() == [("read", [99]), ("begin", [10])]
+    assert world.start("one") == ([], 0)
+    world.hold(5, 99)
+    # The new one is longer than the old one was, or shorter, and its copy is stopped twice.
+    assert world.start("two", ends=[120]) == ([], 0)
+    # This start ended before it could write a mark.
+    assert world.start("two") == ([], 0)
+    world.hold(2, 130)
+    assert world.start("two") == ([130], 2)
+    world.hold(1, 131)
+    assert world.start("two") == ([131], 3)
+    # Back at the first one, which has its events still: the hub is read for them.
+    assert world.start("one") == ([], 0)
+
+
+def test_of_a_hub_topic_that_has_lost_records_no_start_takes_what_it_held_before(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.start("one")
+    world.hold(5, 99)
+    assert world.start("one", remade=True) == ([99], 0)
+    # Although it ended at once, and the topic has grown since.
+    assert world.start("one") == ([], 0)
+    world.hold(2, 200)
+    assert world.start("one") == ([200], 2)
+
+
+def test_a_hub_that_tells_no_ids_is_believed_by_its_ends(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.start("")
+    world.hold(5, 99)
+    assert world.start("") == ([99], 5)
+    assert world.start("one") == ([99], 5)
+    world.hold(1, 100)
+    assert world.start("two") == ([], 0)
+
+
+def test_a_hub_topic_that_is_created_again_meanwhile_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "WRITE_SECONDS", 0.0)
+    world = World(tmp_path)
+    # While it is read, and then while it runs.
+    world.connector.ids = ["one", "two"]
+    assert world.turn() == [("read", [])]
+    assert "created again while it was read" in world.told[-1].message
+    assert world.turn() == [("read", []), ("begin", [10])]
+    world.connector.events = [rows((1, 1, now_second()))]
+    assert world.turn() == []
+    world.connector.ids = ["three"]
+    assert world.turn() == []
+    assert world.told[-1].kind == "dedup_forgotten"
+    assert world.turn() == [("read", []), ("begin", [10])]
 
 
 def test_while_others_write_there_without_it_nothing_is_read(tmp_path: Path) -> None:
