@@ -80,7 +80,6 @@ class _Parser:
     def _message(self, message: Any) -> None:
         message.name = self._next()
         self._take("{")
-        entries: list[Any] = []
         while (word := self._next()) != "}":
             match word:
                 case "message":
@@ -88,21 +87,19 @@ class _Parser:
                 case "enum" if self._peek(1) == "{":
                     self._enum(message.enum_type.add())
                 case "oneof":
-                    self._oneof(message, entries)
+                    self._oneof(message)
                 case "option" | "extend" | "reserved" | "extensions":
                     self._pass_over()
                 case ";":
                     pass
                 case _:
-                    self._field(message, word, entries)
-        # Behind the messages that are written there: those are counted to choose one.
-        message.nested_type.extend(entries)
+                    self._field(message, word)
         for field in message.field:
             if field.proto3_optional:
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
 
-    def _oneof(self, message: Any, entries: list[Any]) -> None:
+    def _oneof(self, message: Any) -> None:
         index = len(message.oneof_decl)
         message.oneof_decl.add(name=self._next())
         self._take("{")
@@ -110,9 +107,9 @@ class _Parser:
             if word == "option":
                 self._pass_over()
             elif word != ";":
-                self._field(message, word, entries).oneof_index = index
+                self._field(message, word).oneof_index = index
 
-    def _field(self, message: Any, word: str, entries: list[Any]) -> Any:
+    def _field(self, message: Any, word: str) -> Any:
         field = message.field.add(label=_FIELD.LABEL_OPTIONAL)
         if word in _LABELS and self._peek(1) != "=":
             field.label = _LABELS[word]
@@ -122,12 +119,13 @@ class _Parser:
             raise ValueError("groups of Protobuf are not decoded")
         if word == "map" and self._peek() == "<":
             entry = self._map()
-            entries.append(entry)
             field.label = _FIELD.LABEL_REPEATED
             field.name = self._next()
             words = re.split(r"_", field.name)
             entry.name = "".join(it[:1].upper() + it[1:] for it in words) + "Entry"
             field.type_name = entry.name
+            # In front of messages that follow: some count it to choose one.
+            message.nested_type.append(entry)
         else:
             _typed(field, word)
             field.name = self._next()

@@ -88,15 +88,27 @@ def class_of(file: ProtoFile, name: str = "") -> Any:
 
 @lru_cache(maxsize=512)
 def _class_at(file: ProtoFile, chosen: tuple[int, ...]) -> Any:
+    """As Java counts, without what a map makes of itself; else as Python and Go do, with that."""
     _, main = _pool_of(file)
-    level: Sequence[Any] = list(main.message_types_by_name.values())
+    top = list(main.message_types_by_name.values())
+    found = _counted(top, chosen, with_maps=False) or _counted(top, chosen, with_maps=True)
+    if found is None:
+        raise ValueError(f"is message {list(chosen)} of its schema, which has no such message")
+    return GetMessageClass(found)
+
+
+def _counted(level: Sequence[Any], chosen: tuple[int, ...], *, with_maps: bool) -> Any:
     found = None
     for index in chosen:
         if not 0 <= index < len(level):
-            raise ValueError(f"is message {list(chosen)} of its schema, which has no such message")
+            return None
         found = level[index]
-        level = [it for it in found.nested_types if not it.GetOptions().map_entry]
-    return GetMessageClass(found)
+        level = [it for it in found.nested_types if with_maps or not _is_entry(it)]
+    return None if found is None or _is_entry(found) else found
+
+
+def _is_entry(kind: Any) -> bool:
+    return bool(kind.GetOptions().map_entry)
 
 
 @lru_cache(maxsize=512)
@@ -199,7 +211,7 @@ def _same(value: Any) -> Any:
 
 def is_map(field: Any) -> bool:
     """Whether a field is a map."""
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+    return field.message_type is not None and _is_entry(field.message_type)
 
 
 def _moment(stamp: Any) -> datetime:

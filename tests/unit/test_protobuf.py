@@ -104,6 +104,12 @@ def test_numbers_before_the_payload_choose_the_message() -> None:
     # A map is a nested message, too, and is not counted.
     line = class_of(FILE, "shop.Order.Line")(number=7)
     assert plain(parsed(b"\x04\x02\x00" + line.SerializeToString(), FILE))["number"] == 7
+    # Where there is none so, maps were counted, as serializers of Python and Go do.
+    maps = "message Outer { map<string, int32> m = 1; message Inner { int32 n = 1; } }"
+    for head in (b"\x04\x00\x00", b"\x04\x00\x02"):
+        assert plain(parsed(head + b"\x08\x07", ProtoFile(maps))) == {"n": 7}
+    with pytest.raises(ValueError, match="no such message"):
+        parsed(b"\x04\x00\x04\x08\x07", ProtoFile(maps))
     assert split(b"\x02\x80\x02rest") == ((128,), b"rest")
 
 
