@@ -1,7 +1,8 @@
-"""A column that says whether a JSON object has fields that a struct has not (`JsonFields.java`).
+"""Columns of Java that look at JSON objects: for fields that are new, and for their ends.
 
-The only module that reaches through py4j for it: Spark registers a class of Java by its name, and
-this one has to be told what is known.
+Whether an object has fields that a struct has not says `JsonFields.java`, and whether anything is
+behind it `JsonEnds.java`. The only module that reaches through py4j for it: Spark registers a class
+of Java by its name, and the first one needs what is known.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 NAME = "aggregator_has_new_field"
+ENDS = "aggregator_json_ends"
 
 
 def has_new_field(
@@ -28,8 +30,18 @@ def has_new_field(
     paths = gateway.new_array(jvm.java.lang.String, len(left_out))
     for at, path in enumerate(left_out):
         paths[at] = path
-    check = jvm.aggregator.connector.JsonFields(struct, paths)
-    kind = jvm.org.apache.spark.sql.types.DataTypes.BooleanType
-    registry: Any = spark._jsparkSession.udf()
-    registry.register(NAME, check, kind)
+    _register(spark, NAME, jvm.aggregator.connector.JsonFields(struct, paths))
     return F.call_function(NAME, value)
+
+
+def ends_with_object(spark: SparkSession, value: Column) -> Column:
+    """Whether nothing but white space is behind the object that a value (binary) begins with."""
+    jvm: Any = spark.sparkContext._jvm
+    _register(spark, ENDS, jvm.aggregator.connector.JsonEnds())
+    return F.call_function(ENDS, value)
+
+
+def _register(spark: SparkSession, name: str, function: Any) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    registry: Any = spark._jsparkSession.udf()
+    registry.register(name, function, jvm.org.apache.spark.sql.types.DataTypes.BooleanType)

@@ -13,13 +13,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from aggregator.stream.json_fields import has_new_field
+from aggregator.stream.json_fields import ends_with_object, has_new_field
 from aggregator.tee.core_columns import EMPTY, TOO_MANY, Columns, Struct, plan_columns
 from aggregator.tee.frames import DECODED, ERROR
 
-CORRUPT = "__corrupt"
+CORRUPT = "aggregator: what is not as its columns"
+"""Where Spark puts the text of a record that it cannot read. No field of a record is called so."""
 CASE = "spark.sql.caseSensitive"
-TEXT, PARSED = "text", "parsed"
+TEXT, PARSED, ENDS = "text", "parsed", "ends"
+BEFORE = "\ufeff \t\r\n"
+"""What may be in front of JSON: white space, and the mark that some editors write."""
 SURPRISE = "aggregator: this record is not as those before"
 MISFIT = "a field is of another type than its column"
 
@@ -97,7 +100,7 @@ class JsonDecoder:
 
     def columns(self, read: Read, have: Struct) -> Columns:
         """What the objects among the records have, behind what the table has."""
-        return self._fields.plan(lambda: fields_of(read(False), text_of("value")), have)
+        return self._fields.plan(lambda: fields_of(read(False), text_of(F.col("value"))), have)
 
     def decode(self, rows: DataFrame, struct: Struct) -> DataFrame:
         """Fields of an object; the reason where a value is none, or one does not fit its column."""
@@ -108,7 +111,7 @@ class JsonDecoder:
         if is_new is not None:
             error = error.when(is_new, raise_surprise())
         error = error.otherwise(why).alias(ERROR)
-        found = with_parsed(rows, text_of("value"), struct)
+        found = with_parsed(rows, text_of(F.col("value")), struct)
         return found.select(*names, error, *([decoded.alias(DECODED)] if struct["fields"] else []))
 
     def is_surprised(self, error: Exception) -> bool:
@@ -141,14 +144,16 @@ def with_parsed(rows: DataFrame, text: Column, struct: Struct) -> DataFrame:
     """Rows with what `json_columns` looks at: so a value is parsed once, however often named."""
     known = StructType([*StructType.fromJson(struct).fields, StructField(CORRUPT, StringType())])
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    return rows.withColumn(TEXT, text).withColumn(PARSED, F.from_json(TEXT, known, how))
+    ends = ends_with_object(rows.sparkSession, F.col(TEXT).cast("binary"))
+    with_text = rows.withColumn(TEXT, text)
+    return with_text.withColumns({PARSED: F.from_json(TEXT, known, how), ENDS: ends})
 
 
 def json_columns(struct: Struct) -> tuple[Column, Column]:
     """What a text says, and why it does not; both null where there is no text."""
-    well = _is_object() & F.col(PARSED)[CORRUPT].isNull()
-    # Parsed once more only where something is wrong.
-    is_json = F.try_parse_json(TEXT).isNotNull()
+    well = _is_object() & F.col(PARSED)[CORRUPT].isNull() & F.col(ENDS)
+    # Parsed once more only where something is wrong. Spark reads one value, and passes over more.
+    is_json = F.try_parse_json(TEXT).isNotNull() & (F.col(ENDS) | ~_is_object())
     error = (
         F.when(F.col(TEXT).isNull() | well, None)
         .when(~is_json, F.lit("not JSON"))
@@ -160,10 +165,10 @@ def json_columns(struct: Struct) -> tuple[Column, Column]:
     return F.when(well | (_is_object() & is_json), own), error
 
 
-def text_of(column: str) -> Column:
-    """A value as text."""
-    return F.col(column).cast("string")
+def text_of(value: Column) -> Column:
+    """A value as text, without what may be in front of JSON."""
+    return F.ltrim(value.cast("string"), F.lit(BEFORE))
 
 
 def _is_object() -> Column:
-    return F.ltrim(TEXT).startswith("{")
+    return F.col(TEXT).startswith("{")

@@ -143,7 +143,7 @@ class AutoDecoder:
             error = error.when(_is(written), F.lit(reason))
         if not known.json:
             plain = F.lit("names no schema of a registry, and is not JSON")
-            is_object = F.ltrim(text_of("value")).startswith("{")
+            is_object = text_of(F.col("value")).startswith("{")
             error = error.when(F.col(NAME).isNull() & ~is_object, plain)
         if known.full:
             many = F.lit(f"names a schema, of more than {MOST_SCHEMAS} that values here name")
@@ -164,7 +164,7 @@ class AutoDecoder:
     def _look(self, read: Read) -> None:
         """Which schemas the records name, and whether some are JSON. Runs a job."""
         records = self._named(read(self._by_header))
-        is_json = F.col(NAME).isNull() & F.ltrim(text_of("value")).startswith("{")
+        is_json = F.col(NAME).isNull() & text_of(F.col("value")).startswith("{")
         named = F.when(F.col(NAME).isNotNull(), F.struct(ORIGIN, NAME))
         seen = records.agg(F.collect_set(named).alias("named"), F.count_if(is_json).alias("json"))
         (row,) = seen.collect()
@@ -209,8 +209,8 @@ class AutoDecoder:
 
     def _text(self) -> Column:
         framed = _any(_is(it) for it in self._known.text)
-        return F.when(F.col(NAME).isNull(), text_of("value")).when(
-            framed, _payload().cast("string")
+        return F.when(F.col(NAME).isNull(), text_of(F.col("value"))).when(
+            framed, text_of(_payload())
         )
 
 

@@ -31,6 +31,7 @@ from aggregator.stream.headers import (
 from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.ranges import to_origins
 from aggregator.stream.transform import RECORD_SCHEMA
+from aggregator.tee.decode import MISFIT, JsonDecoder
 from aggregator.tee.fit import fitted, misfits, spark_type
 from aggregator.tee.frames import with_landing_columns
 
@@ -359,3 +360,39 @@ def test_a_value_that_is_null_in_its_column_is_a_misfit(
     ).collect()
     assert row["wrong"] is not fits
     assert (row["before"] == row["after"]) is fits
+
+
+def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: SparkSession) -> None:
+    values: dict[str, tuple[Any, str | None]] = {
+        '{"a": 5, "b": {"c": 1.5}}': ((5, (1.5,)), None),
+        '\ufeff {"a": 6}\n': ((6, None), None),
+        '\r\n\t{"a": 7, "b": {"c": "}{"}} ': ((7, (None,)), MISFIT),
+        '{"a": 8} trailing': (None, "not JSON"),
+        '{"a": 9}{"a": 10}': (None, "not JSON"),
+        '{"a": 9': (None, "not JSON"),
+        "[1]": (None, "JSON, but no object"),
+        '{"a": 11, "__corrupt": null}': ((11, None), None),
+        # As the documentation says: what a column of this type makes of it.
+        '{"b": {"c": 9007199254740993}}': ((None, (9007199254740992.0,)), None),
+        '{"b": {"c": 1e400}}': ((None, (float("inf"),)), None),
+        '{"a": 9223372036854775808}': ((None, None), MISFIT),
+    }
+    rows = [(text.encode(), None) for text in values]
+    frame = spark.createDataFrame(rows, "value binary, decode_error string").drop("decode_error")
+    decoder = JsonDecoder()
+    first = frame.limit(2)
+    struct = decoder.columns(lambda _: first, {"type": "struct", "fields": []}).struct
+    found = decoder.decode(frame, struct).collect()
+    told = {bytes(it["value"]).decode(): (it["decoded"], it["decode_error"]) for it in found}
+    assert told == values
+    # A name that Spark was given by us is a field like others, and no batch is begun twice for it.
+    later = spark.createDataFrame([(b'{"a": 1, "__corrupt": 5}',)], "value binary")
+    decoder = JsonDecoder()
+    assert decoder.columns(lambda _: later, struct).struct == struct
+    with pytest.raises(Exception, match="not as those before") as surprise:
+        decoder.decode(later, struct).collect()
+    assert decoder.is_surprised(surprise.value)
+    struct = decoder.columns(lambda _: later, struct).struct
+    assert decoder.columns(lambda _: later, struct).struct == struct
+    (row,) = decoder.decode(later, struct).collect()
+    assert (row["decoded"]["__corrupt"], row["decode_error"]) == (5, None)
