@@ -77,7 +77,7 @@ def land(
     try:
         appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     except Exception as error:
-        if decoder is None or not decoder.is_surprised(error):
+        if not read.is_helped(error) and (decoder is None or not decoder.is_surprised(error)):
             raise
         appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
     if appended is None:

@@ -548,3 +548,36 @@ def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_
     produce(hub.bootstrap_servers, unique, [copied(b"40", 40)])
     (problem,) = tee(config, once=True, spark=spark).problems
     assert "its table takes no batch" in problem
+
+
+def test_a_record_whose_timestamp_spark_cannot_hold_lands_as_the_others(
+    hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
+) -> None:
+    # As a hub of an earlier Kafka takes it, which knows no bound.
+    forever = str(2**63 - 1)
+    create_topic(
+        hub.bootstrap_servers,
+        unique,
+        partitions=2,
+        config={"retention.ms": "-1", "message.timestamp.after.max.ms": forever},
+    )
+    nanos = OPEN * 1_000_000
+    own = [("trace", b"1"), ("trace", None)]
+    records = [
+        *(copied(b'{"id": %d}' % at, at, key=b"k%d" % at) for at in range(20)),
+        copied(b'{"id": 20}', 20, timestamp=nanos, headers=own),
+        *(copied(b'{"id": %d}' % at, at, key=b"k%d" % at) for at in range(21, 40)),
+        NewRecord(None, b"gone", timestamp=nanos),
+    ]
+    produce(hub.bootstrap_servers, unique, records)
+    report = tee(tee_config(hub, tmp_path, unique, decode="json"), once=True, spark=spark)
+    assert report.problems == ()
+    rows = rows_of(tmp_path, unique)
+    assert len(rows) == len(records)
+    ids = [row["decoded"]["id"] for row in rows if row["decoded"] is not None]
+    assert sorted(ids) == list(range(40))
+    (row,) = (it for it in rows if it["origin_offset"] == 20)
+    assert (row["timestamp"], row["origin_timestamp"]) == (None, None)
+    assert [(it["key"], it["value"]) for it in row["headers"]] == own
+    (others,) = {it["timestamp"] for it in rows if it["origin_offset"] not in (20, None)}
+    assert others.timestamp() * 1000 == OPEN

@@ -110,6 +110,10 @@ class Reads:
             F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers"),
         )
 
+    def is_helped(self, error: Exception) -> bool:
+        """Nothing is refused."""
+        return False
+
 
 class Tee:
     """One instance: what it knows of the table and of the hub, which may be of long ago."""
