@@ -39,7 +39,7 @@ def order_stopped(
     """What an order comes to, and unless it is a dry run the backfill that the next start begins.
 
     Raises as `propose_backfill` does, and as `for_the_next` does when an instance runs: it would
-    not see the order. `tell` is told what is waited for.
+    not see the order. `tell` gets what it waits for, in words.
     """
     table = table_of(config)
     with for_the_next(config.checkpoint, tell):

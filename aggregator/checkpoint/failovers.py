@@ -123,5 +123,5 @@ def _failover(row: Mapping[str, Any], returned: str) -> Failover:
 
 
 def _id(row: Mapping[str, Any]) -> str:
-    """A row of an older table has none: its moment stands for it."""
+    """A row of an older table has none: its moment takes that place."""
     return str(row.get("id") or row["at"].isoformat())

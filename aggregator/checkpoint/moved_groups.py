@@ -1,7 +1,7 @@
 """The table of groups that were taken over to the hub, beside the checkpoints.
 
 Append-only. A group is at the hub for as long as it has committed nothing more at its sources, so a
-row has what it had committed there; when it goes on at a source, no row says so any more.
+row has what it had committed there; when it commits more at a source, no row says so any more.
 """
 
 from __future__ import annotations

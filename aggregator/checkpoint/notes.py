@@ -1,6 +1,6 @@
 """Small tables beside the checkpoints, which grow by rows: what people decided, and what was.
 
-Whoever reads one takes the newest row of what it asks for. Which that is says the column `seq`:
+A reader takes the newest row of what it asks for. Which that is says the column `seq`:
 each row gets the number after the highest that the table has. The column `at` is for people, as the
 clocks of machines differ. Whatever cannot be read or written is a CheckpointError.
 """

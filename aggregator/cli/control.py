@@ -87,7 +87,7 @@ def reload(
     It reads the file and the --set values that it was started with. Sources that were added or
     removed, topics and most other keys are taken over while the other lanes run on; a key that
     waits for a restart is named, and holds up none of them. With a bad config everything stays as
-    it was, and all problems are told.
+    it was, and all problems are listed.
     """
     config = load_config(ctx, config_file, sets)
     answer = command_running(config, "POST", "/api/reload", ReloadReport)

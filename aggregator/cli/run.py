@@ -152,7 +152,7 @@ def run_config(
 
 
 def _reload(control: Control, log: Callable[..., None]) -> None:
-    """Have the config read again; what is to be known of that is logged."""
+    """Have the config read again; what a person has to know of it is logged."""
     for note in control.reload().notes:
         log("warning", note)
 

@@ -98,7 +98,7 @@ final class HubWriter {
     private final Runnable wake;
     private final HubPlace[] places;
     private final List<HubPlace> holding = new ArrayList<>();
-    /** Places whose first record is to be sent again. */
+    /** Places whose first record has to be sent again. */
     private final Queue<HubPlace> refused = new ConcurrentLinkedQueue<>();
     private final long buffer;
     private final long chunk;

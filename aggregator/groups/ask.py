@@ -82,7 +82,7 @@ def committed_by_all(
     partitions: Collection[TopicPartition],
     timeout: float,
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
-    """What each group has committed; and why that is not told, of a group of which it is not.
+    """What each group has committed; and of a group that we cannot ask for it, why.
 
     A right that is missing is one group's own matter. Raises ClusterError when the cluster tells
     nothing at all.

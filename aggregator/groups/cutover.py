@@ -139,7 +139,7 @@ class Moving:
                 found = self._at_rest(sight, groups, found)
         outcomes = self._translated(sight, found) if found else {}
         if (self.rest or self.leave_moved) and not self.rules.dry_run:
-            # Whoever only applied an offset may go on at the source.
+            # After `groups apply` alone a group may stay at the source.
             done = [it for it, told in outcomes.items() if _is_done(told)]
             self._table.put({it: _commits(found[it]) for it in done})
         return outcomes
@@ -223,7 +223,7 @@ def _is_done(outcome: Outcome) -> bool:
 
 
 def _commits(found: Found) -> dict[str, Mapping[TopicPartition, int]]:
-    """Source (alias) -> what the group has committed there, where it has; nothing if not told."""
+    """Source (alias) -> what the group has committed there, where it has and says so."""
     sources = () if isinstance(found, ClusterError) else found
     return {it.alias: it.commits for it in sources if it.commits}
 

@@ -54,7 +54,7 @@ AT_THE_HUB = "it was taken over to the hub, and is left alone there"
 
 Offsets = Mapping[TopicPartition, int]
 Answer = tuple[Mapping[str, Offsets], Mapping[str, ClusterError]]
-"""What groups have committed at a source, and why that is not told of others."""
+"""What groups have committed at a source, and of the others why nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class GroupSync:
             else:
                 told_by, refused = answer
                 known = self._commits.get(alias, {})
-                # What was told before counts, as when the source is away.
+                # What it answered before counts, as when the source is away.
                 kept = {it: known[it] for it in refused if it in known}
                 self._commits[alias] = {**kept, **told_by}
                 self._refused[alias] = refused

@@ -48,7 +48,7 @@ class Ledger:
     def __init__(self) -> None:
         self._entries: dict[Origin, LedgerEntry] = {}
         self._since: dict[int, int] = {}
-        """Offset of a note, whose arrival no broker has told -> when it was there for sure."""
+        """Offset of a note, whose arrival no broker has noted -> when it was there for sure."""
         self._untimed: list[int] = []
         self.next_offset = 0
         self.newest_ms = 0

@@ -60,7 +60,7 @@ class Origin(NamedTuple):
 class Raw:
     """A record of the topic, as any client reads it; `at_ms` is when it arrived.
 
-    That is by the clock of whoever wrote it, unless it is `by_broker`.
+    That is by the clock of its writer, unless it is `by_broker`.
     """
 
     offset: int

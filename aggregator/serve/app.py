@@ -193,12 +193,12 @@ def health_of(phase: Phase | None) -> tuple[int, dict[str, str]]:
 
 
 def alive_of(phase: Phase | None, still: float) -> tuple[int, dict[str, str]]:
-    """HTTP code and body of `/alive`, for an engine that has told nothing for so many seconds.
+    """HTTP code and body of `/alive`, for an engine that was silent for `still` seconds.
 
     Only one that runs is judged by that. A start waits for leases, for producers of others and for
-    the hub, as long as they need; whoever ends it meanwhile begins the same wait again.
+    the hub, as long as they need; one that is ended meanwhile begins the same wait again.
     """
     told = str(phase or Phase.STARTING).lower()
     if phase is Phase.RUNNING and still > HUNG_SECONDS:
-        return 503, {"status": told, "message": f"The engine has told nothing for {still:.0f} s."}
+        return 503, {"status": told, "message": f"The engine was silent for {still:.0f} s."}
     return 200, {"status": told, "message": ALIVE}

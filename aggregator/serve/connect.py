@@ -212,7 +212,7 @@ def restart(
     include_tasks: Annotated[bool, Query(alias="includeTasks")] = False,
     only_failed: Annotated[bool, Query(alias="onlyFailed")] = False,
 ) -> Response:
-    """Let the lanes of a source end and start anew; with `onlyFailed` only where that can help."""
+    """Let the lanes of a source end and start again; with `onlyFailed` only where that can help."""
     before = here.connectors.get(name)
     status = document.status_of(before, _worker(here.control))
     states = [status["connector"]["state"], *(it["state"] for it in status["tasks"])]

@@ -350,7 +350,7 @@ class Control:
         """Read the config again before a start, and go by it; whether it has changed.
 
         For the engine's thread while nothing runs. A config that cannot be used leaves the last one
-        in force, which is an event and stands in `config_error`. What this process keeps (`keep`
+        in force, which is an event and is kept in `config_error`. What this process keeps (`keep`
         and `KEPT`) waits for its restart. AggregatorError when the config names another checkpoint.
         """
         if self._reread is None:

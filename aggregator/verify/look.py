@@ -42,7 +42,7 @@ APPEND_TIME = "LogAppendTime"
 class AuditLook:
     """The windows to compare, and what is known about their hub topics.
 
-    `hub` is what is to be read of them; `unread` offsets of a hub topic are older than that.
+    `hub` is what to read of them; `unread` offsets of a hub topic are older than that.
     `lost`, `proven`, `set_aside` and `put_back` are as in `JobSettings`. `known` are all partitions
     whose records may be in the hub.
     """

@@ -45,7 +45,7 @@ class WriterRecord:
 class Standby:
     """The wait of one instance for its turn, as often as it has to wait.
 
-    `tell` is told, in words, whom it waits for, each time that this changes; `follow` is called now
+    `tell` gets in words whom it waits for, each time that this changes; `follow` is called now
     and then, so that what it would run by is known, and is read in time.
     """
 

@@ -225,7 +225,7 @@ def test_describe_without_read_is_told_apart(
 def test_a_group_without_a_right_is_in_the_way_of_no_other(
     guarded: EmbeddedCluster, hub: EmbeddedCluster, unique: str
 ) -> None:
-    """Whoever may describe the cluster sees all groups, and is refused the offsets of some."""
+    """A user who may describe the cluster sees all groups, and is refused the offsets of some."""
     topics.create_topic(guarded.admin_servers, unique)
     mine, theirs = f"mine-{unique}", f"theirs-{unique}"
     _allow(guarded, "reader", unique, "READ")

@@ -421,7 +421,7 @@ def test_groups_that_the_config_names_are_kept_up_while_it_runs(moved: Moved) ->
     other = [OurPartition(topic, 0)]
     wait_for(lambda: committed(HUB, moved.config.hub, "sync-b", other, 30.0), "it was looked at")
     assert committed_at(servers, "sync-a", topic) == dict.fromkeys(range(3), 0)
-    # Whoever asks for it has it moved, and then it is kept up again.
+    # A command moves it, and then it is kept up again.
     assert moved.apply("sync-a").done
     read_some(eu, "sync-a", moved.single, 50)
     wanted = translate_group(moved.config, "sync-a", None, ApplyRules(), SECONDS, print)

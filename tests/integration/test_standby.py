@@ -32,7 +32,7 @@ from support.turns import turns
 STANDBY = ("--standby",)
 LEASE = 3.0
 SPEED = 12.0
-"""Probes look so many times as often as the manifest says; so a take-over is as long as in life."""
+"""Probes look twelve times as often, so that a take-over lasts as long for them as in life."""
 MIRROR = {"connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector"}
 
 

@@ -172,7 +172,14 @@ class OriginTest {
         assertFalse(any.fromHub(new RecordHeaders()));
         assertFalse(any.fromHub(headers("origin.cluster", "a", "origin", "web")));
         String[] four = {
-            "origin.cluster", "a", "origin.topic", "t", "origin.partition", "0", "origin.offset", "1"};
+            "origin.cluster",
+            "a",
+            "origin.topic",
+            "t",
+            "origin.partition",
+            "0",
+            "origin.offset",
+            "1"};
         assertFalse(any.fromHub(headers(four)));
     }
 

@@ -55,7 +55,7 @@ class _Probe:
 
 @dataclass
 class Kubelet:
-    """Probes one container of a manifest. `speed`: so many times as fast as the manifest says."""
+    """Probes one container of a manifest. `speed`: how many times as fast as the manifest says."""
 
     container: Mapping[str, Any]
     speed: float = 1.0
@@ -77,7 +77,7 @@ class Kubelet:
         }
 
     def look(self, now: float, ask: Ask) -> None:
-        """Ask what is to be asked by now, and note what follows."""
+        """Ask what is due, and note what follows."""
         if self.killed:
             return
         startup, liveness, readiness = (self._probes[kind] for kind in KINDS)

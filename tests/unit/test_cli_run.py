@@ -168,7 +168,7 @@ def reload():
     if len(asked) == 1:
         raise ConfigError([Problem("nix", "is unknown")])
 
-# Whoever runs the tests may ignore it, as nohup does, and that is inherited.
+# The parent may ignore it, as nohup does, and that is inherited.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with reload_on_hangup(reload, event_log(str)):
     print("ready", flush=True)
@@ -217,7 +217,7 @@ class AtTheImport(MetaPathFinder):
             os.kill(os.getpid(), int(sys.argv.pop()))
             print("goes on", flush=True)
 
-# Whoever runs the tests may ignore it, as nohup does, and that is inherited.
+# The parent may ignore it, as nohup does, and that is inherited.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.meta_path.insert(0, AtTheImport())
 from aggregator.__main__ import main

@@ -288,7 +288,7 @@ OTHER = mark_of("other", {"eu": {HUB: 7}})
         (Marked(9, BEFORE), False, "write", "write", "write"),
         (Marked(9, BEFORE), True, "active", "active", "active"),
         (Marked(11, BEFORE), False, "backwards", "backwards", "backwards"),
-        # A consumer's, a person's, another aggregation's: only whoever asks for it moves these.
+        # A consumer's, a person's, another aggregation's: only a command moves these.
         (Marked(10), False, "write", "same", "same"),
         (Marked(9), False, "write", "others", "others"),
         (Marked(9, OTHER), False, "write", "others", "others"),

@@ -67,7 +67,7 @@ def test_a_source_of_the_yaml_is_a_connector_without_its_secrets(url: str) -> No
 
 
 class Removing(InForce):
-    """A config in force of which a source is removed after it was read so many times."""
+    """A config in force of which a source is removed after it was read a number of times."""
 
     def __init__(self, before: Config, after: Config, reads: int) -> None:
         self._before, self._after, self._reads = before, after, reads

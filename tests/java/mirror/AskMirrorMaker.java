@@ -16,9 +16,10 @@ import java.util.TreeMap;
 
 /**
  * Says what MirrorMaker 2 makes of a file, without a broker, for
- * tests/unit/test_imports_mirror_maker.py. A line of stdin is a case: the text of a properties file,
- * or the config of a connector, and names of topics. A line of stdout is what comes of it: for each
- * flow which of these topics it takes and how it calls them, and what its clients are given.
+ * tests/unit/test_imports_mirror_maker.py. A line of stdin is a case: the text of a properties
+ * file, or the config of a connector, and names of topics. A line of stdout is what comes of it:
+ * for each flow which of these topics it takes and how it calls them, and what its clients are
+ * given.
  */
 final class AskMirrorMaker {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -86,7 +87,10 @@ final class AskMirrorMaker {
         SourceAndTarget pair =
             new SourceAndTarget(config.sourceClusterAlias(), config.targetClusterAlias());
         MirrorSourceConnector connector = new MirrorSourceConnector(
-            pair, config.replicationPolicy(), config.topicFilter(), config.configPropertyFilter(),
+            pair,
+            config.replicationPolicy(),
+            config.topicFilter(),
+            config.configPropertyFilter(),
             config.heartbeatsReplicationEnabled());
         ObjectNode found = JSON.createObjectNode();
         ObjectNode names = found.putObject("names");
@@ -106,8 +110,7 @@ final class AskMirrorMaker {
         return found;
     }
 
-    private static void under(
-            Map<String, String> from, String prefix, Map<String, Object> into) {
+    private static void under(Map<String, String> from, String prefix, Map<String, Object> into) {
         from.forEach((key, value) -> {
             if (key.startsWith(prefix)) {
                 into.put(key.substring(prefix.length()), value);
