@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from importlib.abc import ResourceLoader
 from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
 from aggregator.errors import JarsError
 from aggregator.jars.lock import jars_of
@@ -61,9 +63,14 @@ def pyspark_folder() -> Path:
 
 
 def pyspark_version(package: Path) -> str:
-    """The version that a folder of pyspark states; empty where it states none."""
+    """The version that the pyspark in this folder states; empty where it states none.
+
+    Under spark-submit the folder is in an archive.
+    """
+    spec = find_spec("pyspark")
     try:
-        text = (package / "version.py").read_text("utf-8")
+        loader = cast(ResourceLoader, spec.loader if spec else None)
+        text = loader.get_data(str(package / "version.py")).decode()
     except OSError:
         return ""
     found = re.search(r"^__version__[^\"']*[\"']([^\"']+)", text, re.MULTILINE)

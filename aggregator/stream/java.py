@@ -81,8 +81,14 @@ def native_options(folder: Path) -> str:
 
 
 def is_noexec(folder: Path) -> bool:
-    """Whether no program or library can be run from a folder, by the way that it is mounted."""
-    return bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
+    """Whether no program or library can be run from a folder, by the way that it is mounted.
+
+    Of a folder that is not there nothing is known, and Java says more about that than we could.
+    """
+    try:
+        return bool(os.statvfs(folder).f_flag & os.ST_NOEXEC)
+    except FileNotFoundError:
+        return False
 
 
 def executor_options(given: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,18 @@ def test_a_distribution_has_its_pyspark_beside_its_jars(
         spark_home()
     same = spark_in(tmp_path / "same", spark_version())
     monkeypatch.setenv(HOME_VARIABLE, str(same))
+    assert spark_home() == same
+
+
+def test_the_pyspark_of_spark_submit_is_in_an_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyspark_in(tmp_path / "python", spark_version(), monkeypatch)
+    archive = shutil.make_archive(str(tmp_path / "pyspark"), "zip", tmp_path / "python")
+    monkeypatch.syspath_prepend(archive)
+    same = spark_in(tmp_path / "same", spark_version())
+    monkeypatch.setenv(HOME_VARIABLE, str(same))
+    assert archive in str(pyspark_folder())
     assert spark_home() == same
 
 
