@@ -98,9 +98,12 @@ def test_a_stop_in_the_midst_of_a_pause_and_of_a_reload(
     monkeypatch.setattr(Lanes, "seen", noticed)
 
     def stop_while(command: Callable[[Control], object], paused: bool) -> None:
-        control = Control(config, lambda _: without_us)
+        # A start reads the config, too: it changes once this one runs.
+        on_disk = [config]
+        control = Control(config, lambda _: on_disk[-1])
         may_notice.set()
         running = Run(config, control=control).start()
+        on_disk.append(without_us)
         states = {it.alias: it.state for it in running.status.sources}
         assert (states["us"] is SourceState.PAUSED) == paused
         if paused:
