@@ -98,9 +98,11 @@ def test_an_event_that_only_a_leader_has_is_not_taken_from_another_source_as_wel
         control.resume("us")
         send(source_b, unique, "both", "after")
         first.wait_for(lambda: decides(first, "dedup_settled"), "claims of before are judged")
-    with run_in_background(config, Control(config)) as second:
+    # Its recovery may wait for the hub, and then it does not run before that is healed.
+    with run_in_background(config, Control(config), waits=False) as second:
         second.wait_for(lambda: decides(second, "dedup_ready"), "the hub's events are known or not")
         heal(hub2)
+        second.wait_for(lambda: "running" in second.kinds(), "it runs")
         wait_until_topic_has(hub2.admin_servers, f"{unique}.duplicates", 1)
         wait_until_topic_has(hub2.admin_servers, unique, 4)
     events = Counter(it.key for it in read_topic(hub2.admin_servers, unique))

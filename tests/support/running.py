@@ -109,9 +109,14 @@ class Run:
         assert self.result is not None
         return self.result
 
+    def begin(self) -> Run:
+        """Start it, and wait for nothing."""
+        self._thread.start()
+        return self
+
     def start(self) -> Run:
         """Start it, and wait until it says that it is running."""
-        self._thread.start()
+        self.begin()
         self.wait_for(lambda: self.statuses and self.status.phase is Phase.RUNNING, "it runs")
         return self
 
@@ -134,11 +139,16 @@ class Run:
 
 
 @contextmanager
-def run_in_background(config: Config, control: Control | None = None) -> Iterator[Run]:
-    """A run that is RUNNING; stopped at the end of the block, where it must end well."""
+def run_in_background(
+    config: Config, control: Control | None = None, *, waits: bool = True
+) -> Iterator[Run]:
+    """A run that is RUNNING; stopped at the end of the block, where it must end well.
+
+    If nobody `waits` for that, it has only begun: it may need more from the test before it runs.
+    """
     running = Run(config, control)
     try:
-        yield running.start()
+        yield running.start() if waits else running.begin()
     except BaseException:
         running._stop.set()
         running._thread.join(SECONDS)
