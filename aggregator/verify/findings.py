@@ -133,7 +133,8 @@ def with_superseded(origins: DataFrame) -> DataFrame:
     """Mark the absent records of a compacted hub topic that may have been replaced there.
 
     By a later record of the same key and source partition that is in the hub; by any record of that
-    key from elsewhere, as nobody knows which came first; or by a tombstone, which goes away itself.
+    key from elsewhere, as nobody knows which came first; or by a tombstone of either kind, which
+    goes away itself.
     None was while an earlier record of the key and its source partition is still there, in the hub
     partition of what would have replaced it: compaction takes the older one first.
     """
@@ -147,8 +148,8 @@ def with_superseded(origins: DataFrame) -> DataFrame:
     earlier_there = earlier & (F.min(hid).over(same_source) == F.max(hid).over(same_source))
     earlier_here = earlier & (F.min(hid).over(same_key) == F.max(hid).over(same_key))
     later = F.max(F.when(hub | gone, F.col("offset"))).over(same_source) >= F.col("offset")
-    lowest = F.min(F.when(hub, F.col("sid"))).over(same_key)
-    highest = F.max(F.when(hub, F.col("sid"))).over(same_key)
+    lowest = F.min(F.when(hub | gone, F.col("sid"))).over(same_key)
+    highest = F.max(F.when(hub | gone, F.col("sid"))).over(same_key)
     elsewhere = (lowest != F.col("sid")) | (highest != F.col("sid"))
     no = F.lit(False)
     replaced = (F.coalesce(later, no) & ~F.coalesce(earlier_there, no)) | (

@@ -357,6 +357,8 @@ def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
         source(8, key=b"f"),
         source(9, key=b"f", value=None),
         source(0, key=b"d", partition=1),
+        source(10, key=b"g"),
+        source(1, key=b"g", value=None, partition=1),
     ]
     hub = [
         *(copy(100, 2, key=b"a"), copy(101, 0, key=b"d", sp=EU1), copy(102, 6, key=b"e")),
@@ -375,6 +377,8 @@ def test_what_may_have_been_compacted_away(spark: SparkSession) -> None:
         (0, 5): True,  # a record of its key from elsewhere may have come later
         (0, 7): False,  # only an earlier one is there
         (0, 9): False,  # so the tombstone never came: compaction takes the older one first
+        (0, 10): True,  # a tombstone from elsewhere may have come later
+        (1, 1): True,
     }
 
 

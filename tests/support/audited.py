@@ -153,6 +153,7 @@ class History:
         self.rows: list[tuple[int, Checkpoint]] = []
         self.gaps: list[GapRecord] = []
         self.events: set[int] = set()
+        self.tombstones: list[Rec] = []
         self.hub_trimmed = False
         self.tick = 0
         self.made = 0
@@ -231,6 +232,7 @@ class History:
             self.events.add(record.event)
             flow.copied.add(record.at)
             self._part(record).put(self._at_hub(record))
+            self.tombstones += [record] if record.value is None else []
 
     def _part(self, record: Rec) -> Part:
         return list(self.hub.values())[sum(record.key) % len(self.hub)]
