@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
-from importlib.abc import ResourceLoader
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from aggregator.errors import JarsError
 from aggregator.jars.lock import jars_of
@@ -56,10 +56,7 @@ def pyspark_folder() -> Path:
 
     JarsError when there is none.
     """
-    spec = find_spec("pyspark")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        return Path(folder)
-    raise JarsError(f"there is no pyspark: pip install pyspark=={spark_version()}")
+    return Path(next(iter(_spec().submodule_search_locations or ())))
 
 
 def pyspark_version(package: Path) -> str:
@@ -67,14 +64,21 @@ def pyspark_version(package: Path) -> str:
 
     Under spark-submit the folder is in an archive.
     """
-    spec = find_spec("pyspark")
+    # Of files and of archives alike, though no class of the standard library says so for both.
+    loader: Any = _spec().loader
     try:
-        loader = cast(ResourceLoader, spec.loader if spec else None)
         text = loader.get_data(str(package / "version.py")).decode()
     except OSError:
         return ""
     found = re.search(r"^__version__[^\"']*[\"']([^\"']+)", text, re.MULTILINE)
     return found[1] if found else ""
+
+
+def _spec() -> ModuleSpec:
+    spec = find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise JarsError(f"there is no pyspark: pip install pyspark=={spark_version()}")
+    return spec
 
 
 def version_in(home: Path) -> str:

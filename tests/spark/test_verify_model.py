@@ -193,10 +193,16 @@ def audit(
         for one in turns(rows[tick]):
             table.append(*one)
     routes = [route for history in histories for route in history.routes()]
-    bounds = Bounds(str(folder), {}, {(r.cluster, r.topic): r.hub_topic for r in routes}, {}, {
-        **{history.topic: "" for history in histories},
-        **{tp.topic: "" for tp in asides.parts},
-    })  # fmt: skip
+    bounds = Bounds(
+        str(folder),
+        {},
+        {(r.cluster, r.topic): r.hub_topic for r in routes},
+        {},
+        {
+            **{history.topic: "" for history in histories},
+            **{tp.topic: "" for tp in asides.parts},
+        },
+    )
     begun = bounds.begun()
     windows = [
         window
@@ -207,18 +213,20 @@ def audit(
                 routes=history.routes(),
                 observed=observed(history),
                 known=Remembered(
-                    Positions({
-                        sp: it.committed
-                        for sp, it in history.flows.items()
-                        if it.committed is not None
-                    })
+                    Positions(
+                        {
+                            sp: it.committed
+                            for sp, it in history.flows.items()
+                            if it.committed is not None
+                        }
+                    )
                 ),
                 begun=begun,
                 starts=dict.fromkeys(ALIASES, history.story.start),
                 hub_topics={history.topic: history.facts()},
             ),
         )
-    ]  # fmt: skip
+    ]
     logs = {tp: log for history in histories for tp, log in history.hub_logs().items()}
     lowers = {it.partition: it.read.earliest for it in windows if it.compared}
     hub, lost = hub_ranges(logs, bounds.hub_starts(lowers)), trimmed(logs)
@@ -290,9 +298,10 @@ def check(seen: Audited, history: History) -> None:
     judged = {
         it.origin: it for flow in history.flows.values() for it in flow.log if history.is_judged(it)
     }
-    found = {kind: seen.findings(history.topic, kind) for kind in (
-        "missing", "twice", "altered", "out_of_order", "foreign"
-    )}  # fmt: skip
+    found = {
+        kind: seen.findings(history.topic, kind)
+        for kind in ("missing", "twice", "altered", "out_of_order", "foreign")
+    }
     twice = {spot for spot, all_ in copies.items() if len(all_) > 1 and spot in judged}
     assert set(found["twice"]) == twice
     if story.defect.startswith("altered") and planted is not None:
