@@ -49,12 +49,6 @@ def test_every_command_is_on_the_page() -> None:
     assert set(GENERATOR.COMMANDS) == set(COMMANDS)
 
 
-def test_every_command_is_in_the_list_of_the_readme() -> None:
-    text = (ROOT / "README.md").read_text("utf-8").split("## Commands")[1].split("## ")[0]
-    listed = set(re.findall(r"^aggregator (\S+)", text, re.M))
-    assert listed == {words[0] for words in COMMANDS if words}
-
-
 def test_the_file_map_names_every_module_and_no_other() -> None:
     listed = set(re.findall(r"^\| `([^`]+)` \|", GENERATOR.file_map(), re.M))
     package = ROOT / "aggregator"
