@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKS := requirements.lock requirements-java.lock
 
 JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
+BENCH_JAVA := $(wildcard bench/*.java)
 JAVA_TESTS := $(wildcard tests/java/*.java tests/java/*/*.java)
 JAR := aggregator/connector/aggregator-connector.jar
 
@@ -94,13 +95,13 @@ check: lint connector ## Lint, format, types, and whether the documentation is t
 lint: $(STAMP) ## Lint, format, types: check without the tests of the documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS)
+	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS) $(BENCH_JAVA)
 	$(BIN)/mypy
 
 format: $(STAMP) ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
-	$(BIN)/clang-format -i $(JAVA_SOURCES) $(JAVA_TESTS)
+	$(BIN)/clang-format -i $(JAVA_SOURCES) $(JAVA_TESTS) $(BENCH_JAVA)
 
 docs: $(STAMP) ## Write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py

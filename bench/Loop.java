@@ -27,9 +27,8 @@ public final class Loop {
         boolean origin = given[0].equals("--origin");
         String[] arguments = origin ? Arrays.copyOfRange(given, 1, given.length) : given;
         String topic = arguments[0];
-        KafkaProducer<byte[], byte[]> producer =
-                new KafkaProducer<>(
-                        load(arguments[1]), new ByteArraySerializer(), new ByteArraySerializer());
+        KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(
+            load(arguments[1]), new ByteArraySerializer(), new ByteArraySerializer());
         Runtime.getRuntime().addShutdownHook(new Thread(producer::close));
         for (int at = 2; at < arguments.length; at++) {
             Properties settings = load(arguments[at]);
@@ -40,14 +39,10 @@ public final class Loop {
     }
 
     private static void copy(
-            String topic,
-            Properties settings,
-            KafkaProducer<byte[], byte[]> producer,
-            byte[] cluster) {
+        String topic, Properties settings, KafkaProducer<byte[], byte[]> producer, byte[] cluster) {
         byte[] topicText = text(topic);
         KafkaConsumer<byte[], byte[]> consumer =
-                new KafkaConsumer<>(
-                        settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
         List<TopicPartition> partitions = new ArrayList<>();
         for (PartitionInfo info : consumer.partitionsFor(topic)) {
             partitions.add(new TopicPartition(topic, info.partition()));
@@ -58,26 +53,26 @@ public final class Loop {
             for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(500))) {
                 if (cluster != null) {
                     record.headers()
-                            .add("origin.cluster", cluster)
-                            .add("origin.topic", topicText)
-                            .add("origin.partition", text(String.valueOf(record.partition())))
-                            .add("origin.offset", text(String.valueOf(record.offset())))
-                            .add("origin.timestamp", text(String.valueOf(record.timestamp())));
+                        .add("origin.cluster", cluster)
+                        .add("origin.topic", topicText)
+                        .add("origin.partition", text(String.valueOf(record.partition())))
+                        .add("origin.offset", text(String.valueOf(record.offset())))
+                        .add("origin.timestamp", text(String.valueOf(record.timestamp())));
                 }
                 producer.send(
-                        new ProducerRecord<>(
-                                topic,
-                                null,
-                                record.timestamp(),
-                                record.key(),
-                                record.value(),
-                                record.headers()),
-                        (metadata, error) -> {
-                            if (error != null) {
-                                error.printStackTrace();
-                                Runtime.getRuntime().halt(1);
-                            }
-                        });
+                    new ProducerRecord<>(
+                        topic,
+                        null,
+                        record.timestamp(),
+                        record.key(),
+                        record.value(),
+                        record.headers()),
+                    (metadata, error) -> {
+                        if (error != null) {
+                            error.printStackTrace();
+                            Runtime.getRuntime().halt(1);
+                        }
+                    });
             }
         }
     }

@@ -18,7 +18,7 @@ public final class Samples {
                 RecordedEvent event = recording.readEvent();
                 String kind = event.getEventType().getName();
                 boolean sampled =
-                        kind.equals("jdk.ExecutionSample") || kind.equals("jdk.NativeMethodSample");
+                    kind.equals("jdk.ExecutionSample") || kind.equals("jdk.NativeMethodSample");
                 if (sampled && event.getStackTrace() != null) {
                     print(event);
                 }
@@ -28,10 +28,12 @@ public final class Samples {
 
     private static void print(RecordedEvent event) {
         String frames =
-                event.getStackTrace().getFrames().stream()
-                        .limit(FRAMES)
-                        .map(it -> it.getMethod().getType().getName() + "." + it.getMethod().getName())
-                        .collect(Collectors.joining("\t"));
+            event.getStackTrace()
+                .getFrames()
+                .stream()
+                .limit(FRAMES)
+                .map(it -> it.getMethod().getType().getName() + "." + it.getMethod().getName())
+                .collect(Collectors.joining("\t"));
         String thread = event.getThread("sampledThread").getJavaName();
         System.out.println(event.getStartTime().toEpochMilli() + "\t" + thread + "\t" + frames);
     }
