@@ -124,7 +124,7 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (
 		| $(COMPILE) - --no-annotate -o requirements-java.lock
 
 clean: ## Remove the environment, caches, and what runs have left in this folder
-	rm -rf $(VENV) $(JAR) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
+	rm -rf $(VENV) $(JAR) build .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
 		metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

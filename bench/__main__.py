@@ -19,7 +19,7 @@ from aggregator import __version__
 from aggregator.errors import AggregatorError
 from aggregator.jars import jars, java_command
 from aggregator.jars.lock import jars_of
-from bench.files import new_files, write
+from bench.files import RAW, new_files, write
 from bench.measure import OURS, THEIRS, Run
 from bench.report import Result
 from bench.rounds import run_works
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         works = chosen(given.works, **{name: getattr(given, name) for name in OPTIONS})
         for name in ("broker", "spark", "mirror"):
             jars(name, progress=tell)
-        paths = new_files(given.out, datetime.now(UTC).date().isoformat())
+        paths = new_files(given.out, given.raw, datetime.now(UTC).date().isoformat())
         for run in run_works(works, tell):
             runs.append(run)
             # After each run: what is measured is not lost when the rest is.
@@ -79,7 +79,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("works", nargs="*", default=["all"], metavar="WORK", help="default: all")
     for name, (kind, words) in OPTIONS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=kind, help=words)
-    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder")
+    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the page")
+    parser.add_argument("--raw", type=Path, default=RAW, help="folder of the raw figures, as JSON")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""The two files of a result: named, written, read again."""
+"""The two files of a result, a page and its raw figures: named, written, read again."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from bench.report import Result, to_json, to_markdown
 
+RAW = Path("build/results")
+"""Folder of the raw figures, which are not committed."""
 
-def new_files(folder: Path, date: str) -> list[Path]:
-    """Names for both files; a second result of a day gets a number, and none is overwritten."""
-    folder.mkdir(parents=True, exist_ok=True)
+
+def new_files(pages: Path, raw: Path, date: str) -> list[Path]:
+    """Names for the page and its JSON; a second result of a day gets a number, none is replaced."""
+    pages.mkdir(parents=True, exist_ok=True)
+    raw.mkdir(parents=True, exist_ok=True)
     name, number = f"bench-{date}", 1
-    while (folder / f"{name}.md").exists() or (folder / f"{name}.json").exists():
+    while (pages / f"{name}.md").exists() or (raw / f"{name}.json").exists():
         number += 1
         name = f"bench-{date}-{number}"
-    return [folder / f"{name}.md", folder / f"{name}.json"]
+    return [pages / f"{name}.md", raw / f"{name}.json"]
 
 
 def write(result: Result, paths: Sequence[Path]) -> None:

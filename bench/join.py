@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.files import new_files, read, write
+from bench.files import RAW, new_files, read, write
 from bench.measure import Run
 from bench.report import Result
 from bench.works import WORKS, Work
@@ -72,11 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Make one result of several, with the rounds of all.",
     )
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
-    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder")
+    parser.add_argument("--out", type=Path, default=Path("docs/results"), help="folder of the page")
+    parser.add_argument("--raw", type=Path, default=RAW, help="folder of the raw figures, as JSON")
     given = parser.parse_args(arguments)
     try:
         result = joined([read(path) for path in given.files])
-        paths = new_files(given.out, datetime.now(UTC).date().isoformat())
+        paths = new_files(given.out, given.raw, datetime.now(UTC).date().isoformat())
         write(result, paths)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -19,7 +19,7 @@ from aggregator.stream.classes import class_archive
 from aggregator.stream.driver import spark_jars
 from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
-from faults.report import Report, machine, write
+from faults.report import RAW, Report, machine, write
 from faults.scenarios import SCENARIOS
 from faults.schedule import LOCAL, WEIGHTS, needs
 from faults.world import WORKERS, Settings, Tell
@@ -52,7 +52,8 @@ def campaign(
     patience: Annotated[
         float, typer.Option(help="Deadlines are so many times as long: for a busy machine.")
     ] = 1.0,
-    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("docs/results"),
+    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs/results"),
+    raw: Annotated[Path, typer.Option(help="Folder of the raw figures, as JSON.")] = RAW,
     show: Annotated[bool, typer.Option("--list", help="Name faults and scenarios.")] = False,
 ) -> None:
     """Do faults to real clusters and the application under load, then count what is wrong.
@@ -91,7 +92,7 @@ def campaign(
     finally:
         # Also when a cluster fails to start: what came before took long.
         if rounds:
-            _write(rounds, where, out)
+            _write(rounds, where, out, raw)
     raise typer.Exit(0 if all(each.good for each in rounds) else 1)
 
 
@@ -102,10 +103,10 @@ def _prepare() -> None:
     class_archive(cache_folder(), spark_java_home(), spark_jars(None, tell), tell)
 
 
-def _write(rounds: list[Round], where: Mapping[str, object], out: Path) -> None:
+def _write(rounds: list[Round], where: Mapping[str, object], out: Path, raw: Path) -> None:
     words = f'make faults FAULTS_ARGS="{shlex.join(sys.argv[1:])}"'
     report = Report(datetime.now(UTC).date().isoformat(), where, words, rounds)
-    for path in write(report, out):
+    for path in write(report, out, raw):
         typer.echo(f"written: {path}", err=True)
     for each in rounds:
         _tell_end(each)

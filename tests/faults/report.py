@@ -13,6 +13,8 @@ from aggregator.embedded.oracle import percentile
 from faults.campaign import Round
 from faults.judge import Verdict
 
+RAW = Path("build/results")
+"""Folder of the raw figures, which are not committed."""
 WANTED_SECONDS = 15.0
 """The first record after a restart is to come within this."""
 
@@ -71,14 +73,15 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(report: Report, folder: Path) -> list[Path]:
-    """Write both files; a second report of a day gets a number, and none is overwritten."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write(report: Report, pages: Path, raw: Path) -> list[Path]:
+    """Write page and JSON; a second report of a day gets a number, and none is overwritten."""
+    pages.mkdir(parents=True, exist_ok=True)
+    raw.mkdir(parents=True, exist_ok=True)
     name, number = f"{report.date}-faults", 1
-    while (folder / f"{name}.md").exists() or (folder / f"{name}.json").exists():
+    while (pages / f"{name}.md").exists() or (raw / f"{name}.json").exists():
         number += 1
         name = f"{report.date}-faults-{number}"
-    paths = [folder / f"{name}.md", folder / f"{name}.json"]
+    paths = [pages / f"{name}.md", raw / f"{name}.json"]
     for path, text in zip(paths, (to_markdown(report), to_json(report)), strict=True):
         path.write_text(text, "utf-8")
     return paths

@@ -124,10 +124,11 @@ def test_both_result_files_say_the_figures_and_the_failures(tmp_path: Path) -> N
     assert tree["settings"][THEIRS]["hub.producer.compression.type"] == "none"
     # All of how records flow is as it is by itself.
     assert "stream" not in tree["settings"][OURS]
-    paths = new_files(tmp_path, "2026-01-31")
+    paths = new_files(tmp_path, tmp_path / "raw", "2026-01-31")
     write(RESULT, paths)
     assert [path.name for path in paths] == ["bench-2026-01-31.md", "bench-2026-01-31.json"]
-    assert new_files(tmp_path, "2026-01-31")[0].name == "bench-2026-01-31-2.md"
+    again = new_files(tmp_path, tmp_path / "raw", "2026-01-31")
+    assert [path.name for path in again] == ["bench-2026-01-31-2.md", "bench-2026-01-31-2.json"]
 
 
 @pytest.mark.parametrize("name", ["flow-1k", "flow-200-partitions"])

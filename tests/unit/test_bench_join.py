@@ -76,10 +76,10 @@ def test_the_command_writes_both_files_or_says_why_not(
 ) -> None:
     one, two = result("2026-01-30", "flow-1k", 5.0), result("2026-01-31", "flow-1k", 7.0)
     names, out = saved(tmp_path, one, two), tmp_path / "out"
-    assert main([*names, "--out", str(out)]) == 0
+    assert main([*names, "--out", str(out), "--raw", str(tmp_path / "raw")]) == 0
     (page,) = out.glob("*.md")
     assert "6.0 (5.0 - 7.0; 2)" in page.read_text("utf-8")
-    assert len(read(next(out.glob("*.json"))).runs) == 4
+    assert len(read(next((tmp_path / "raw").glob("*.json"))).runs) == 4
     (tmp_path / "no.json").write_text('{"date": "2026-01-31"}', "utf-8")
     assert main([names[0], str(tmp_path / "no.json")]) == 1
     assert "no.json is not a result of the bench" in capsys.readouterr().err

@@ -107,6 +107,12 @@ def test_every_page_is_linked_from_the_index() -> None:
     assert "(docs/README.md)" in README.read_text("utf-8")
 
 
+def test_results_are_pages_and_the_index_of_results_has_each() -> None:
+    index = DOCS / "results" / "README.md"
+    linked = set(re.findall(r"\(([\w.-]+\.md)\)", index.read_text("utf-8")))
+    assert linked == {path.name for path in index.parent.iterdir()} - {index.name}
+
+
 def test_the_readme_is_short_and_shows_how_to_start_and_test_first() -> None:
     lines = README.read_text("utf-8").splitlines()
     assert len(lines) <= 140

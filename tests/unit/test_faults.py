@@ -211,7 +211,7 @@ def test_a_bad_report_says_what_is_wrong() -> None:
 
 
 def test_no_report_is_overwritten(tmp_path: Path) -> None:
-    first = write(report_of(round_of()), tmp_path)
-    second = write(report_of(round_of()), tmp_path)
+    first = write(report_of(round_of()), tmp_path, tmp_path / "raw")
+    second = write(report_of(round_of()), tmp_path, tmp_path / "raw")
     assert {path.name for path in first} == {"2026-01-02-faults.md", "2026-01-02-faults.json"}
     assert {path.name for path in second} == {"2026-01-02-faults-2.md", "2026-01-02-faults-2.json"}
