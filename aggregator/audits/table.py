@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from aggregator.checkpoint.delta import table_uri, translated
+from aggregator.checkpoint.delta import NO_HOOKS, dataset, open_delta, table_uri, translated
+from aggregator.checkpoint.notes import is_tidy_due, make_few, quoted
 
 TABLE = "audits"
 PARTITION = "partition"
@@ -20,6 +23,8 @@ COUNTS = (
     *("not_begun", "transformed", "forgotten", "excused", "schemas_unknown", "ahead"),
     *("no_origin", "unknown_source", "other_topic", "no_such_record"),
 )
+OF_WHAT = ("name", "kind", "cluster", "topic", "partition", "hub_topic")
+"""What a row is about."""
 NOT_JUDGED = ("expired", "not_begun", "transformed", "forgotten", "excused", "schemas_unknown")
 """Those of records that could not be judged, or not in all of their parts."""
 
@@ -62,3 +67,31 @@ def append_audit(
             name="aggregator_audits",
             storage_options=dict(storage_options),
         )
+
+
+def is_trim_due(path: str, storage_options: Mapping[str, str]) -> bool:
+    """Whether whoever has just appended an audit is to trim the table as well."""
+    delta = open_delta(path, storage_options, TABLE)
+    return delta is not None and is_tidy_due([int(delta.version())])
+
+
+def trim_audits(path: str, storage_options: Mapping[str, str], before: datetime) -> int | None:
+    """Drop the rows of audits older than `before`, merge small files, cut the log.
+
+    An audit that is the newest of any source partition or hub topic stays, as a whole. Returns how
+    many rows were dropped; None when there is no table.
+    """
+    delta = open_delta(path, storage_options, TABLE)
+    if delta is None:
+        return None
+    with translated(path, "maintained", TABLE):
+        rows = dataset(delta, path, TABLE).to_table(columns=["audit", "at", *OF_WHAT])
+        newest = pa.TableGroupBy(rows, list(OF_WHAT)).aggregate([("at", "max")])
+        kept = rows.filter(pc.is_in(rows["at"], value_set=newest["at_max"].combine_chunks()))
+        old = f"at < '{before.isoformat()}'"
+        if kept.num_rows:
+            ids = (quoted(audit) for audit in pc.unique(kept["audit"]).to_pylist())
+            old += f" AND audit NOT IN ({', '.join(ids)})"
+        done = delta.delete(old, post_commithook_properties=NO_HOOKS)
+        make_few(delta, path, TABLE)
+    return int(done.get("num_deleted_rows") or 0)

@@ -169,10 +169,15 @@ def append_notes(
 
     with_numbers = schema.append(pa.field(SEQ, pa.int64()))
     written = append_next(path, storage_options, table, with_numbers, numbered)
-    if any(version and version % TIDY_EVERY == 0 for version in written):
+    if is_tidy_due(written):
         # The rows are written. What fails here is done after as many again, or by `maintain`.
         with suppress(CheckpointError):
             tidy(path, storage_options, table, key)
+
+
+def is_tidy_due(written: Iterable[int]) -> bool:
+    """Whether whoever wrote these versions of a table is to make it tidy."""
+    return any(version and version % TIDY_EVERY == 0 for version in written)
 
 
 def tidy(path: str, storage_options: Mapping[str, str], table: str, key: str = "") -> int | None:
@@ -187,12 +192,16 @@ def tidy(path: str, storage_options: Mapping[str, str], table: str, key: str = "
     with translated(path, "maintained", table):
         newest = {it[key]: it for it in read_notes(path, storage_options, table) if key}
         for name, row in newest.items():
-            word = name.replace("'", "''")
-            replaced = f"{key} = '{word}' AND ({_older_than(row)})"
+            replaced = f"{key} = {quoted(name)} AND ({_older_than(row)})"
             done = delta.delete(replaced, post_commithook_properties=NO_HOOKS)
             dropped += int(done.get("num_deleted_rows") or 0)
-        _make_few(delta, path, table)
+        make_few(delta, path, table)
     return dropped
+
+
+def quoted(text: str) -> str:
+    """A text as SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _older_than(row: Mapping[str, Any]) -> str:
@@ -211,11 +220,12 @@ def trim_rows(path: str, storage_options: Mapping[str, str], table: str, before:
         return 0
     with translated(path, "maintained", table):
         done = delta.delete(f"at < '{before.isoformat()}'", post_commithook_properties=NO_HOOKS)
-        _make_few(delta, path, table)
+        make_few(delta, path, table)
     return int(done.get("num_deleted_rows") or 0)
 
 
-def _make_few(delta: DeltaTable, path: str, table: str) -> None:
+def make_few(delta: DeltaTable, path: str, table: str) -> None:
+    """Merge small files of a table under `path`, delete those that nobody uses, cut the log."""
     if not CONFIGURATION.items() <= delta.metadata().configuration.items():
         delta.alter.set_table_properties(dict(CONFIGURATION))
     delta.optimize.compact(

@@ -7,6 +7,7 @@ the command line may append at the same time: the later one has the higher numbe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,8 +15,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from aggregator.checkpoint.delta import dataset, open_delta, translated
-from aggregator.checkpoint.notes import append_next
+from aggregator.checkpoint.delta import NO_HOOKS, dataset, open_delta, translated
+from aggregator.checkpoint.notes import append_next, is_tidy_due, make_few, quoted
+from aggregator.errors import CheckpointError
 from aggregator.failpoint import failpoint
 from aggregator.gaps.core import Decision, GapRecord
 from aggregator.model import LogId, SourcePartition
@@ -84,8 +86,33 @@ class GapTable:
                 for record in wanted
             ]
 
-        append_next(self.path, self.storage_options, TABLE, SCHEMA, rows)
+        written = append_next(self.path, self.storage_options, TABLE, SCHEMA, rows)
         failpoint("after-gap")
+        if is_tidy_due(written):
+            # The rows are written. What fails here is done after as many again, or by `maintain`.
+            with suppress(CheckpointError):
+                self.tidy()
+
+    def tidy(self) -> int | None:
+        """Make few files of many, and drop the rows of each gap that its newest one has replaced.
+
+        Returns how many rows were dropped; None when there is no table.
+        """
+        delta = open_delta(self.path, self.storage_options, TABLE)
+        if delta is None:
+            return None
+        newest: dict[int, list[str]] = {}
+        for gap, (_, seq) in self._read(delta).items():
+            newest.setdefault(seq, []).append(quoted(gap))
+        dropped = 0
+        with translated(self.path, "maintained", TABLE):
+            for seq, gaps in newest.items():
+                if seq > 1:
+                    older = f"seq < {seq} AND gap IN ({', '.join(gaps)})"
+                    done = delta.delete(older, post_commithook_properties=NO_HOOKS)
+                    dropped += int(done.get("num_deleted_rows") or 0)
+            make_few(delta, self.path, TABLE)
+        return dropped
 
     def resolve(
         self, partitions: Collection[SourcePartition], how: str, at: datetime

@@ -1,4 +1,4 @@
-"""One call of `aggregator maintain`: checkpoint, history, events, dedup, and the landing tables.
+"""One call of `aggregator maintain`: all tables beside the checkpoint, and the landing tables.
 
 Whoever writes a table maintains it as well, so what is in use is left to its writer.
 """
@@ -15,6 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from aggregator.audits.table import TABLE as AUDITS
+from aggregator.audits.table import trim_audits
 from aggregator.backfills.table import KEY as BACKFILL
 from aggregator.backfills.table import TABLE as BACKFILLS
 from aggregator.checkpoint.controls import TABLE as CONTROLS
@@ -30,6 +32,8 @@ from aggregator.connect.table import TABLE as CONNECTORS
 from aggregator.dedup.table import TABLE as DEDUP
 from aggregator.dedup.table import DedupTable
 from aggregator.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
+from aggregator.gaps.table import TABLE as GAPS
+from aggregator.gaps.table import GapTable
 from aggregator.stream.lane import innermost
 from aggregator.tee.care import care, tables_in
 from aggregator.tee.run import on_folder
@@ -43,6 +47,8 @@ NOTES = {CONTROLS: "", CONNECTORS: "", FAILOVERS: "", SEEN: "", BACKFILLS: BACKF
 
 Claims of completeness stay, however old: the newest has to, and only an instance makes a new one.
 """
+MAY_BE_ABSENT = {*NOTES, GAPS, AUDITS}
+"""Tables of which one that is not there is no news."""
 
 
 class TableUpkeep(BaseModel):
@@ -87,6 +93,8 @@ def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
         CHECKPOINTS: partial(_checkpoint, config),
         HISTORY: partial(_timeline, config, HISTORY),
         EVENTS: partial(_timeline, config, EVENTS),
+        GAPS: partial(_gaps, config),
+        AUDITS: partial(_audits, config),
         **{name: partial(_notes, config, name, key) for name, key in NOTES.items()},
     }
     if config.topics.has_dedup:
@@ -97,7 +105,7 @@ def _beside_the_checkpoint(config: Config) -> list[TableUpkeep]:
     try:
         with WriterLock.acquire(place.path):
             done = [_timed(name, work) for name, work in works.items()]
-            return [it for it in done if it.table not in NOTES or it.left != NONE_YET]
+            return [it for it in done if it.table not in MAY_BE_ABSENT or it.left != NONE_YET]
     except HeldError:
         why = "an instance runs, and maintains it itself"
         return [TableUpkeep(table=name, done=False, left=why) for name in works]
@@ -126,6 +134,21 @@ def _timeline(config: Config, name: str) -> TableUpkeep:
 
 def _notes(config: Config, name: str, key: str) -> TableUpkeep:
     dropped = tidy(config.checkpoint.path, config.checkpoint.storage_options, name, key)
+    return _if_there(name, dropped)
+
+
+def _gaps(config: Config) -> TableUpkeep:
+    dropped = GapTable(config.checkpoint.path, config.checkpoint.storage_options).tidy()
+    return _if_there(GAPS, dropped)
+
+
+def _audits(config: Config) -> TableUpkeep:
+    before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+    place = config.checkpoint
+    return _if_there(AUDITS, trim_audits(place.path, place.storage_options, before))
+
+
+def _if_there(name: str, dropped: int | None) -> TableUpkeep:
     left = NONE_YET if dropped is None else ""
     return TableUpkeep(table=name, done=dropped is not None, rows_deleted=dropped, left=left)
 

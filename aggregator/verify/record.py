@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from aggregator.audits.table import HUB_TOPIC, PARTITION, append_audit
+from aggregator.audits.table import HUB_TOPIC, PARTITION, append_audit, is_trim_due, trim_audits
 from aggregator.config.schema import Config
+from aggregator.errors import CheckpointError
 from aggregator.verify.report import VerifyReport
 
 
@@ -13,6 +16,11 @@ def record(config: Config, report: VerifyReport) -> None:
     """Append a report to the audits beside the checkpoint; CheckpointError when it cannot."""
     place = config.checkpoint
     append_audit(place.path, place.storage_options, rows_of(report))
+    # The report is written. What fails here is done by a later one, or by `maintain`.
+    with suppress(CheckpointError):
+        if is_trim_due(place.path, place.storage_options):
+            before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
+            trim_audits(place.path, place.storage_options, before)
 
 
 def rows_of(report: VerifyReport) -> list[dict[str, Any]]:

@@ -5,26 +5,36 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
-from aggregator.audits.table import SCHEMA, append_audit
+from aggregator.audits.table import SCHEMA, append_audit, trim_audits
 from aggregator.audits.watch import AuditWatch
+from aggregator.checkpoint import notes
 from aggregator.cli.render import to_text
 from aggregator.cli.status import report_of_status
-from aggregator.config.schema import CheckpointConfig
+from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.documents.document import AuditStatus
+from aggregator.gaps.core import GapRecord, gap_id
+from aggregator.gaps.table import GapTable
+from aggregator.model import SourcePartition
+from aggregator.plan.positions import Gap, GapKind
+from aggregator.upkeep.run import maintain_all
 from aggregator.verify.core import Standing
+from aggregator.verify.record import record as write_audit
 from aggregator.verify.record import rows_of
 from aggregator.verify.report import HubTopicResult, PartitionResult, VerifyReport
 from support.reading import wait_for
 from support.statuses import NOW, status_with
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+BEFORE = AT - timedelta(minutes=1)
 
 
-def record(folder: Path, hours: int = 0, no_origin: int = 0, **counts: int) -> None:
+def report_of(hours: int = 0, no_origin: int = 0, **counts: int) -> VerifyReport:
     """An audit of three partitions, of which one was silent and one has these counts."""
     partitions = (
         PartitionResult(cluster="eu", topic="t", partition=0, hub_topic="t", **counts),
@@ -33,7 +43,7 @@ def record(folder: Path, hours: int = 0, no_origin: int = 0, **counts: int) -> N
             cluster="us", topic="t", partition=0, hub_topic="t", standing=Standing.UNREACHABLE
         ),
     )
-    report = VerifyReport(
+    return VerifyReport(
         audit=f"audit {hours}",
         name="central",
         at=AT + timedelta(hours=hours),
@@ -41,7 +51,11 @@ def record(folder: Path, hours: int = 0, no_origin: int = 0, **counts: int) -> N
         partitions=partitions,
         hub_topics=(HubTopicResult(topic="t", no_origin=no_origin),),
     )
-    append_audit(str(folder), {}, rows_of(report))
+
+
+def record(folder: Path, hours: int = 0, no_origin: int = 0, **counts: int) -> None:
+    """Append such an audit."""
+    append_audit(str(folder), {}, rows_of(report_of(hours, no_origin, **counts)))
 
 
 @pytest.fixture
@@ -111,6 +125,66 @@ def test_a_damaged_table_of_which_nothing_is_known_is_told_as_well(
     commit.write_text("")
     assert seen(watch).at is None
     assert "audits" in seen(watch).error
+
+
+def config_at(path: Path, **parts: Any) -> Config:
+    """A config whose checkpoint is there."""
+    eu = {"bootstrap_servers": "eu:1", "topics": {"include": "t"}}
+    hub = {"bootstrap_servers": "hub:1"}
+    tree = {"name": "central", "hub": hub, "sources": {"eu": eu}, "checkpoint": {"path": str(path)}}
+    return Config.model_validate({**tree, **parts})
+
+
+def audits_in(folder: Path) -> list[str]:
+    rows = DeltaTable(str(folder / "audits")).to_pyarrow_table(columns=["audit"])
+    return sorted(set(rows["audit"].to_pylist()))
+
+
+def test_old_audits_are_dropped_but_the_newest_of_each_partition_and_hub_topic_stays(
+    watch: AuditWatch, tmp_path: Path
+) -> None:
+    assert trim_audits(str(tmp_path), {}, AT) is None
+    record(tmp_path, 0, expected=9, present=9)
+    gone = PartitionResult(cluster="it's", topic="gone", partition=0, hub_topic="gone", expected=4)
+    alone = VerifyReport(
+        audit="it's gone", name="central", at=BEFORE, seconds=1.0, partitions=(gone,)
+    )
+    append_audit(str(tmp_path), {}, rows_of(alone))
+    for hours in (1, 2, 3):
+        record(tmp_path, hours, expected=9, present=9 - hours, missing=hours)
+    assert trim_audits(str(tmp_path), {}, AT + timedelta(hours=2)) == 8
+    assert audits_in(tmp_path) == ["audit 2", "audit 3", alone.audit]
+    assert (seen(watch).missing, seen(watch).at) == (3, AT + timedelta(hours=3))
+    # All are old, by now.
+    assert trim_audits(str(tmp_path), {}, AT + timedelta(days=90)) == 4
+    assert audits_in(tmp_path) == ["audit 3", alone.audit]
+    assert seen(watch).missing == 3
+
+
+def test_a_table_is_trimmed_by_the_audit_that_is_due_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "TIDY_EVERY", 3)
+    config = config_at(tmp_path)
+    for hours in range(4):
+        write_audit(config, report_of(hours))
+        assert len(audits_in(tmp_path)) == (hours + 1 if hours < 3 else 1)
+
+
+def test_upkeep_maintains_the_tables_of_gaps_and_audits_that_are_there(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    config = config_at(state, tee={"path": str(tmp_path / "none")})
+    state.mkdir()
+    names = {it.table for it in maintain_all(config).tables}
+    assert not names & {"gaps", "audits"}
+    for hours in range(3):
+        write_audit(config, report_of(hours))
+    gap = Gap(SourcePartition("eu", "t", 0), GapKind.BELOW_EARLIEST, 2, 5, "deleted", 2, 3)
+    GapTable(str(state), {}).append([GapRecord(gap_id(gap), gap, AT, 1)])
+    done = {it.table: it for it in maintain_all(config).tables}
+    assert (done["audits"].done, done["audits"].rows_deleted) == (True, 8)
+    assert (done["gaps"].done, done["gaps"].rows_deleted) == (True, 0)
+    assert audits_in(state) == ["audit 2"]
 
 
 def test_its_thread_looks_by_itself_and_ends(

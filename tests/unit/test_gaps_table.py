@@ -131,3 +131,33 @@ def test_a_full_disk_is_named_with_the_fix(
     monkeypatch.setattr(notes, "write_deltalake", full)
     with pytest.raises(CheckpointError, match=r"table of gaps cannot be written.*free some space"):
         table.append([record(1)])
+
+
+def test_upkeep_drops_what_was_replaced_and_never_an_open_gap_or_the_newest_word(
+    table: GapTable, tmp_path: Path
+) -> None:
+    assert table.tidy() is None
+    still_open, skipped, undecided = record(0), record(1), record(2)
+    table.append([still_open, skipped])
+    table.append([replace(skipped, decision=Decision.SKIP, decided_at=NOW)])
+    table.append([replace(skipped, decision=Decision.SKIP, resolved=True, resumes_at=30)])
+    table.append([undecided])
+    table.append([replace(undecided, note="seen")])
+    before = table.load()
+    assert table.tidy() == 3
+    assert table.load() == before
+    assert len(rows(tmp_path)) == len(before) == 3
+    assert len(DeltaTable(str(tmp_path / "gaps")).file_uris()) == 1
+    # The numbers go on, and there is nothing left to drop.
+    table.append([replace(undecided, resolved=True)])
+    assert [it["seq"] for it in rows(tmp_path) if it["gap"] == undecided.id] == [2, 3]
+    assert (table.tidy(), table.tidy()) == (1, 0)
+
+
+def test_whoever_writes_gaps_makes_the_table_tidy_now_and_then(
+    table: GapTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notes, "TIDY_EVERY", 4)
+    for number in range(4):
+        table.append([replace(record(), note=f"{number}")])
+    assert [it["note"] for it in rows(tmp_path)] == ["3"]

@@ -122,7 +122,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # All tables at once, while nobody writes them.
     "upkeep": BELOW_EDGES
     | {"checkpoint", "stream", "writing", "timeline", "tee", "dedup"}
-    | {"completeness", "backfills", "connect"},
+    | {"audits", "backfills", "completeness", "connect", "gaps"},
     # A Spark job beside the engine.
     "verify": BELOW_DOCUMENTS
     | {"apart", "documents", "clusters", "gaps", "moves", "audits", "backfills"},
