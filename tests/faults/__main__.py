@@ -23,6 +23,8 @@ from faults.report import RAW, Report, machine, write
 from faults.scenarios import SCENARIOS
 from faults.schedule import LOCAL, WEIGHTS, needs
 from faults.world import WORKERS, Settings, Tell
+from support import object_store
+from support.object_store import NoStoreError
 
 HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(add_completion=False, context_settings=HELP)
@@ -74,6 +76,8 @@ def campaign(
     chosen = chosen or list(WEIGHTS if executors else LOCAL)
     _refuse_unknown(names, SCENARIOS, "--only")
     _refuse_unknown(chosen, WEIGHTS, "--kinds")
+    if any(SCENARIOS[name].settings.get("store") for name in names):
+        _refuse_without_store()
     # SIGTERM unwinds as Ctrl-C does, so that everything is ended.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _prepare()
@@ -135,6 +139,15 @@ def _refuse_unknown(names: Iterable[str], known: Collection[str], option: str) -
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"{name}: valid are {', '.join(known)}", param_hint=option)
+
+
+def _refuse_without_store() -> None:
+    """Before any cluster is started."""
+    try:
+        object_store.program()
+    except NoStoreError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _list() -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
@@ -21,6 +22,7 @@ from faults.clusters import (
 from faults.load import Writer
 from faults.world import ALIASES, LATER, REFUSED, TOPIC, WORKERS, Settings, Tell, World
 from support.application import Application
+from support.object_store import object_store
 from support.running import make_config, source
 from support.silence import listening
 from support.workers import HOST, spark_workers
@@ -52,6 +54,8 @@ def world(settings: Settings, tell: Tell, folder: Path | None = None) -> Iterato
         _make_topics(made)
         if settings.master == WORKERS:
             made.workers = stack.enter_context(spark_workers(root / "spark"))
+        if settings.store:
+            made.store = stack.enter_context(object_store(root / "store"))
         made.config = _config(made)
         made.arrivals = stack.enter_context(
             listening(made.hub.admin_servers, TOPIC, settings.hub_partitions)
@@ -132,4 +136,13 @@ def _config(made: World) -> Config:
             },
         },
         api={"listen": f"127.0.0.1:{free_ports(1)[0]}" if settings.commanded else "off"},
+        **_checkpoint(made),
     )
+
+
+def _checkpoint(made: World) -> dict[str, Any]:
+    """Where the checkpoint is, when it is not in the folder."""
+    if made.store is None:
+        return {}
+    place = {"path": made.store.uri, "storage_options": dict(made.store.options)}
+    return {"checkpoint": place}

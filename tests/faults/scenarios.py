@@ -247,9 +247,9 @@ SCENARIOS: dict[str, Scenario] = {
         TWO,
     ),
     "take-overs-store": Scenario(
-        "the same without a lock, as on an object store and on two machines",
-        take_overs(30, elsewhere.PROGRAM),
-        TWO,
+        "the same as on two machines, whose checkpoint is on a real object store",
+        take_overs(30, elsewhere.MACHINE),
+        {**TWO, "store": True},
     ),
     **EDGE_SCENARIOS,
     "edges": Scenario("each fault at the edges of the promise once", all_edges, SMALL),

@@ -23,6 +23,7 @@ from faults.load import Writer
 from faults.schedule import BATCHES
 from support.application import PROGRAM, SHORT_BATCHES, Application, with_batches
 from support.changing import alter_topic
+from support.object_store import Store
 from support.proxy import Proxy
 from support.silence import Arrivals
 from support.tokens import TokenServer
@@ -56,13 +57,14 @@ class Settings:
 
     `session_seconds`, `lag_seconds`: so long a hub broker without a sign of life, and a follower
     that does not follow, are waited for. `batch_seconds`: how long a batch of a lane is; 0: as the
-    application has it. `commanded`: the application listens for commands. `locked`: the last source
-    wants a login; `tokens`: it wants one by OAUTHBEARER. `older`: the version of the second source,
-    which takes topics that the hub refuses; hub topics then take their configs from sources.
-    `proxied`: the application and hub brokers reach hub brokers through proxies, and these look
-    every second for producers to forget. `silence_seconds`: the others may be silent for so long
-    when something is done to one source. `patience`: what has to be in time may take so many times
-    as long, on a machine that is busy with other things.
+    application has it. `commanded`: the application listens for commands. `store`: the checkpoint
+    is on a real object store. `locked`: the last source wants a login; `tokens`: it wants one by
+    OAUTHBEARER. `older`: the version of the second source, which takes topics that the hub refuses;
+    hub topics then take their configs from sources. `proxied`: the application and hub brokers
+    reach hub brokers through proxies, and these look every second for producers to forget.
+    `silence_seconds`: the others may be silent for so long when something is done to one source.
+    `patience`: what has to be in time may take so many times as long, on a machine that is busy
+    with other things.
     """
 
     seed: int = 1
@@ -83,6 +85,7 @@ class Settings:
     log_append_time: bool = False
     java_options: str = ""
     commanded: bool = False
+    store: bool = False
     locked: bool = False
     tokens: bool = False
     older: str = ""
@@ -150,6 +153,7 @@ class World:
     """Topics that were made while it ran, of either kind -> the source that has them."""
     backups: list[Path] = field(default_factory=list)
     workers: Workers | None = None
+    store: Store | None = None
     _noted: Application | None = None
 
     @property
