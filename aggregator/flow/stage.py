@@ -23,21 +23,21 @@ class Stage(StrEnum):
 
 
 MEANINGS = {
-    Stage.OUT: "not to be read: not selected, or gone, or paused",
-    Stage.HELD: "waits for something that will pass, such as offsets that could not be read",
+    Stage.OUT: "is not read: not selected, deleted, or paused",
+    Stage.HELD: "waits for a temporary problem, such as offsets that could not be read",
     Stage.QUARANTINED: "waits for a person to decide about a gap",
-    Stage.UNCLEAN: "the hub may hold more of it than its position says: it is to be recovered",
+    Stage.UNCLEAN: "the hub may hold records beyond its position: it needs a recovery",
     Stage.RECOVERING: "the hub's tail is being read for it",
     Stage.READY: "its position is proven; it starts as soon as its lane can",
     Stage.READING: "a lane reads it",
-    Stage.LEAVING: "its lane was told to let go of it, and has not told that it did",
-    Stage.LOST: "its lane has failed, and a task of that may still send",
-    Stage.RESTING: "it failed a moment ago, and is tried again later",
-    Stage.DONE: "in a run that is to end: nothing more is done about it",
+    Stage.LEAVING: "its lane is stopping it, and has not reported the final position yet",
+    Stage.LOST: "its lane has failed, and a task of the lane may still send",
+    Stage.RESTING: "it has failed, and is retried later",
+    Stage.DONE: "the run is ending: nothing more happens to it",
 }
 IN_A_LANE = frozenset({Stage.READING, Stage.LEAVING})
 STANDING = frozenset({Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.UNCLEAN, Stage.READY})
-"""Judged anew by each decision: by the newest look, the checkpoint and the gaps."""
+"""Judged by each decision: from the latest look, the checkpoint and the gaps."""
 
 
 class Way(StrEnum):
@@ -75,20 +75,20 @@ TRANSITIONS: dict[Way, Transition] = {
     Way.JUDGED: Transition(
         STANDING,
         STANDING,
-        "a decision compares the newest look, the checkpoint and the gaps",
+        "a decision compares the latest look, the checkpoint and the gaps",
     ),
-    Way.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was no clean one"),
+    Way.RECOVERED_FROM: _of({Stage.UNCLEAN}, Stage.RECOVERING, "its last commit was not clean"),
     Way.RECOVERED: _of(
         {Stage.RECOVERING}, Stage.HELD, "what the hub holds of it is known and committed"
     ),
     Way.NOT_RECOVERED: Transition(
         frozenset({Stage.RECOVERING}),
         frozenset({Stage.RESTING, Stage.DONE}),
-        "the hub or the checkpoint failed meanwhile, or its source does not tell what is its own",
+        "the hub or the checkpoint failed, or its source could not confirm its records",
     ),
     Way.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
     Way.NOT_STARTED: _of(
-        {Stage.READING}, Stage.HELD, "something that had to come first failed, or all is to stop"
+        {Stage.READING}, Stage.HELD, "a command before it failed, or the run is stopping"
     ),
     Way.TAKEN_OUT: _of(
         {Stage.READING},
@@ -99,14 +99,14 @@ TRANSITIONS: dict[Way, Transition] = {
     Way.FAILED: Transition(
         IN_A_LANE,
         frozenset({Stage.LOST, Stage.RESTING, Stage.DONE}),
-        "its lane could not start, ended by itself, or did not end in time",
+        "its lane could not start, ended unexpectedly, or did not end in time",
     ),
-    Way.GONE: _of({Stage.LOST}, Stage.RESTING, "no task of the lane that failed is left"),
+    Way.GONE: _of({Stage.LOST}, Stage.RESTING, "no task of the failed lane is left"),
     Way.STOPPED: Transition(
         frozenset({Stage.LEAVING}),
         frozenset({Stage.RESTING, Stage.DONE}),
-        "its next record cannot be written, and its lane has given it up",
+        "its next record cannot be written, and its lane has stopped reading it",
     ),
-    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its time has come, and a look was taken since"),
-    Way.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to where it was to end"),
+    Way.DUE: _of({Stage.RESTING}, Stage.HELD, "its retry is due, and a look was taken since"),
+    Way.FINISHED: _of({Stage.LEAVING}, Stage.DONE, "it was copied up to its end position"),
 }
