@@ -193,18 +193,19 @@ class _Copy:
         self, subject: str, own: Definition, level: str | None, *, wants_guid: bool = False
     ) -> Registered:
         hub = self._hub
-        is_new = not _exists(hub, subject)
+        still: Owed | None = None
+        if level is not None and not _exists(hub, subject):
+            # Before the schema: killed in between, the next try finds no subject that is new.
+            still = _set(hub, Owed(subject, level, ""))
         try:
             found = _object(hub.call("POST", f"{_path(subject)}/versions", own.body()))
         except RegistryError as error:
             if error.code != CONFLICT:
                 raise
             raise _conflict(hub, subject, own, error) from error
-        if is_new and level is not None:
-            # The subject is there by now: a second try finds it no longer new.
-            still = _set(hub, Owed(subject, level, ""))
-            if still is not None:
-                self.owed.append(still._replace(default=_default(hub, subject)))
+        if still is not None and (still := _set(hub, still)) is not None:
+            # A registry may take settings only of subjects that it has.
+            self.owed.append(still._replace(default=_default(hub, subject)))
         guid = found.get("guid")
         if wants_guid and guid is None:
             guid = _object(hub.call("POST", _path(subject), own.body())).get("guid")

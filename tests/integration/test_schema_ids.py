@@ -515,3 +515,25 @@ def test_protobuf_and_json_schema_are_copied_with_what_they_refer_to(
         else:
             assert json.loads(referred) == person
             assert json.loads(found["schema"]) == sale
+
+
+def test_a_new_subject_has_its_setting_before_its_first_schema(
+    registries: list[ApicurioRegistry], unique: str
+) -> None:
+    """So a kill in between loses none: the next try finds a subject that is not new any more."""
+    eu, _, hub = registries
+    subject = f"{unique}-value"
+    number = eu.register(subject, PAYMENT)
+    eu.level(subject, "FULL")
+    source = Registry(SchemasConfig(registry=eu.url))
+    definition = read_definition(source, number)
+    assert definition is not None
+    with guids_in_front(hub.url) as front:
+        there = Registry(SchemasConfig(registry=front.url))
+        front.refused.add("POST")
+        with pytest.raises(RegistryError):
+            copy_schema(source, there, number, definition, at_hub(subject))
+        assert setting(hub, f"all.{subject}") == "FULL"
+        front.refused.clear()
+        assert copy_schema(source, there, number, definition, at_hub(subject)).owed == ()
+    assert setting(hub, f"all.{subject}") == "FULL"
