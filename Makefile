@@ -26,16 +26,16 @@ PYTEST_ARGS ?=
 PYTEST_JOBS ?= auto
 # Unit tests wait for half of their time, but each process more imports everything once more.
 UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)
-# What is for every few minutes: without the tests that start a JVM or a build, and with a tenth of
-# the examples of property tests; nor are the fuzzer, what draws and what runs notebooks loaded,
-# which takes each process seconds. `make test` has all of it.
+# For frequent runs: without the tests that start a JVM or a build, and with a tenth of the examples
+# of property tests. The fuzzer, plots and notebooks are not loaded, which would take each process
+# seconds. `make test` runs all of it.
 QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake -p no:anyio \
 	--ignore tests/unit/test_api_fuzz.py --ignore tests/unit/test_plots.py
-# What shows in minutes whether records still arrive, go on after a stop, and are once after a crash.
+# Shows in minutes whether records arrive, copying resumes after a stop, and each is once after a crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 	tests/integration/test_hub_tail.py
 
-# Where this is set, each process compiles all of the project anew: a third of a second for every
+# If this is set, each process compiles the whole project again: a third of a second for every
 # `aggregator` that a test starts, and five for a process of tests.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -83,7 +83,7 @@ test-spark: connector ## Tests of column functions and frames in a Spark session
 test-integration: connector ## Tests against real clusters that are started for them
 	$(BIN)/pytest $(PYTEST_ARGS) tests/integration
 
-test-long: connector ## What is done a few times in `make test`, as kills are: many times
+test-long: connector ## Repeat many times what `make test` does a few times, such as kills
 	AGGREGATOR_MANY_TURNS=1 $(BIN)/pytest -m again $(PYTEST_ARGS) tests/integration
 
 test-image: connector ## Build the image of docker/Dockerfile, by buildah, and run it (root; minutes)
@@ -98,24 +98,24 @@ lint: $(STAMP) ## Lint, format, types: check without the tests of the documentat
 	$(BIN)/clang-format --dry-run --Werror $(JAVA_SOURCES) $(JAVA_TESTS) $(BENCH_JAVA)
 	$(BIN)/mypy
 
-format: $(STAMP) ## Format the code and mend what the linter can mend
+format: $(STAMP) ## Format the code and apply the linter's fixes
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/clang-format -i $(JAVA_SOURCES) $(JAVA_TESTS) $(BENCH_JAVA)
 
-docs: $(STAMP) ## Write the generated pages of docs/ anew
+docs: $(STAMP) ## Write the generated pages of docs/
 	$(BIN)/python docs/generate.py
 
-screenshots: connector ## Make the pictures of docs/images anew, in a real Chromium
+screenshots: connector ## Take the pictures of docs/images in a real Chromium
 	AGGREGATOR_SCREENSHOTS=docs/images $(BIN)/pytest -q tests/integration/test_dashboard.py \
 		-k many_sources
 
-notebooks: connector ## Run the notebooks on real clusters, and write their pages in docs/ anew
+notebooks: connector ## Run the notebooks on real clusters, and write their pages in docs/
 	rm -f docs/notebooks/*
 	AGGREGATOR_RENDERED=docs/notebooks $(BIN)/pytest -q tests/integration/test_notebook.py \
 		-k "first_look or other_notebooks"
 
-lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (needs uv)
+lock: $(STAMP) ## Resolve the dependencies of pyproject.toml again, with hashes (needs uv)
 	@$(UV) --version >/dev/null || { echo "make lock needs uv: https://docs.astral.sh/uv/"; exit 2; }
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml --extra build -o requirements-run.lock
@@ -123,12 +123,12 @@ lock: $(STAMP) ## Resolve the dependencies of pyproject.toml anew, with hashes (
 		print(*p["optional-dependencies"]["java"], sep="\n")' \
 		| $(COMPILE) - --no-annotate -o requirements-java.lock
 
-clean: ## Remove the environment, caches, and what runs have left in this folder
+clean: ## Remove the environment, caches, and leftovers of runs in this folder
 	rm -rf $(VENV) $(JAR) build .pytest_cache .mypy_cache .ruff_cache .hypothesis dist spark-warehouse \
 		metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Made again only when a lock or pyproject.toml changes.
+# Built again only when a lock or pyproject.toml changes.
 $(STAMP): $(LOCKS) pyproject.toml
 	@test -n "$(PYTHON)" || { \
 		echo "Python 3.11 or newer is needed, and none is on PATH (python3 is: $$(python3 -V 2>&1))."; \
@@ -152,16 +152,16 @@ $(STAMP): $(LOCKS) pyproject.toml
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# Each time when it is asked for: there is no such file.
+# Always run: there is no such file.
 $(VENV)/half-%.lock.in:
 	$(PIP) --no-compile --no-deps --require-hashes -r $(basename $@)
 
-# What the first run would fetch and prepare.
+# Downloads and preparations of the first run.
 $(PREPARED): $(STAMP)
 	@$(BIN)/aggregator jars > /dev/null
 	@touch $@
 
-# Asked each time, as it looks at contents. It leaves a jar alone that is current: the archive of
-# classes belongs to the jar with its time stamp.
+# Always run, because it compares contents. A current jar is left alone: the class archive belongs to
+# the jar with its time stamp.
 connector: $(PREPARED) ## Compile the connector's Java, when it has changed
 	@$(BIN)/python -m aggregator.connector.build

@@ -1,0 +1,67 @@
+"""Texts are plain English: words that hide what is meant do not come back.
+
+A page has none of them; in the code their number may only fall.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WORDS = re.compile(
+    r"\b(told|tell|tells|telling|goes on|go on|going on|went on|stands|whoever|nobody|anew"
+    r"|so (?:many|long|often)|(?:is|are) to be|of ours)\b",
+    re.IGNORECASE,
+)
+"""Say instead: report, show, continue, is, anyone who, no one, again, up to N, must be, our."""
+GENERATED = {"cli.md", "options.md", "modules.md"}
+"""Written from the texts of the code, which have a limit of their own below."""
+IN_CODE = 1944
+"""Lower it when you have rewritten a text in `aggregator/`; never raise it."""
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "CHANGELOG.md",
+        ROOT / "Makefile",
+        *(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
+        *(ROOT / "docs" / "notebooks").glob("*.md"),
+        *(path for path in (ROOT / "conf").iterdir() if path.is_file()),
+        *(path for path in (ROOT / "docker").rglob("*") if path.suffix in (".yaml", ".yml")),
+        ROOT / "docker" / "Dockerfile",
+        ROOT / "docker" / "aggregator.service",
+    ]
+)
+
+
+def hits(text: str) -> list[str]:
+    """The words of the list in a text, each with what is around it; names in capitals are none."""
+    found = [it for it in WORDS.finditer(text) if not it.group().isupper()]
+    return [" ".join(text[max(it.start() - 30, 0) : it.end() + 30].split()) for it in found]
+
+
+def test_the_list_finds_what_it_is_for() -> None:
+    text = "Nobody is told how\nmany; it goes on anew. A standard tells of a standby."
+    assert len(hits(text)) == 5
+    assert not hits("The standby continues; a retold story; up to many.")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda it: str(it.relative_to(ROOT)))
+def test_a_page_has_none_of_these_words(page: Path) -> None:
+    text = page.read_text("utf-8")
+    if page.suffix == ".md":
+        # What a command prints is the code's text.
+        text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    assert hits(text) == []
+
+
+def test_the_code_has_no_more_of_these_words_than_before() -> None:
+    files = [
+        path
+        for path in (ROOT / "aggregator").rglob("*")
+        if path.suffix in (".py", ".java") and "__pycache__" not in path.parts
+    ]
+    assert sum(len(hits(path.read_text("utf-8"))) for path in files) <= IN_CODE
