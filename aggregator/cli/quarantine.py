@@ -100,7 +100,9 @@ def retry(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
     overwrite: Annotated[
         bool,
-        typer.Option("--overwrite", help="Also into compacted topics, over a newer value perhaps."),
+        typer.Option(
+            "--overwrite", help="Also into topics that are compacted or have each event once."
+        ),
     ] = False,
 ) -> None:
     """Write quarantined records to their hub topic, if it takes them now.

@@ -76,7 +76,8 @@ class Retry:
         """Try each entry, and yield its outcome when it is over.
 
         `overwrite` takes those of compacted hub topics too, where an older value may replace a
-        newer one. Raises ClusterError when the hub does not answer.
+        newer one, and refused ones of hub topics that have each event once. Raises ClusterError
+        when the hub does not answer.
         """
         for entry in entries:
             yield self._one(entry.record, dry_run=dry_run, overwrite=overwrite)
@@ -91,6 +92,13 @@ class Retry:
             reason = f"hub topic {record.hub_topic} is compacted, and may hold a newer value of its"
             return RetryOutcome(
                 record, RecordState.OPEN, f"{reason} key; --overwrite writes it all the same"
+            )
+        deduped = self._config.topics.rules_for(record.hub_topic).dedup.is_on
+        if deduped and record.kind in set(PoisonReason) and not overwrite:
+            # The event of a refused record is not known as one: that of another source is written.
+            reason = f"hub topic {record.hub_topic} has each event once, and may hold that of its"
+            return RetryOutcome(
+                record, RecordState.OPEN, f"{reason} event; --overwrite writes it all the same"
             )
         if record.kind == PoisonReason.SCHEMA:
             reason = f"its id ({record.reason}) is one that its source's registry did not know"

@@ -41,7 +41,10 @@ class RetryRequest(_Wanted):
     source: str | None = None
     topic: str | None = None
     reason: PoisonReason | None = None
-    overwrite: bool = Field(default=False, description="also into compacted hub topics")
+    overwrite: bool = Field(
+        default=False,
+        description="also into hub topics that are compacted, or have each event once",
+    )
     dry_run: bool = True
 
 

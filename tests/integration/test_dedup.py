@@ -21,12 +21,12 @@ from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
-from aggregator.errors import EXIT_DONE
+from aggregator.errors import EXIT_DATA, EXIT_DONE
 from aggregator.quarantine.ledger import Filter
 from aggregator.serve.desk import Desk
 from aggregator.steering.control import Control
 from support.application import KILLED, application
-from support.changing import delete_records
+from support.changing import alter_topic, delete_records
 from support.reading import Record, read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 
@@ -231,6 +231,13 @@ def test_a_record_that_never_arrived_holds_up_that_of_the_other_source_for_secon
         control.resume("eu")
         wait_until_topic_has(hub, f"{twins.topic}.quarantine", 1)
     twins.check()
+    # Its event is in the hub by now: a retry brings it once more only where that is asked for.
+    alter_topic(hub, twins.topic, {"max.message.bytes": "20000"})
+    (tried,) = cli(config, tmp_path, "quarantine", "retry", "--all", code=EXIT_DATA)
+    assert (tried["state"], "--overwrite" in tried["detail"]) == ("open", True)
+    twins.check()
+    (tried,) = cli(config, tmp_path, "quarantine", "retry", "--all", "--overwrite")
+    assert tried["state"] == "retried"
 
 
 def test_a_hub_topic_that_was_created_again_gets_all_of_it_however_often_the_copy_is_stopped(
@@ -252,10 +259,10 @@ def test_a_hub_topic_that_was_created_again_gets_all_of_it_however_often_the_cop
     twins.check()
 
 
-def cli(config: Config, folder: Path, *words: str) -> Any:
-    """What a command says, as JSON; it has to end well."""
+def cli(config: Config, folder: Path, *words: str, code: int = EXIT_DONE) -> Any:
+    """What a command says, as JSON; it has to end with this code."""
     file = folder / "cli.yaml"
     file.write_text(to_yaml(config))
     done = CliRunner().invoke(app, [*words, "-c", str(file), "-o", "json"])
-    assert done.exit_code == EXIT_DONE, (done.stdout, done.stderr)
+    assert done.exit_code == code, (done.stdout, done.stderr)
     return json.loads(done.stdout)

@@ -367,16 +367,28 @@ def test_killed_with_quarantined_records_in_the_tail(
         wait_until_topic_has(hub.bootstrap_servers, unique, 1_000)
         running.kill()
         assert running.wait_gone()
+    # Some are retried before the recovery looks for what the crash has left: they are in the hub
+    # topic and in quarantine, behind its bounds, and are neither missed nor written again.
+    alter_topic(hub.bootstrap_servers, unique, {"max.message.bytes": "100000"})
+    retried = [it.origin for it in read_topic(hub.bootstrap_servers, f"{unique}.quarantine")[:3]]
+    words = [f"--origin=eu/{unique}-{it.partition}@{it.offset}" for it in retried]
+    code, tried = cli(config, tmp_path, "retry", *words)
+    assert (code, {it["state"] for it in tried}) == (0, {"retried"})
+    alter_topic(hub.bootstrap_servers, unique, {"max.message.bytes": str(LIMIT)})
     result = catch_up(config)
     assert result.exit_code == 0
     assert recovery_of(result.status.recovery).found > 0
-    aside = read_topic(hub.bootstrap_servers, f"{unique}.quarantine")
-    assert len(aside) == count // 50
-    assert_each_once(
-        read_topic(source_a.bootstrap_servers, unique),
-        read_topic(hub.bootstrap_servers, unique),
-        aside,
-    )
+    aside = [
+        record
+        for record in read_topic(hub.bootstrap_servers, f"{unique}.quarantine")
+        if "quarantine.reason" in names(record) and record.origin not in retried
+    ]
+    assert len(aside) == count // 50 - len(retried)
+    copied = [*read_topic(hub.bootstrap_servers, unique), *restored(aside)]
+    verdict = judge({"eu": read_topic(source_a.bootstrap_servers, unique)}, copied)
+    # Those that were retried come later than what followed them.
+    assert set(verdict.problems) <= {"out_of_order"}, verdict.problems
+    assert verdict.copied == count
 
 
 def test_a_recovery_looks_into_quarantine_and_puts_there_what_is_missing(
