@@ -274,11 +274,8 @@ class Control:
         """
 
         def before() -> None:
-            keep()
-            if paused or stopped:
-                self.pauses.pause(alias, stopped=stopped, by=by)
-            elif paused is not None:
-                self.pauses.resume(alias, by)
+            with self.pauses.around(alias, paused=paused, stopped=stopped, by=by):
+                keep()
 
         return self._change({alias: source}, before)
 

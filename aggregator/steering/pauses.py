@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from aggregator.checkpoint.controls import Controls, to_resume
 from aggregator.config.schema import CheckpointConfig
+from aggregator.errors import CheckpointError
 from aggregator.model import Part, Pause
 
 
@@ -63,6 +65,24 @@ class Pauses:
         if alias in self.sources:
             self._controls.put(alias, paused=False, by=by)
             self.sources = {name: it for name, it in self.sources.items() if name != alias}
+
+    @contextmanager
+    def around(self, alias: str, *, paused: bool | None, stopped: bool, by: str) -> Iterator[None]:
+        """Pause a source before the block keeps it, or resume it after that; None: neither.
+
+        So one that is to begin paused never runs, also where this ends in between.
+        """
+        was_paused = alias in self.sources
+        if paused or stopped:
+            self.pause(alias, stopped=stopped, by=by)
+        try:
+            yield
+        except CheckpointError:
+            if not was_paused:
+                self.resume(alias, by)
+            raise
+        if paused is False and not stopped:
+            self.resume(alias, by)
 
     def pause_part(self, part: Part, by: str) -> None:
         """Pause a topic or a partition."""

@@ -171,8 +171,9 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
     rest = Rest(f"http://127.0.0.1:{port}")
     with application(config, tmp_path / "app", failpoint="after-change") as app:
         app.until_logged("running")
+        body = {"name": "eu", "config": emr(source_a, unique, unique), "initial_state": "STOPPED"}
         with pytest.raises(OSError):
-            rest("PUT", "/connectors/eu/config", emr(source_a, unique, unique))
+            rest("POST", "/connectors", body)
         app.until(lambda: not app.alive, "it has died where it was told to")
         assert app.exit_code == KILLED
     waits = "after-apply=pause:10"
@@ -184,6 +185,8 @@ def test_a_source_that_is_kept_when_all_ends_is_there_at_the_next_start(
         assert (code, "still starting" in told["message"]) == (503, True)
         assert not app.has_logged("running")
         app.until_logged("running")
+        # As it was to begin, though the instance died in the midst of that.
+        assert rest.states("eu") == ["STOPPED"]
         # Taken back: the config has no such source.
         code, told = rest("PUT", "/api/sources/eu/reset")
         assert (code, told["removed"]) == (200, ["eu"]), told
