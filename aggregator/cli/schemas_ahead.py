@@ -1,25 +1,60 @@
-"""The part of `aggregator plan` about schemas that do not fit together."""
+"""The part of `aggregator plan` about schemas: conflicts, and records with ids of before."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from aggregator.cli.render import Report
 from aggregator.config.schema import Config
+from aggregator.errors import ClusterError
 from aggregator.plan.plan import Plan
+
+OLD_IDS = (
+    "records there may keep the ids of their sources, which the hub's registry does not know or "
+    "knows as others: translate into another hub topic (rename)"
+)
 
 
 def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
-    """The same with the conflicts of schemas, where ids are translated."""
+    """The same with the conflicts of schemas, where ids are translated.
+
+    And with hub topics that hold records already, while the hub's registry has no subject of theirs
+    yet: so they were copied when ids were not translated.
+    """
     from aggregator.schemas.ask import look_at_schemas, translated
 
     if not translated(plan.routes):
         return shown
     ahead = look_at_schemas(config, plan.routes)
+    subjects = {it.hub_topic: it.hub_subject for it in ahead.new if it.hub_topic in plan.hub.topics}
+    filled, why = _filled(config, subjects)
     told = {
         "conflicts": [it.to_dict() for it in ahead.conflicts],
         "unknown": dict(ahead.unknown),
+        "old_ids": filled,
     }
     lines = [f"warning: schemas: {it}" for it in ahead.conflicts]
     lines += [f"warning: schemas of {it} are not known: {why}" for it, why in ahead.unknown.items()]
+    lines += [
+        f"warning: schemas: {it} holds records, and the hub's registry no {subjects[it]}: {OLD_IDS}"
+        for it in filled
+    ]
+    lines += [f"warning: schemas: whether hub topics hold records is not known: {why}"] * bool(why)
     if not lines:
         lines = ["All schemas that the registries tell by topic fit together."]
     return Report({**shown.data, "schemas": told}, (*shown.parts, *lines))
+
+
+def _filled(config: Config, topics: Collection[str]) -> tuple[list[str], str]:
+    """Those of these hub topics that hold records; or why that is not known."""
+    from aggregator.clusters.hub import read_logs
+    from aggregator.discover import HUB, open_admin
+
+    if not topics:
+        return [], ""
+    try:
+        with open_admin(config, HUB) as admin:
+            logs = read_logs(admin, topics, config.supervision.connect_timeout)
+    except ClusterError as error:
+        return [], str(error)
+    return sorted({tp.topic for tp, log in logs.items() if log.earliest < log.latest}), ""

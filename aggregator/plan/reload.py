@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from aggregator.config.schema import ClusterConfig, Config, SourceConfig
+from aggregator.model import Route
 
 FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""
@@ -82,6 +83,32 @@ def plan_reload(before: Config, after: Config) -> Reload:
         ),
         any(under(key, OF_EVERY_LANE) for key in keys) or before.hub.files != after.hub.files,
     )
+
+
+def id_notes(
+    before: Config, routes: Iterable[Route], hub_topics: Collection[str]
+) -> tuple[str, ...]:
+    """What to know of hub topics whose records get ids of another registry from now on.
+
+    `routes` are those of the config that follows `before`, and `hub_topics` what the hub has: only
+    there are records of before.
+    """
+    notes = []
+    for route in routes:
+        old = before.sources.get(route.cluster)
+        if old is None or route.hub_topic not in hub_topics:
+            continue
+        translated = old.schemas.registry is not None and (
+            before.topics.rules_for(route.hub_topic).schemas == "translate"
+        )
+        if translated != (route.schemas == "translate"):
+            then, now = ("the hub", route.cluster) if translated else (route.cluster, "the hub")
+            notes.append(
+                f"topics.schemas of {route.hub_topic}: what comes from {route.cluster} from now on "
+                f"has ids of the registry of {now}, and what is there of {then}: nothing in "
+                "a record says which"
+            )
+    return tuple(notes)
 
 
 def same_connection(before: SourceConfig, after: SourceConfig) -> bool:

@@ -27,10 +27,14 @@ LOOK_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class SchemasAhead:
-    """What does not fit together; and why a registry's part of it is not known, by its place."""
+    """What does not fit together; and why a registry's part of it is not known, by its place.
+
+    `new` are subjects that the hub's registry does not have: nothing was translated by them yet.
+    """
 
     conflicts: tuple[Conflict, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)
+    new: tuple[SubjectPair, ...] = ()
 
 
 def translated(routes: Iterable[Route]) -> dict[str, list[Route]]:
@@ -63,7 +67,9 @@ def look_at_schemas(
         hub = open_registry(config.hub.schemas)
         answers |= ask_all({AT_HUB: lambda: _compare(hub, read, at_hub, fits)}, seconds)
     unknown = {place: str(it) for place, it in answers.items() if isinstance(it, Exception)}
-    return SchemasAhead(plan_conflicts(dict(at_hub), read, dict(fits)), unknown)
+    known = AT_HUB not in unknown
+    new = {it.wanted for it in read if known and it.wanted.hub_subject not in at_hub}
+    return SchemasAhead(plan_conflicts(dict(at_hub), read, dict(fits)), unknown, tuple(sorted(new)))
 
 
 def _read(

@@ -36,7 +36,7 @@ from aggregator.moves.core import MoveRequest
 from aggregator.moves.document import MovesReport
 from aggregator.moves.propose import propose
 from aggregator.plan.plan import Plan
-from aggregator.plan.reload import OTHER_RUN, Reload, plan_reload, under, until_restart
+from aggregator.plan.reload import OTHER_RUN, Reload, id_notes, plan_reload, under, until_restart
 from aggregator.steering.door import Actor, Answer, Door
 from aggregator.steering.pauses import Pauses, out_of, out_of_parts
 
@@ -302,10 +302,12 @@ class Control:
             found = plan_reload(self.config, new)
             _raise_if_wrong(new, found, waiting)
             plan: Plan | None = None
+            ids: tuple[str, ...] = ()
             if found.keys:
                 seen = discover(new)
                 plan = plan_with(new, seen, hub_facts(seen), ())
                 plan.raise_if_refused()
+                ids = id_notes(self.config, plan.routes, plan.hub.topics)
 
             def act(engine: Actor) -> None:
                 if plan is not None:
@@ -332,6 +334,7 @@ class Control:
                     *(f"{key} waits for a restart" for key in waiting),
                     *warnings(new),
                     *(() if plan is None else map(str, plan.refused)),
+                    *ids,
                 ),
             )
 

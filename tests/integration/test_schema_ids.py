@@ -268,6 +268,11 @@ def test_checked_ids_stay_as_they_are_but_for_those_that_nobody_knows(
         found = [(it.origin.offset, it.value) for it in read_topic(hub, shop.hub_topic)]
         assert found == [(0, good), (2, good)]
         assert [it.value for it in aside_of(shop)] == [bad]
+    # Translated from now on: what is there keeps the ids of its source.
+    report = with_schemas(Report({}), (now := shop.config(tmp_path)), prepare(now).plan)
+    assert report.data["schemas"]["old_ids"] == [shop.hub_topic]
+    (line,) = report.parts
+    assert f"{shop.hub_topic} holds records, and the hub's registry no" in str(line)
 
 
 def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_records_alone(

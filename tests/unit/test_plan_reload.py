@@ -9,7 +9,8 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.files import note_files
 from aggregator.config.schema import Config
-from aggregator.plan.reload import Reload, plan_reload, until_restart
+from aggregator.model import Route, SchemaMode
+from aggregator.plan.reload import Reload, id_notes, plan_reload, until_restart
 
 BASE = (
     "hub.bootstrap_servers=hub:9092",
@@ -179,3 +180,42 @@ def test_files_of_the_hub_start_every_lane_anew_and_are_not_refused(tmp_path: Pa
     found = plan_reload(before, with_file(tmp_path, "b", setting))
     assert (found.keys, found.refused, found.changed) == ((setting,), (), ())
     assert found.leaving(before) == {"eu", "us"}
+
+
+REGISTRIES = (
+    "hub.schemas.registry=http://hub:8081",
+    "sources.eu.schemas.registry=http://eu:8081",
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("pass", "translate", "ids of the registry of the hub, and what is there of eu"),
+        ("check", "translate", "ids of the registry of the hub, and what is there of eu"),
+        ("translate", "check", "ids of the registry of eu, and what is there of the hub"),
+        ("pass", "check", ""),
+        ("translate", "translate", ""),
+    ],
+)
+def test_ids_of_another_registry_behind_those_of_before_are_told(
+    before: SchemaMode, after: SchemaMode, words: str
+) -> None:
+    old = config(*REGISTRIES, f"topics.overrides.all.schemas={before}")
+    # us has no registry, and ap is new.
+    routes = [
+        Route("eu", "orders", "all", 1, 1, schemas=after),
+        Route("us", "orders", "all", 1, 1),
+        Route("ap", "orders", "all", 1, 1, schemas=after),
+    ]
+    notes = id_notes(old, routes, {"all"})
+    assert (len(notes), all(words in it for it in notes)) == (int(bool(words)), True)
+    # Where the hub has no topic, nothing is there of before.
+    assert id_notes(old, routes, {"other"}) == ()
+
+
+def test_a_registry_that_a_source_gets_makes_its_records_translated_as_well() -> None:
+    us = "sources.us.schemas.registry=http://us:8081"
+    old = config(REGISTRIES[0], us, "topics.schemas=translate")
+    routes = [Route("eu", "orders", "all", 1, 1, schemas="translate")]
+    assert len(id_notes(old, routes, {"all"})) == 1
