@@ -94,7 +94,7 @@ def fail_over(
     """Move what uses a source to the hub, or with a dry run say what that comes to.
 
     Raises ClusterError when the hub gives no answer, FailoverError and CutoverError when it takes
-    too long, and whatever `set_paused` raises.
+    too long, and whatever `set_paused` raises: before anything has moved, where it would refuse.
     """
     config.chosen(alias)
     deadline = time.monotonic() + rules.seconds
@@ -106,6 +106,9 @@ def fail_over(
         raise RefusedError([f"nothing of {alias} is copied yet: let it run first"])
     failovers = Failovers(place.path, place.storage_options)
     over = next((it for it in failovers.read().get(alias, ()) if it.is_of(before)), None)
+    if before is None and not rules.dry_run:
+        # It runs as it is. An instance that cannot be asked to pause it is found now.
+        set_paused(alias, False)
     steps = []
     found, step = _copied(config, alias, found, rules, deadline, tell, paused=before is not None)
     steps.append(step)

@@ -18,6 +18,7 @@ from confluent_kafka import Consumer, TopicPartition
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.ports import free_ports
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.errors import EXIT_DATA
 from aggregator.stream.java import DRIVER
 from support.application import gone_with_the_block
 from support.clusters import ClusterFactory
@@ -262,6 +263,9 @@ def test_a_source_that_dies_fails_over_and_all_goes_back_when_it_lives_again(
         reader.until(producer.written + len(forgotten))
         reader.stop()
         walk.run("groups apply billing")
+        # An instance that cannot be asked is found before any group has moved.
+        unheard = ("failover", "eu", "-c", there, "--set", "api.listen=off")
+        walk.also(*unheard, code=EXIT_DATA)
         # A cluster that lives fails over as well: it is waited for, and its groups come along.
         planned = json.loads(walk.also("failover", "eu", "-c", there, "-o", "json"))
         assert [it["state"] for it in planned["steps"]] == ["done"] * 4
