@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from aggregator.backfills.core import Backfill, BackfillState
 from aggregator.backfills.core_progress import Scanned, after_report, after_scan
-from aggregator.clusters.hub import later_logs, read_logs, whole_logs
+from aggregator.clusters.hub import later_logs, read_topics, whole_logs
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.config.schema import Config
 from aggregator.connector.driver import Connector, TailFound
@@ -199,16 +199,18 @@ class BackfillTry:
         logs = (
             later_logs(self._tools.hub, topics, timeout, self._cancelled)
             if backfill.bound
-            else read_logs(self._tools.hub, topics, timeout)
+            else read_topics(self._tools.hub, topics, timeout)
         )
-        hub_logs = whole_logs(
+        whole = whole_logs(
             self._tools.hub,
             lambda partitions, seconds: self._tools.connector.log_ends(partitions, hub, seconds),
             logs,
             timeout=timeout,
             stop=self._cancelled,
-            emit=self._tools.emit,
         )
+        for topic, why in sorted(whole.waits.items()):
+            raise ClusterError(f"hub: {topic}: {why}")
+        hub_logs = whole.logs
         bound = fitting(ProvenBound(backfill.bound), "", hub_logs).hub_ends
         tail = plan_tail(backfill.positions, bound, hub_logs)
         found = {}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aggregator.commits.tail import HubSnapshot
 from aggregator.discover import ClusterAdmin
+from aggregator.discover.offsets import PartitionOffsets
 from aggregator.errors import ClusterError
 from aggregator.events import Event, EventSink
 from aggregator.failpoint import failpoint
@@ -16,18 +17,18 @@ from aggregator.model import OffsetRange, TopicPartition
 
 SETTLE_SECONDS = 1.0
 """The hub's ends must have stood still for so long before a tail is read."""
-AGAIN_SECONDS = 0.2
+AGAIN_SECONDS = 0.1
 """Between two questions for ends that were not all told."""
-REPLICATED_LIMIT_SECONDS = 120.0
-"""A replica that died or hangs is given up within some 40 s, by Kafka's defaults."""
-LEADERS_SECONDS = 5.0
-"""So often leaders are asked again meanwhile where their logs end."""
+SHOWN_SECONDS = 0.3
+"""As a rule all replicas have a record sooner; else the other hub topics are not to wait."""
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
+LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int | None]]
+"""Tells where logs end at their leaders, within the given seconds; None where one does not answer.
 
-LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int]]
-"""Tells where logs end at their leaders, within the given seconds; ClusterError when it cannot."""
+ClusterError when none does.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,23 @@ class StoodAt:
 
     ends: Mapping[TopicPartition, int]
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLogs:
+    """Hub topics: the logs of those of which everything is known, and why the others `wait`."""
+
+    logs: Mapping[TopicPartition, OffsetRange]
+    waits: Mapping[str, str] = field(default_factory=dict)
+
+    def without(self, waits: Mapping[str, str]) -> TopicLogs:
+        """The same, where these topics (name -> why) wait as well."""
+        waits = {**waits, **self.waits}
+        return TopicLogs({tp: it for tp, it in self.logs.items() if tp.topic not in waits}, waits)
+
+    def all_of(self, topics: Collection[str]) -> bool:
+        """Whether none of these topics waits."""
+        return self.waits.keys().isdisjoint(topics)
 
 
 def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> StoodAt:
@@ -82,45 +100,65 @@ def read_logs(
     return told_logs(hub, topics, counts, timeout)
 
 
+def read_topics(hub: ClusterAdmin, topics: Collection[str], timeout: float) -> TopicLogs:
+    """The logs of hub topics, as they are told now; a topic of which one is not told waits.
+
+    Raises ClusterError when the hub does not answer.
+    """
+    counts = hub.partition_counts(timeout)
+    waits = {topic: "it is not there" for topic in topics if topic not in counts}
+    found = _told(hub, _partitions_of({it: counts[it] for it in topics if it in counts}), timeout)
+    for tp, why in sorted(found.failed.items()):
+        waits.setdefault(tp.topic, f"partition {tp.partition} does not tell what it holds: {why}")
+    return TopicLogs(found.ranges).without(waits)
+
+
 def later_logs(
     hub: ClusterAdmin, topics: Collection[str], timeout: float, stop: threading.Event
-) -> dict[TopicPartition, OffsetRange]:
-    """As `read_logs`, a moment after all leaders have answered once.
+) -> TopicLogs:
+    """As `read_topics`, a moment after all leaders of a topic have answered once.
 
     A broker that hung carries out what it was sent before when it answers again. Beside lanes that
     run the ends never stand still, so nothing but time tells.
     """
-    read_logs(hub, topics, timeout)
+    before = read_topics(hub, topics, timeout)
     stop.wait(SETTLE_SECONDS)
-    return read_logs(hub, topics, timeout)
+    return read_topics(hub, topics, timeout).without(before.waits)
 
 
 def settled_logs(
     hub: ClusterAdmin,
-    topics: Collection[str],
+    needs: Collection[frozenset[str]],
     timeout: float,
     stop: threading.Event,
     emit: EventSink,
     stood: StoodAt | None = None,
-) -> dict[TopicPartition, OffsetRange]:
-    """As `read_logs`, once the ends have stood still: a request may still be under way.
+) -> TopicLogs:
+    """As `read_topics`, once the ends have stood still: a request may still be under way.
 
-    Not waited for at all where they still stand as they `stood` long enough ago, and no longer when
-    `stop` is set.
+    Of the sets of topics that are needed together, one has to have come to rest; other topics wait
+    then. Not waited for at all where they still stand as they `stood` long enough ago, and no
+    longer when `stop` is set.
     """
+    topics = frozenset().union(*needs)
     deadline = time.monotonic() + SETTLE_LIMIT_SECONDS
     asked = time.monotonic()
-    before = read_logs(hub, topics, timeout)
+    before = read_topics(hub, topics, timeout)
     long_ago = stood is not None and asked - stood.at >= SETTLE_SECONDS
-    if stood is not None and long_ago and _ends(before).items() <= stood.ends.items():
+    if stood is not None and long_ago and _ends(before.logs).items() <= stood.ends.items():
         return before
     while not stop.wait(SETTLE_SECONDS):
-        now = read_logs(hub, topics, timeout)
-        if _ends(now) == _ends(before):
-            return now
+        now = read_topics(hub, topics, timeout)
+        moved = {
+            tp.topic: "others write into it, or what was sent before is still under way"
+            for tp, log in now.logs.items()
+            if tp not in before.logs or before.logs[tp].latest != log.latest
+        }
+        found = now.without(moved)
+        if not moved or any(found.all_of(need) for need in needs):
+            return found
         if time.monotonic() > deadline:
-            names = ", ".join(sorted(topics))
-            words = f"others keep writing into {names}; recovering anyway"
+            words = f"others keep writing into {', '.join(sorted(moved))}; recovering anyway"
             emit(Event("hub_not_settled", words))
             return now
         before = now
@@ -130,40 +168,37 @@ def settled_logs(
 def whole_logs(
     hub: ClusterAdmin,
     log_ends: LogEnds,
-    logs: Mapping[TopicPartition, OffsetRange],
+    found: TopicLogs,
     timeout: float,
     stop: threading.Event,
-    emit: EventSink,
-) -> dict[TopicPartition, OffsetRange]:
-    """Logs as they were read, once all can be read that their leaders held when this was asked.
+) -> TopicLogs:
+    """Topics whose logs can be read up to where their leaders' ended when this was asked.
 
     A leader may hold what a replica lacks that has just died: nobody sees it before that one is
-    given up, and it stays. Unless another leader takes its place, whose log then counts.
-    ClusterError when that takes too long.
+    given up, and it stays. Unless another leader takes its place: so leaders are asked each time.
+    A topic that does not show it all soon waits. ClusterError when `stop` is set, or the hub does
+    not answer.
     """
-    now, whole = dict(logs), dict(log_ends(list(logs), timeout))
-    began, told, ask_at = time.monotonic(), False, LEADERS_SECONDS
-    while late := sorted(tp for tp, end in whole.items() if end > now[tp].latest):
-        count = sum(whole[tp] - now[tp].latest for tp in late)
-        names = ", ".join(sorted({tp.topic for tp in late}))
-        words = f"{count} records in {names} that not all replicas have"
-        waited = time.monotonic() - began
-        # Where others write it is so for a moment all the time.
-        if not told and waited >= SETTLE_SECONDS:
-            emit(Event("hub_not_replicated", f"waiting until the hub shows {words}"))
-            told = True
-        if waited > REPLICATED_LIMIT_SECONDS:
-            raise ClusterError(f"hub: it holds {words}, and does not show them: is a broker away?")
-        if waited >= ask_at:
-            ask_at = waited + LEADERS_SECONDS
-            newer = log_ends(late, timeout)
-            whole |= {tp: min(whole[tp], newer.get(tp, whole[tp])) for tp in late}
+    if not found.logs:
+        return found
+    told, now = log_ends(list(found.logs), timeout), dict(found.logs)
+    waits = {
+        tp.topic: f"the leader of partition {tp.partition} does not tell where its log ends"
+        for tp, end in sorted(told.items())
+        if end is None
+    }
+    ends = {tp: end for tp, end in told.items() if end is not None and tp.topic not in waits}
+    deadline = time.monotonic() + SHOWN_SECONDS
+    while late := sorted(tp for tp, end in ends.items() if end > now[tp].latest):
+        if time.monotonic() > deadline:
+            for topic in {tp.topic for tp in late}:
+                count = sum(ends[tp] - now[tp].latest for tp in late if tp.topic == topic)
+                waits[topic] = f"it holds {count} records that not all replicas have: is one away?"
+            break
         if stop.wait(AGAIN_SECONDS):
             raise ClusterError("stopped while the hub was waited for")
-        counts = {tp.topic: 0 for tp in late}
-        counts = {name: max(it.partition for it in now if it.topic == name) + 1 for name in counts}
-        now |= told_logs(hub, list(counts), counts, timeout)
-    return now
+        now |= _told(hub, late, timeout).ranges
+    return TopicLogs(now, found.waits).without(waits)
 
 
 def told_logs(
@@ -173,11 +208,7 @@ def told_logs(
 
     ClusterError when one is not told within `timeout`: what does not show would look missing.
     """
-    wanted = [
-        TopicPartition(topic, partition)
-        for topic in sorted(topics)
-        for partition in range(counts.get(topic, 0))
-    ]
+    wanted = _partitions_of({topic: counts.get(topic, 0) for topic in topics})
     deadline = time.monotonic() + timeout
     while (found := hub.offsets(wanted, timeout)).failed:
         # A broker may not know yet that it leads what was just created, or moved to it.
@@ -190,12 +221,26 @@ def told_logs(
 def _told_ends(
     hub: ClusterAdmin, topics: Mapping[str, int], timeout: float
 ) -> dict[TopicPartition, int]:
-    partitions = [
+    partitions = _partitions_of(topics)
+    return _ends(hub.offsets(partitions, timeout).ranges) if partitions else {}
+
+
+def _told(
+    hub: ClusterAdmin, partitions: Collection[TopicPartition], timeout: float
+) -> PartitionOffsets:
+    """The logs of partitions; that none of them has a leader is no failure of the hub."""
+    try:
+        return hub.offsets(partitions, timeout)
+    except ClusterError as error:
+        return PartitionOffsets({}, dict.fromkeys(partitions, str(error)))
+
+
+def _partitions_of(topics: Mapping[str, int]) -> list[TopicPartition]:
+    return [
         TopicPartition(topic, partition)
         for topic, count in sorted(topics.items())
         for partition in range(count)
     ]
-    return _ends(hub.offsets(partitions, timeout).ranges) if partitions else {}
 
 
 def _ends(logs: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, int]:

@@ -7,14 +7,16 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
-import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
+import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.LogTruncationException;
@@ -31,14 +33,18 @@ import org.apache.kafka.common.TopicPartition;
  */
 public final class HubEnds {
     private static final Duration POLL = Duration.ofMillis(50);
+    /** When some leaders have answered, the others are given so long after each answer. */
+    private static final long LATER_NANOS = 1_000_000_000L;
+    private static final long SLICE_MS = 5;
     private static final long BEYOND = Long.MAX_VALUE - 1;
 
     private HubEnds() {}
 
     /**
      * Reads {"consumer": {...}, "partitions": [[topic, partition], ...], "millis": n}. Answers
-     * [[topic, partition, end], ...], without partitions whose leader keeps no epochs. Throws what
-     * the clients throw, and TimeoutException.
+     * [[topic, partition, end], ...], with null for an end whose leader does not answer in time,
+     * and without partitions whose leader keeps no epochs. Throws what the clients throw, when
+     * nothing is answered.
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
@@ -51,34 +57,72 @@ public final class HubEnds {
         json.get("partitions")
             .forEach(p -> wanted.add(new TopicPartition(p.get(0).asText(), p.get(1).asInt())));
         ArrayNode answer = JsonNodeFactory.instance.arrayNode();
-        read(settings, wanted, until)
+        told(settings, wanted, until)
             .forEach((tp, end) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(end));
         return answer.toString();
     }
 
-    /** The same for Java, until this moment of `System.nanoTime`. */
+    /**
+     * The same for Java, until this moment of `System.nanoTime`; TimeoutException if one is late.
+     */
     static Map<TopicPartition, Long> read(
         Map<String, String> settings, Collection<TopicPartition> wanted, long until)
         throws Exception {
-        return ends(settings, beyond(settings, wanted, until), until);
+        Map<TopicPartition, Long> told = told(settings, wanted, until);
+        if (told.containsValue(null)) {
+            throw new TimeoutException("leaders of the hub do not tell where their logs end");
+        }
+        return told;
     }
 
-    /** A place that no log has, in the epoch that the leader of each partition is in. */
-    private static Map<TopicPartition, OffsetAndMetadata> beyond(
+    private static Map<TopicPartition, Long> told(
         Map<String, String> settings, Collection<TopicPartition> wanted, long until)
         throws Exception {
+        Map<TopicPartition, Long> told = new HashMap<>();
+        Map<TopicPartition, OffsetAndMetadata> beyond = beyond(settings, wanted, told, until);
+        told.putAll(ends(settings, beyond, until));
+        return told;
+    }
+
+    /**
+     * A place that no log has, in the epoch that the leader of each partition is in. Those whose
+     * leader does not answer are put into `silent`.
+     */
+    private static Map<TopicPartition, OffsetAndMetadata> beyond(
+        Map<String, String> settings,
+        Collection<TopicPartition> wanted,
+        Map<TopicPartition, Long> silent,
+        long until) throws Exception {
         Map<TopicPartition, OffsetSpec> latest = new HashMap<>();
         wanted.forEach(tp -> latest.put(tp, OffsetSpec.latest()));
         Map<TopicPartition, OffsetAndMetadata> beyond = new HashMap<>();
         Admin admin = Admin.create(new HashMap<>(settings));
         try {
-            Map<TopicPartition, ListOffsetsResultInfo> told = admin.listOffsets(latest).all().get(
-                until - System.nanoTime(), TimeUnit.NANOSECONDS);
-            told.forEach((tp, info) -> {
-                if (info.leaderEpoch().isPresent()) {
-                    beyond.put(tp, new OffsetAndMetadata(BEYOND, info.leaderEpoch(), ""));
+            ListOffsetsResult asked = admin.listOffsets(latest);
+            Set<TopicPartition> left = new HashSet<>(wanted);
+            long limit = until;
+            while (!left.isEmpty() && System.nanoTime() < limit) {
+                List<TopicPartition> done =
+                    left.stream().filter(tp -> asked.partitionResult(tp).isDone()).toList();
+                for (TopicPartition tp : done) {
+                    if (asked.partitionResult(tp).isCompletedExceptionally()) {
+                        silent.put(tp, null);
+                    } else {
+                        asked.partitionResult(tp).get().leaderEpoch().ifPresent(
+                            epoch
+                            -> beyond.put(
+                                tp, new OffsetAndMetadata(BEYOND, Optional.of(epoch), "")));
+                        limit = later(until);
+                    }
+                    left.remove(tp);
                 }
-            });
+                Thread.sleep(SLICE_MS);
+            }
+            left.forEach(tp -> silent.put(tp, null));
+            if (!wanted.isEmpty() && silent.size() == latest.size()) {
+                // None has answered: this throws why.
+                asked.all().get(Math.max(0, until - System.nanoTime()), TimeUnit.NANOSECONDS);
+            }
             return beyond;
         } catch (ExecutionException failed) {
             throw failed.getCause() instanceof Exception cause ? cause : failed;
@@ -87,26 +131,33 @@ public final class HubEnds {
         }
     }
 
+    private static long later(long until) {
+        return Math.min(until, System.nanoTime() + LATER_NANOS);
+    }
+
+    /** Where the logs end, null for those whose leader does not tell. */
     private static Map<TopicPartition, Long> ends(
-        Map<String, String> settings, Map<TopicPartition, OffsetAndMetadata> beyond, long until)
-        throws TimeoutException {
+        Map<String, String> settings, Map<TopicPartition, OffsetAndMetadata> beyond, long until) {
         Map<TopicPartition, Long> ends = new HashMap<>();
         try (KafkaConsumer<byte[], byte[]> hub = HubReader.consumer(settings)) {
-            while (!beyond.isEmpty()) {
+            long limit = until;
+            while (!beyond.isEmpty() && System.nanoTime() < limit) {
                 hub.assign(beyond.keySet());
                 // Again for those that are left: a broker's answer is told of once.
                 beyond.forEach(hub::seek);
-                Map<TopicPartition, Optional<Long>> told = told(hub, until);
+                Map<TopicPartition, Optional<Long>> told = told(hub, limit);
                 told.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it)));
                 beyond.keySet().removeAll(told.keySet());
+                limit = told.isEmpty() ? limit : later(until);
             }
         }
+        beyond.keySet().forEach(tp -> ends.put(tp, null));
         return ends;
     }
 
-    /** What leaders have answered by now: at least one has. */
+    /** What leaders have answered by now: nothing when it is late. */
     private static Map<TopicPartition, Optional<Long>> told(
-        KafkaConsumer<byte[], byte[]> hub, long until) throws TimeoutException {
+        KafkaConsumer<byte[], byte[]> hub, long until) {
         while (System.nanoTime() < until) {
             try {
                 hub.poll(POLL);
@@ -121,6 +172,6 @@ public final class HubEnds {
                 return told;
             }
         }
-        throw new TimeoutException("leaders of the hub do not tell where their logs end");
+        return Map.of();
     }
 }

@@ -231,11 +231,12 @@ class Connector:
 
     def log_ends(
         self, partitions: Collection[TopicPartition], consumer: Mapping[str, str], timeout: float
-    ) -> dict[TopicPartition, int]:
-        """Where logs of the hub end at their leaders, be it replicated or not; those that tell.
+    ) -> dict[TopicPartition, int | None]:
+        """Where logs of the hub end at their leaders, be it replicated or not.
 
-        `consumer` are the hub's settings for a Java consumer. ClusterError when one of the leaders
-        does not answer within `timeout` seconds.
+        None for a leader that does not answer within `timeout` seconds, or long after the others;
+        one that keeps no epochs is left out. `consumer` are the hub's settings for a Java consumer.
+        ClusterError when nothing is answered.
         """
         spec = {
             "consumer": {**consumer, **TAIL_SETTINGS},

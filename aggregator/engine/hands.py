@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aggregator.checkpoint.seen import SeenTable
-from aggregator.clusters.hub import read_logs
+from aggregator.clusters.hub import read_topics
 from aggregator.clusters.look import Lookout
 from aggregator.clusters.settle import settle
 from aggregator.commits.identity import identity_of
@@ -151,7 +151,8 @@ class Hands:
                 self._seen.add(topics)
             case AskHub(topics):
                 timeout = config.supervision.connect_timeout
-                return HubLogs(read_logs(self._hub, topics, timeout))
+                found = read_topics(self._hub, topics, timeout)
+                return HubLogs(found.logs, frozenset(found.waits))
             case Distrust(positions, ends, opened, closed):
                 self._observer.distrust(positions, ends, opened, closed)
             case Recover():

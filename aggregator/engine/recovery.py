@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.clusters.hub import StoodAt, later_logs, settled_logs, whole_logs
+from aggregator.clusters.hub import StoodAt, TopicLogs, later_logs, settled_logs, whole_logs
 from aggregator.commits.observer import Observer
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.config.schema import Config
@@ -33,7 +33,7 @@ from aggregator.plan.recovery import (
     counts_below,
     earlier_hub_ends,
     highest,
-    hub_topics_of,
+    needed_topics,
     plan_losses,
     plan_skips,
     plan_tail,
@@ -109,24 +109,48 @@ class Recovery:
     def recover(self, command: Recover, config: Config) -> Recovered:
         """Look what the hub tail holds of the partitions, and commit where they are.
 
-        What the sources do not hold any more is recorded as gaps before that. Raises ClusterError
-        and CheckpointError; then nothing is committed, and it has to be done again.
+        Those whose hub topics do not show yet all that they hold are left as they are: the others
+        do not wait for them. What the sources do not hold any more is recorded as gaps before that.
+        Raises ClusterError and CheckpointError; then nothing is committed, and it has to be done
+        again.
         """
+        began = time.monotonic()
+        begin = self._observer.positions.only(command.partitions)
+        earlier = self._earlier(begin, command.look.plan, config)
+        own = self._observer.state.own_hub_ends(begin)
+        needs = needed_topics(command.look.plan.routes, begin, own, earlier)
+        reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
+        hub = self._hub_logs(frozenset(needs.values()), reader, timeout, alone=command.alone)
+        waiting = {
+            sp: min(late) for sp, topics in needs.items() if (late := topics & hub.waits.keys())
+        }
+        if len(waiting) == len(begin) > 0:
+            seconds = time.monotonic() - began
+            return Recovered(seconds=seconds, waiting=waiting, waits=hub.waits)
+        command = replace(command, partitions=command.partitions - waiting.keys())
+        found = self._recover(command, config, hub.logs, earlier)
+        seconds = time.monotonic() - began
+        return replace(found, seconds=seconds, waiting=waiting, waits=hub.waits)
+
+    def _recover(
+        self,
+        command: Recover,
+        config: Config,
+        hub_logs: Mapping[TopicPartition, OffsetRange],
+        earlier: dict[TopicPartition, int],
+    ) -> Recovered:
+        """What `recover` does, of partitions of which the hub shows all that it holds."""
         state, look = self._observer.state, command.look
         begin = self._observer.positions.only(command.partitions)
-        earlier = self._earlier(begin, look.plan, config)
         bound = state.hub_ends_for(command.partitions) | earlier
-        topics = hub_topics_of(look.plan.routes, begin) | {tp.topic for tp in earlier}
         known = replace(state.remembered(), positions=begin)
         logs = {
             sp: log
             for sp, log in look.observed.offsets.items()
             if sp in command.partitions and is_same_log(sp, known, look.observed)
         }
-        began = time.monotonic()
-        reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
-        hub_logs = self._hub_logs(topics, reader, timeout, alone=command.alone)
-        tail = plan_tail(begin, bound, hub_logs, self._observer.state.own_hub_ends(begin))
+        reader = hub_reader_settings(config.hub)
+        tail = plan_tail(begin, bound, hub_logs, state.own_hub_ends(begin))
         told = self._read(tail, look.plan, reader)
         failpoint("after-scan")
         routes = look.plan.routes
@@ -151,8 +175,7 @@ class Recovery:
             len(positions),
             tail.offsets,
             told.found,
-            time.monotonic() - began,
-            judged.silent,
+            silent=judged.silent,
         )
 
     def _earlier(self, begin: Positions, plan: Plan, config: Config) -> dict[TopicPartition, int]:
@@ -164,14 +187,22 @@ class Recovery:
         return {tp: end for tp, end in named.items() if tp.topic in there}
 
     def _hub_logs(
-        self, topics: frozenset[str], reader: Mapping[str, str], timeout: float, *, alone: bool
-    ) -> Mapping[TopicPartition, OffsetRange]:
-        """What the hub topics hold, with all that was under way; `alone`: no lane writes there."""
+        self,
+        needs: Collection[frozenset[str]],
+        reader: Mapping[str, str],
+        timeout: float,
+        *,
+        alone: bool,
+    ) -> TopicLogs:
+        """What the hub topics hold, with all that was under way; `alone`: no lane writes there.
+
+        `needs` are topics that are of use only together.
+        """
         failpoint("before-settle")
-        logs: Mapping[TopicPartition, OffsetRange] = (
-            settled_logs(self._hub, topics, timeout, self._stop, self._emit, self._stood)
+        logs = (
+            settled_logs(self._hub, needs, timeout, self._stop, self._emit, self._stood)
             if alone
-            else later_logs(self._hub, topics, timeout, self._stop)
+            else later_logs(self._hub, frozenset[str]().union(*needs), timeout, self._stop)
         )
         whole = whole_logs(
             self._hub,
@@ -179,7 +210,6 @@ class Recovery:
             logs,
             timeout=timeout,
             stop=self._stop,
-            emit=self._emit,
         )
         failpoint("after-settle")
         return whole

@@ -107,7 +107,9 @@ class Recovered:
 
     `tail` is how many offsets it read for so many partitions, `found` how many records there were
     beyond the checkpoint, `seconds` how long it took. `silent` are partitions to be recovered again
-    later, and why: their source did not tell whether what was found is of it.
+    later, and why: their source did not tell whether what was found is of it. So are those that
+    are `waiting` for a hub topic that does not show all that it holds; `waits` says why it does
+    not. Nothing was committed of these.
     """
 
     holes: Mapping[SourcePartition, Hole] = field(default_factory=dict)
@@ -117,6 +119,8 @@ class Recovered:
     found: int = 0
     seconds: float = 0.0
     silent: Mapping[SourcePartition, str] = field(default_factory=dict)
+    waiting: Mapping[SourcePartition, str] = field(default_factory=dict)
+    waits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from aggregator.flow.commands import AskHub, Distrust, Hold, Move, Recover, Remember, Start
 from aggregator.flow.draft import Draft
 from aggregator.flow.judge import Judgement, judge, paused_part
+from aggregator.flow.news import HubLogs
 from aggregator.flow.pace import pace_starting
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import LaneLife
@@ -65,7 +66,8 @@ def _doubt(d: Draft, look: Look) -> bool:
         d.do(AskHub(frozenset(topics)))
         return False
     believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
-    doubt = plan_doubt(plan.routes, believed, d.state.hub_logs or {})
+    told = d.state.hub_logs or HubLogs()
+    doubt = plan_doubt(plan.routes, believed, told.logs, told.silent)
     if not (doubt.ends or doubt.sources):
         d.note(doubted=True)
         return True

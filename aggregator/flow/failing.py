@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from aggregator.errors import AggregatorError
-from aggregator.flow.commands import Abort
+from aggregator.flow.commands import Abort, Recovered
 from aggregator.flow.draft import Draft
 from aggregator.flow.stage import Stage, Way
 from aggregator.flow.state import Failures, LaneLife, LaneOver
@@ -24,6 +24,8 @@ FORGOTTEN_AFTER_SECONDS = 300.0
 TRIES_ALLOWED = 3
 """A run that is to end gives a lane so many; one that goes on for ever gives it endless."""
 RECOVERY = "recovery"
+WAIT_SECONDS = 120.0
+"""A run that is to end waits so long for a hub topic: a replica that died is given up sooner."""
 
 
 def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
@@ -79,6 +81,37 @@ def put_back(d: Draft, silent: Mapping[SourcePartition, str]) -> None:
         d.dirty = True
 
 
+def wait_for_hub(d: Draft, found: Recovered) -> None:
+    """Recover those that wait for a hub topic again soon: each time the hub says how it is by then.
+
+    Told once. A run that is to end gives them up some time.
+    """
+    for topic in sorted(set(found.waiting.values())):
+        name, own = _of_topic(topic), [sp for sp, it in found.waiting.items() if it == topic]
+        delay, count = _count(d, name)
+        given_up = d.state.until_done and d.now - d.state.failures[name].since > WAIT_SECONDS
+        stage = Stage.DONE if given_up else Stage.RESTING
+        why = f"it waits for hub topic {topic}: {found.waits[topic]}"
+        until = d.now + min(delay, HUB_DELAY_SECONDS)
+        for sp in sorted(own):
+            d.go(Way.NOT_RECOVERED, sp, stage, until=until, why=why)
+        if count == 1 or given_up:
+            words = f"hub topic {topic}: {found.waits[topic]} {len(own)} partitions wait for it"
+            d.tell("recovery_waits", words, {"hub_topic": topic, "partitions": len(own)})
+        d.dirty = True
+
+
+def forget_waits(d: Draft, topics: Collection[str]) -> None:
+    """These hub topics show all that they hold: if one does not again, that is news."""
+    names = {_of_topic(topic) for topic in topics} & d.state.failures.keys()
+    if names:
+        d.note(failures={it: at for it, at in d.state.failures.items() if it not in names})
+
+
+def _of_topic(topic: str) -> str:
+    return f"{RECOVERY}, hub topic {topic}"
+
+
 def stop_partition(d: Draft, sp: SourcePartition, reason: str) -> None:
     """The next record of a partition cannot be read, or written: its lane is to give it up."""
     delay, _ = _count(d, str(sp))
@@ -125,7 +158,8 @@ def _count(d: Draft, name: str) -> tuple[float, int]:
     before = d.state.failures.get(name)
     fresh = before is None or d.now - before.at > FORGOTTEN_AFTER_SECONDS
     count = 1 if before is None or fresh else before.count + 1
-    d.note(failures={**d.state.failures, name: Failures(count, d.now)})
+    since = d.now if before is None or fresh else before.since
+    d.note(failures={**d.state.failures, name: Failures(count, d.now, since)})
     return DELAYS_SECONDS[min(count, len(DELAYS_SECONDS)) - 1], count
 
 

@@ -127,6 +127,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class HubLogs:
-    """The result of `AskHub`."""
+    """The result of `AskHub`: the logs of topics, and those of which not all is told."""
 
-    logs: Mapping[TopicPartition, OffsetRange]
+    logs: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()

@@ -24,7 +24,7 @@ from aggregator.flow.commands import (
     Started,
 )
 from aggregator.flow.draft import Draft
-from aggregator.flow.failing import fail_lane, fail_recovery, put_back
+from aggregator.flow.failing import fail_lane, fail_recovery, forget_waits, put_back, wait_for_hub
 from aggregator.flow.health import meet_sources
 from aggregator.flow.judge import tell_gaps
 from aggregator.flow.news import HubLogs, Ready
@@ -34,6 +34,7 @@ from aggregator.flow.watching import give_back
 from aggregator.model import Lane
 from aggregator.plan.look import Look
 from aggregator.plan.positions import GapKind
+from aggregator.plan.recovery import hub_topics_of
 
 
 def take(d: Draft, outcome: Outcome) -> None:
@@ -59,7 +60,7 @@ def take(d: Draft, outcome: Outcome) -> None:
                 d.tell("checkpoint_error", words)
         case AskHub():
             assert isinstance(outcome.result, HubLogs)
-            d.note(hub_logs=outcome.result.logs)
+            d.note(hub_logs=outcome.result)
             d.dirty = True
         case Distrust():
             if outcome.error is not None:
@@ -144,10 +145,15 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
         return
     found = outcome.result
     assert isinstance(found, Recovered)
-    for sp in partitions:
+    whole = [sp for sp in partitions if sp not in found.waiting]
+    for sp in whole:
         if sp not in found.silent:
             d.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
     put_back(d, found.silent)
+    forget_waits(d, hub_topics_of(outcome.command.look.plan.routes, whole))
+    wait_for_hub(d, found)
+    if not whole:
+        return
     # What a look has read meanwhile says how a new finding is decided; what was settled once, and
     # is found again, is open.
     new = {it.id: it for it in found.records}

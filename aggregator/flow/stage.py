@@ -84,7 +84,8 @@ TRANSITIONS: dict[Way, Transition] = {
     Way.NOT_RECOVERED: Transition(
         frozenset({Stage.RECOVERING}),
         frozenset({Stage.RESTING, Stage.DONE}),
-        "the hub or the checkpoint failed, or its source could not confirm its records",
+        "the hub or the checkpoint failed, a hub topic is not fully readable, or its source could "
+        "not confirm its records",
     ),
     Way.STARTED: _of({Stage.READY}, Stage.READING, "its lane is started"),
     Way.NOT_STARTED: _of(

@@ -8,16 +8,15 @@ from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.flow.commands import Hole, Recovered
+from aggregator.flow.news import HubLogs
 from aggregator.flow.stage import IN_A_LANE, Stage
 from aggregator.gaps.core import GapRecord
 from aggregator.model import (
     Lane,
-    OffsetRange,
     Part,
     Route,
     SourcePartition,
     SourceState,
-    TopicPartition,
 )
 from aggregator.plan.look import Look, TopicsSeen
 from aggregator.plan.pace import Pace
@@ -93,10 +92,11 @@ class SourceLife:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How often something has failed lately, and when it last did."""
+    """How often something has failed lately, when it last did, and since when it does."""
 
     count: int
     at: float
+    since: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class State:
     recovering: frozenset[SourcePartition] = frozenset()
     recovers_alone: bool = False
     recovered: tuple[datetime, Recovered] | None = None
-    hub_logs: Mapping[TopicPartition, OffsetRange] | None = None
+    hub_logs: HubLogs | None = None
     stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
     gone: frozenset[tuple[str, str]] = frozenset()
     probed: Mapping[str, float] = field(default_factory=dict)

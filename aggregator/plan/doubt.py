@@ -50,25 +50,29 @@ class Doubt:
 
 
 def plan_doubt(
-    routes: Iterable[Route], believed: Believed, hub_logs: Mapping[TopicPartition, OffsetRange]
+    routes: Iterable[Route],
+    believed: Believed,
+    hub_logs: Mapping[TopicPartition, OffsetRange],
+    silent: Collection[str] = (),
 ) -> Doubt:
     """Decide about a start, by what the hub's logs hold before anything is committed.
 
-    A partition is doubted when a hub topic that it goes to holds anything behind the known ends;
-    one whose route nobody knows when any hub topic does. A source that is away is doubted anyhow:
-    what it has may be in hub topics of which nobody knows yet.
+    A partition is doubted when a hub topic that it goes to holds anything behind the known ends, or
+    is `silent` about that; one whose route nobody knows when any hub topic does. A source that is
+    away is doubted anyhow: what it has may be in hub topics of which nobody knows yet.
     """
     known = believed.hub_ends
     topics_of: dict[tuple[str, str], set[str]] = {}
     for route in routes:
         topics_of.setdefault((route.cluster, route.topic), set()).update(route.hub_topics)
     beyond = _beyond(hub_logs, known)
-    topics = {tp.topic for tp in beyond}
+    topics = {tp.topic for tp in beyond} | set(silent)
     ends = {}
     for sp in believed.clean:
         own = believed.by_hand.get(sp)
         bound = known if own is None else _furthest(known, own)
-        further = topics if own is None else {tp.topic for tp in _beyond(hub_logs, bound)}
+        own_topics = {tp.topic for tp in _beyond(hub_logs, bound)} | set(silent)
+        further = topics if own is None else own_topics
         into = topics_of.get((sp.cluster, sp.topic))
         if further if into is None else further & into:
             ends[sp] = bound
@@ -78,7 +82,8 @@ def plan_doubt(
         count = sum(
             hub_logs[tp].latest - max(known.get(tp, 0), hub_logs[tp].earliest) for tp in beyond
         )
-        reason = _reason(count, topics, is_empty=believed.is_empty)
+        named = {tp.topic for tp in beyond}
+        reason = _reason(count, named, is_empty=believed.is_empty) if beyond else _unknown(topics)
     return Doubt(ends, frozenset(new | set(believed.away)), dict(known), reason)
 
 
@@ -95,6 +100,13 @@ def _beyond(
 
 def _furthest(one: Ends, other: Ends) -> dict[TopicPartition, int]:
     return {tp: max(one.get(tp, 0), other.get(tp, 0)) for tp in one.keys() | other.keys()}
+
+
+def _unknown(topics: Collection[str]) -> str:
+    return (
+        f"the hub does not tell what it holds in {', '.join(sorted(topics))}: when it does, what "
+        "the checkpoint does not know of is looked for there"
+    )
 
 
 def _reason(count: int, topics: Collection[str], *, is_empty: bool) -> str:

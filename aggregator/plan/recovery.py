@@ -187,6 +187,28 @@ def earlier_hub_ends(
     return earlier
 
 
+def needed_topics(
+    routes: Iterable[Route],
+    partitions: Collection[SourcePartition],
+    own_ends: Mapping[SourcePartition, Mapping[TopicPartition, int]],
+    earlier: Collection[TopicPartition],
+) -> dict[SourcePartition, frozenset[str]]:
+    """The hub topics that have to be seen as a whole before each of these can be recovered.
+
+    All partitions of them: by its key a record goes to any. `earlier` are those of before the
+    config was changed, of which only the partitions whose bounds name them need any.
+    """
+    routed: dict[tuple[str, str], frozenset[str]] = {}
+    for route in routes:
+        key = (route.cluster, route.topic)
+        routed[key] = routed.get(key, frozenset()) | route.hub_topics
+    return {
+        sp: routed.get((sp.cluster, sp.topic), frozenset())
+        | {tp.topic for tp in earlier if tp in own_ends.get(sp, {})}
+        for sp in partitions
+    }
+
+
 def hub_topics_of(
     routes: Iterable[Route], partitions: Collection[SourcePartition]
 ) -> frozenset[str]:

@@ -8,15 +8,14 @@ from aggregator.checkpoint.controls import Controls
 from aggregator.checkpoint.seen import SeenTable
 from aggregator.checkpoint.state import CheckpointState
 from aggregator.checkpoint.table import CheckpointTable
-from aggregator.clusters.hub import read_logs
+from aggregator.clusters.hub import read_topics
 from aggregator.clusters.look import first_look
 from aggregator.clusters.prepare import Prepared
 from aggregator.commits.known import known_of
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, open_admin
-from aggregator.flow.news import FoundGaps
+from aggregator.flow.news import FoundGaps, HubLogs
 from aggregator.gaps.table import GapTable
-from aggregator.model import OffsetRange, TopicPartition
 from aggregator.preview.first import Preview, preview
 from aggregator.steering.pauses import out_of, out_of_parts
 
@@ -33,9 +32,10 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
 
     paused = Controls(place.path, place.storage_options).read()
 
-    def ask_hub(topics: frozenset[str]) -> dict[TopicPartition, OffsetRange]:
+    def ask_hub(topics: frozenset[str]) -> HubLogs:
         with open_admin(config, HUB) as hub:
-            return read_logs(hub, topics, config.supervision.connect_timeout)
+            found = read_topics(hub, topics, config.supervision.connect_timeout)
+        return HubLogs(found.logs, frozenset(found.waits))
 
     return preview(
         config,

@@ -23,12 +23,12 @@ from aggregator.flow.news import FoundGaps, HubLogs, Known, News, Ready
 from aggregator.flow.stage import Stage
 from aggregator.flow.state import State
 from aggregator.flow.step import step
-from aggregator.model import OffsetRange, Part, SourcePartition, TopicPartition
+from aggregator.model import Part, SourcePartition
 from aggregator.plan.look import Look, TopicsSeen
 
 STEPS = 20
 
-HubAsker = Callable[[frozenset[str]], Mapping[TopicPartition, OffsetRange]]
+HubAsker = Callable[[frozenset[str]], HubLogs]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _result(command: Command, gaps: FoundGaps, ask_hub: HubAsker) -> object:
         case Prepare(look):
             return Ready(look.plan, gaps)
         case AskHub(topics):
-            return HubLogs(ask_hub(topics))
+            return ask_hub(topics)
         case Start():
             return Started(0, "")
         case _:

@@ -38,7 +38,7 @@ def follower_cut(world: World, fault: Fault) -> None:
         deadline = time.monotonic() + fault.seconds
         # It may run, or say that it waits for just that.
         while not world.app.has_logged("running") and time.monotonic() < deadline:
-            if world.app.has_logged("hub_not_replicated"):
+            if world.app.has_logged("recovery_waits"):
                 break
             restart = _started_again(world) or restart
             time.sleep(0.2)

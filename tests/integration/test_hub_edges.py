@@ -6,18 +6,16 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.cimpl import NewTopic
 
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
-from aggregator.errors import ClusterError
 from support.application import SHORT_BATCHES, application
-from support.changing import alter_topic
+from support.changing import alter_topic, create_at
 from support.load import load, records
 from support.proxied import ProxiedCluster
 from support.reading import SECONDS, read_topic, wait_for, wait_until_topic_has
@@ -40,26 +38,6 @@ def hub3() -> Iterator[ProxiedCluster]:
     with ProxiedCluster("three", brokers=3) as cluster:
         assert isinstance(cluster, ProxiedCluster)
         yield cluster
-
-
-def create_at(cluster: EmbeddedCluster, topic: str, brokers: list[int], **config: str) -> None:
-    """A topic of one partition with replicas at these brokers, the first of which leads."""
-    new = NewTopic(
-        topic,
-        1,
-        replica_assignment=[brokers],
-        config={name.replace("_", "."): value for name, value in config.items()},
-    )
-    kafka = admin(cluster.admin_servers)  # Its futures end with it.
-    kafka.create_topics([new])[topic].result(SECONDS)
-
-    def has_leader() -> bool:
-        # Another broker than the one that made it answers, and may hear of it later.
-        with suppress(ClusterError):
-            return bool(end_offsets(cluster.admin_servers, topic))
-        return False
-
-    wait_for(has_leader, f"{topic} has a leader")
 
 
 @contextmanager

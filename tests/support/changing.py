@@ -1,13 +1,18 @@
-"""Changes a topic under its readers, and waits until it is done: the log's beginning, configs."""
+"""Changes topics under their readers, and waits until it is done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.cimpl import NewTopic
 
-from aggregator.embedded.topics import SECONDS, admin
+from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.embedded.topics import SECONDS, admin, end_offsets
+from aggregator.errors import ClusterError
+from support.reading import wait_for
 
 
 def delete_records(servers: str, topic: str, before: Mapping[int, int]) -> None:
@@ -28,3 +33,23 @@ def alter_topic(servers: str, topic: str, configs: Mapping[str, str]) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
     for future in kafka.incremental_alter_configs([resource]).values():
         future.result(SECONDS)
+
+
+def create_at(cluster: EmbeddedCluster, topic: str, brokers: list[int], **config: str) -> None:
+    """A topic of one partition with replicas at these brokers, the first of which leads."""
+    new = NewTopic(
+        topic,
+        1,
+        replica_assignment=[brokers],
+        config={name.replace("_", "."): value for name, value in config.items()},
+    )
+    kafka = admin(cluster.admin_servers)  # Its futures end with it.
+    kafka.create_topics([new])[topic].result(SECONDS)
+
+    def has_leader() -> bool:
+        # Another broker than the one that made it answers, and may hear of it later.
+        with suppress(ClusterError):
+            return bool(end_offsets(cluster.admin_servers, topic))
+        return False
+
+    wait_for(has_leader, f"{topic} has a leader")

@@ -47,8 +47,10 @@ from aggregator.plan.slots import SlotPlan
 from aggregator.plan.suspects import Seen
 
 TURN = 0.25
+HUB_TOPICS = {"eu": "orders", "us": "orders.us"}
 HUB = TopicPartition("orders", 0)
-ROUTES = {alias: Route(alias, "orders", "orders", 2, 1) for alias in ("eu", "us")}
+"""Offsets of all hub topics are counted as one: what is further in one is further in each."""
+ROUTES = {alias: Route(alias, "orders", name, 2, 1) for alias, name in HUB_TOPICS.items()}
 PARTITIONS = [SourcePartition(alias, "orders", n) for alias in ROUTES for n in (0, 1)]
 EU0, EU1, US0, US1 = PARTITIONS
 EU, US = (EU0, EU1), (US0, US1)
@@ -140,6 +142,8 @@ class World:
         self.losable = False
         """Whether the folder of the checkpoint may be lost, or restored from a backup."""
         self.leaderless: set[SourcePartition] = set()
+        self.unshown: set[str] = set()
+        """Hub topics that do not show all that they hold."""
         self.met: set[str] = set()
         """Sources that have answered a look of this run."""
         self.table: dict[str, GapRecord] = {}
@@ -250,7 +254,7 @@ class World:
         """One thing that nobody asked for."""
         rng, sp = self.rng, self.rng.choice(PARTITIONS)
         log = self.logs[sp]
-        kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause"]
+        kinds = ["write", "write", "write", "die", "delete", "anew", "away", "pause", "hub"]
         match rng.choice(kinds + ["backup", "leader", "other"] * self.losable):
             case "write":
                 log.end += rng.randrange(4)
@@ -267,6 +271,8 @@ class World:
                 self.backups = [*self.backups[:1], *self.backups[-2:], here]
             case "leader":
                 self.leaderless ^= {sp}
+            case "hub" if self.rng.random() < 0.5:
+                self.unshown ^= {HUB_TOPICS[sp.cluster]}
             case "other" if rng.random() < 0.2:
                 self.hub.append((OTHER, "", len(self.hub)))
             case "pause" if self.by_parts:
@@ -320,7 +326,7 @@ class World:
     def until_quiet(self, turns: int = 2000) -> None:
         """No more faults: everything that is to run runs, and has copied all there is."""
         self.calm, self.away, self.paused, self.parts = True, set(), set(), set()
-        self.leaderless = set()
+        self.leaderless, self.unshown = set(), set()
         for _ in range(turns):
             self.accept()
             self.turn()
@@ -470,7 +476,8 @@ class World:
             )
             for alias in sorted(known)
         }
-        hub = ClusterFacts("hub", "H", 1, {"orders": TopicFacts("orders", "h", 1, 1)})
+        topics = {name: TopicFacts(name, "h", 1, 1) for name in HUB_TOPICS.values()}
+        hub = ClusterFacts("hub", "H", 1, topics)
         slots = SlotPlan("local[4]", None, 4)
         routes = tuple(route for alias, route in ROUTES.items() if alias in known)
         plan = Plan(hub, facts, {}, routes, {}, (), (), slots)
@@ -535,8 +542,10 @@ class World:
                 if self.by_parts:
                     self._may_fail("the table of topics")
                 self.kept = self.kept.plus(topics)
-            case c.AskHub():
-                return HubLogs({HUB: OffsetRange(0, len(self.hub))})
+            case c.AskHub(topics):
+                told = _ends_of(topics - self.unshown, len(self.hub))
+                logs = {tp: OffsetRange(0, end) for tp, end in told.items()}
+                return HubLogs(logs, topics & self.unshown)
             case c.Recover(partitions):
                 assert self.job is None
                 for sp in partitions:
@@ -639,8 +648,10 @@ class World:
             return c.Outcome(command, error=ClusterError(error))
         for sp in command.partitions:
             self.check_free(sp)
+        late = {sp: name for sp in command.partitions if (name := self.waits_for(sp))}
+        waits = dict.fromkeys(late.values(), "it does not show all that it holds")
         look, entries = command.look, self.entries
-        begin = Positions({sp: entries[sp].position for sp in command.partitions})
+        begin = Positions({sp: entries[sp].position for sp in command.partitions if sp not in late})
         ids = {sp: entries[sp].topic_id for sp in begin}
         bounds = {sp: entries[sp].snapshot.hub_ends.get(HUB, 0) for sp in begin}
         known = Remembered(begin, {sp: LogId(sp.cluster, it) for sp, it in ids.items()})
@@ -674,12 +685,18 @@ class World:
         self._may_crash()
         holes = {
             sp: c.Hole(
-                *(positions[sp], self.entries[sp].snapshot.snapshot_at_ms, skip, {HUB: bounds[sp]})
+                *(positions[sp], self.entries[sp].snapshot.snapshot_at_ms, skip),
+                _ends_of(HUB_TOPICS.values(), bounds[sp]),
             )
             for sp, skip in skips.items()
         }
-        recovered = c.Recovered(holes, records, silent=silent)
+        recovered = c.Recovered(holes, records, silent=silent, waiting=late, waits=waits)
         return c.Outcome(command, recovered)
+
+    def waits_for(self, sp: SourcePartition) -> str:
+        """The hub topic that it waits for, if it is to be recovered; "" for none."""
+        name = HUB_TOPICS[sp.cluster]
+        return name if name in self.unshown else ""
 
     def _row(self, sp: SourcePartition, at: int, life: str, *, clean: bool, hub: int) -> Checkpoint:
         """A position, and where the hub was before anything beyond it came."""
@@ -690,7 +707,7 @@ class World:
             generation=0,
             batch=self.commits,
             positions=Positions({sp: at}),
-            hub_ends={HUB: hub},
+            hub_ends=_ends_of(HUB_TOPICS.values(), hub),
             snapshot_at_ms=self.commits,
             cluster_ids={sp.cluster: sp.cluster},
             topic_ids={(sp.cluster, sp.topic): life},
@@ -803,6 +820,10 @@ class World:
     def _may_fail(self, what: str) -> None:
         if error := self._fails(what, 0.07):
             raise CheckpointError(error)
+
+
+def _ends_of(topics: Iterable[str], end: int) -> dict[TopicPartition, int]:
+    return {TopicPartition(name, 0): end for name in topics}
 
 
 def ranges_of(offsets: set[int]) -> list[tuple[int, int]]:

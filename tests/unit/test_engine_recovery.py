@@ -48,7 +48,7 @@ from support.flow_world import config_of
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
 HUB0, HUB1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
-ROUTES = (Route("eu", "orders", "orders", 3, 2),)
+ROUTES: tuple[Route, ...] = (Route("eu", "orders", "orders", 3, 2),)
 
 
 class World:
@@ -66,6 +66,7 @@ class World:
         )
         table = CheckpointTable.create(str(folder))
         table.claim_epoch("the test")
+        self.routes = ROUTES
         self.logs = {HUB0: OffsetRange(0, 20)}
         self.sources = {sp: OffsetRange(0, 100) for sp in (EU0, EU1, EU2)}
         self.topic_id = "T"
@@ -146,7 +147,7 @@ class World:
         facts = ClusterFacts("eu", "E", 1, {"orders": TopicFacts("orders", self.topic_id, 3, 1)})
         slots = SlotPlan("local[4]", 4, 2)
         topics = {"orders": HubTopic("orders", 2, 1, "compact")}
-        plan = Plan(facts, {"eu": facts}, {}, ROUTES, topics, (), (), slots)
+        plan = Plan(facts, {"eu": facts}, {}, self.routes, topics, (), (), slots)
         observed = Observed({"eu": "E"}, {("eu", "orders"): self.topic_id}, self.sources)
         return Look(plan, observed, {}, 100.0)
 
@@ -413,8 +414,8 @@ def test_a_recovery_that_fails_commits_nothing(world: World, failure: Exception)
     assert world.observer.state.seq == seq
     world.failure = None
     del world.logs[HUB0]
-    with pytest.raises(ClusterError):
-        world.recover(EU0, alone=True)
+    world.recover(EU0, alone=True)
+    assert world.recovered.waits == {"orders": "it is not there"}
     assert world.observer.state.seq == seq
 
 
@@ -450,30 +451,53 @@ def test_what_is_whole_and_what_is_not_are_one_commit(world: World) -> None:
     assert {it.topic_id for it in state.entries.values()} == {"T", "U"}
 
 
-def test_a_tail_is_read_when_all_of_it_can_be_seen(world: World) -> None:
-    """A replica has died: its leader holds records that nobody sees before it is given up."""
-    world.crashed({EU0: 5}, end=30)
-    world.unseen = {HUB0: 37}
-
-    def given_up(event: Event) -> None:
-        if event.kind == "hub_not_replicated":
-            assert "7 records in orders" in event.message
-            world.grows_to(37)
-
-    world.recovery._emit = given_up
-    world.recover(EU0)
-    assert world.asked[0][0].ranges == {HUB0: OffsetRange(20, 37)}
-
-
-def test_a_hub_that_does_not_show_all_that_it_holds_is_an_error(
+def test_a_tail_is_read_when_all_of_it_can_be_seen(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub_module, "REPLICATED_LIMIT_SECONDS", 0.0)
+    """A replica has died: its leader holds records that nobody sees before it is given up."""
+    monkeypatch.setattr(hub_module, "SHOWN_SECONDS", 0.0)
     world.crashed({EU0: 5}, end=30)
     world.unseen = {HUB0: 37}
-    with pytest.raises(ClusterError, match="7 records in orders that not all replicas have"):
-        world.recover(EU0)
+    world.recover(EU0)
+    assert world.recovered.waiting == {EU0: "orders"}
+    assert "7 records that not all replicas have" in world.recovered.waits["orders"]
+    assert world.asked == []
     assert world.observer.state.unclean == {EU0}
+    world.grows_to(37)
+    world.recover(EU0)
+    assert world.asked[0][0].ranges == {HUB0: OffsetRange(20, 37)}
+    assert world.observer.state.clean
+
+
+PAYS, PAY = SourcePartition("eu", "pays", 0), TopicPartition("pays", 0)
+
+
+def test_what_goes_to_another_hub_topic_does_not_wait(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is committed by itself, and the others keep the bound behind which theirs may be."""
+    monkeypatch.setattr(hub_module, "SHOWN_SECONDS", 0.0)
+    world.routes = (*ROUTES, Route("eu", "pays", "pays", 1, 1))
+    world.logs |= {PAY: OffsetRange(0, 10)}
+    world.sources |= {PAYS: OffsetRange(0, 100)}
+    world.crashed({EU0: 5, PAYS: 2}, end=30)
+    world.logs[PAY] = OffsetRange(0, 14)
+    world.unseen = {HUB0: 37}
+    world.found = {PAYS: Skip([(2, 6)])}
+    world.recover(EU0, PAYS)
+    ((tail, *_),) = world.asked
+    assert (tail.positions, tail.ranges) == (Positions({PAYS: 2}), {PAY: OffsetRange(10, 14)})
+    assert world.recovered.waiting == {EU0: "orders"}
+    state = world.observer.state
+    assert state.positions == Positions({EU0: 5, PAYS: 6})
+    assert state.unclean == {EU0}
+    assert world.bound(EU0)[HUB0] == 20
+    world.grows_to(37)
+    world.found = {EU0: Skip([(5, 9)])}
+    world.recover(EU0)
+    assert world.asked[1][0].ranges == {HUB0: OffsetRange(20, 37)}
+    assert world.observer.state.positions == Positions({EU0: 9, PAYS: 6})
+    assert world.observer.state.clean
 
 
 # --- in the background ----------------------------------------------------------------------
@@ -541,7 +565,7 @@ def settled(
     monkeypatch: pytest.MonkeyPatch,
     grow: Callable[[int], int],
     stood: StoodAt | None = None,
-) -> dict[TopicPartition, OffsetRange]:
+) -> Mapping[TopicPartition, OffsetRange]:
     """The hub's logs, as a recovery takes them while its end moves as `grow` says."""
     world.asked_ends = 0
 
@@ -555,7 +579,10 @@ def settled(
 
     monkeypatch.setattr(world, "offsets", offsets)
     hub: Any = world
-    return settled_logs(hub, ["orders"], 1.0, threading.Event(), world.events.append, stood)
+    needs = [frozenset({"orders"})]
+    found = settled_logs(hub, needs, 1.0, threading.Event(), world.events.append, stood)
+    assert not found.waits
+    return found.logs
 
 
 def test_the_hub_is_read_when_its_ends_stand_still(
@@ -593,3 +620,22 @@ def test_where_others_keep_writing_it_is_read_all_the_same(
     monkeypatch.setattr(hub_module, "SETTLE_LIMIT_SECONDS", 0.0)
     assert settled(world, monkeypatch, lambda asked: asked) == {HUB0: OffsetRange(0, 1)}
     assert [it.kind for it in world.events] == ["hub_not_settled"]
+
+
+def test_a_topic_that_others_keep_writing_into_holds_up_no_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.logs |= {PAY: OffsetRange(0, 10)}
+    hub: Any = world
+    grown = iter(range(21, 99))
+
+    def offsets(wanted: Iterable[TopicPartition], _timeout: float) -> PartitionOffsets:
+        world.grows_to(next(grown))
+        return PartitionOffsets({tp: world.logs[tp] for tp in wanted})
+
+    monkeypatch.setattr(world, "offsets", offsets)
+    needs = [frozenset({"orders"}), frozenset({"pays"})]
+    found = settled_logs(hub, needs, 1.0, threading.Event(), world.events.append)
+    assert found.logs == {PAY: OffsetRange(0, 10)}
+    assert "others write into it" in found.waits["orders"]
+    assert not world.events

@@ -9,20 +9,21 @@ from typing import Any
 from aggregator.cli.plan import report_of_plan
 from aggregator.cli.render import Table
 from aggregator.flow.commands import Command, Move, RecordGaps, Recover, Start
-from aggregator.flow.news import FoundGaps
+from aggregator.flow.news import FoundGaps, HubLogs
 from aggregator.flow.stage import Stage
 from aggregator.model import OffsetRange, TopicPartition
 from aggregator.preview.first import Preview, preview
-from support.flow_world import DAY, EU, EU0, EU1, HUB, OTHER, PARTITIONS, US, World, running
+from support.flow_world import DAY, EU, EU0, EU1, OTHER, PARTITIONS, US, World, running
 
 
 def first(world: World, paused: Mapping[str, str] | None = None) -> Preview:
     """What a start that came now would do."""
     asked: list[frozenset[str]] = []
 
-    def ask_hub(topics: frozenset[str]) -> dict[TopicPartition, OffsetRange]:
+    def ask_hub(topics: frozenset[str]) -> HubLogs:
         asked.append(topics)
-        return {HUB: OffsetRange(0, len(world.hub))}
+        ends = {TopicPartition(name, 0): OffsetRange(0, len(world.hub)) for name in topics}
+        return HubLogs(ends)
 
     gaps, known = FoundGaps(dict(world.table)), world._known()
     before = (dict(world.entries), dict(world.table), list(world.hub))
