@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -30,12 +30,21 @@ def follower_cut(world: World, fault: Fault) -> None:
 
     So it is behind what a reader is shown until replication works again, when lanes run.
     """
-    with HOLDS[fault.kind](world, fault):
+    restart = _start_while_cut(world, fault, fault.seconds)
+    _all_flow(world, fault, _begun(world, restart))
+
+
+def _start_while_cut(
+    world: World, fault: Fault, seconds: float, between: Callable[[], None] = lambda: None
+) -> Restart:
+    """Kill it while no follower gets what leaders append, and start it before that is healed."""
+    with HOLDS["follower-cut"](world, fault):
         time.sleep(BEFORE_KILL_SECONDS)
         world.kill_app()
         back_up_sometimes(world, fault)
+        between()
         restart = world.start_app(str(fault))
-        deadline = time.monotonic() + fault.seconds
+        deadline = time.monotonic() + seconds
         # It may run, or say that it waits for just that.
         while not world.app.has_logged("running") and time.monotonic() < deadline:
             if world.app.has_logged("recovery_waits"):
@@ -43,7 +52,7 @@ def follower_cut(world: World, fault: Fault) -> None:
             restart = _started_again(world) or restart
             time.sleep(0.2)
         time.sleep(RUNNING_SECONDS)
-    _all_flow(world, fault, _begun(world, restart))
+    return restart
 
 
 def back_up_sometimes(world: World, fault: Fault) -> None:
@@ -69,16 +78,22 @@ def checkpoint_lost(world: World, fault: Fault) -> None:
 
 def _without_a_source(world: World, fault: Fault, *, lost: bool) -> None:
     backup = None if lost else world.backups[fault.target % len(world.backups)]
-    if fault.target % 2:
-        world.kill_app()
-    else:
-        world.stop_app()
+    cut, healed = world.inner_proxies and fault.target % 4 == 3, 0.0
+    if not cut:
+        (world.kill_app if fault.target % 2 else world.stop_app)()
     with HOLDS["source-kill"](world, fault):
-        world.restore(backup)
-        restart = world.start_app(str(fault))
-        world.first_record(restart)
+        if cut:
+            late = world.allowed_seconds
+            restart = _start_while_cut(world, fault, late, lambda: world.restore(backup))
+            restart = _begun(world, restart)
+            healed = _shown(world)
+        else:
+            world.restore(backup)
+            restart = world.start_app(str(fault))
+        world.first_record(restart, healed)
         for alias in _others(world, world.source(fault.target).name):
-            world.wait_for_records(world.app.started, f"{fault}, {alias}", alias=alias)
+            since = max(healed, world.app.started)
+            world.wait_for_records(since, f"{fault}, {alias}", alias=alias)
         time.sleep(fault.seconds)
     _all_flow(world, fault)
 
@@ -165,14 +180,18 @@ def _begun(world: World, restart: Restart) -> Restart:
 
 
 def _all_flow(world: World, fault: Fault, restart: Restart | None = None) -> None:
-    # What the last life wrote is shown once it is replicated: that is none of this life's.
-    world.wait_in_sync()
-    time.sleep(SHOWN_SECONDS)
-    healed = time.monotonic()
+    healed = _shown(world)
     if restart is not None and restart.first_record is None:
         world.first_record(restart, healed)
     for alias in world.aliases:
         world.wait_for_records(healed, f"{fault}, {alias}", alias=alias)
+
+
+def _shown(world: World) -> float:
+    """Since when what arrives is new: what the last life wrote is shown once it is replicated."""
+    world.wait_in_sync()
+    time.sleep(SHOWN_SECONDS)
+    return time.monotonic()
 
 
 def _others(world: World, alias: str) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from faults.campaign import run_round
-from faults.scenarios import EDGES, SCENARIOS
+from faults.scenarios import SCENARIOS, TOGETHER
 from faults.world import Settings
 from support.java_options import QUICK_START
 
@@ -25,5 +25,5 @@ def test_each_fault_at_the_edges_loses_and_doubles_nothing(tmp_path: Path) -> No
         "edges", scenario.says, settings, scenario.script, LOG.warning, folder=tmp_path
     )
     assert done.good, (done.verdict, done.failures)
-    assert len(done.struck) == len(EDGES)
+    assert len(done.struck) == len(TOGETHER)
     assert done.verdict.acknowledged > 0

@@ -193,7 +193,7 @@ def test_a_hub_topic_that_is_not_replicated_holds_up_no_other(
         assert_copied({alias: (cluster.bootstrap_servers, topic)}, (hub2.admin_servers, topic), 100)
 
 
-FLOWS_SECONDS = 10.0
+FLOWS_SECONDS = 30.0
 """A new topic is found every two seconds."""
 RESTART_SECONDS = 20.0
 """Some four where nothing else keeps the machine busy: two, and one in which the hub is looked at.
