@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, ClusterAdmin
-from aggregator.groups.ask import commit, committed, group_states
+from aggregator.groups.ask import commit, committed
 from aggregator.groups.core import (
     REASONS,
     ApplyRules,
@@ -29,15 +29,16 @@ def applied(
     sources: Sequence[SourceGroup],
     topics: Sequence[TopicPlaces],
     rules: ApplyRules,
+    state: str,
 ) -> GroupReport:
     """Commit the places of a group at the hub, as far as the rules allow; `hub` is its client.
 
-    Does nothing the second time. Raises ClusterError when the hub does not tell what it has of the
-    group; what it refuses to write is in the report.
+    `state` is that of the group at the hub, "" where it is not; one that has members by now is
+    refused by the hub itself. Does nothing the second time. Raises ClusterError when the hub does
+    not tell what it has of the group; what it refuses to write is in the report.
     """
     timeout = config.supervision.connect_timeout
     places = [place for topic in topics for place in topic.places]
-    state = group_states(hub, timeout).get(group, "")
     before = committed(HUB, config.hub, group, [it.partition for it in places], timeout)
     mark = mark_of(config.name, {it.alias: it.commits for it in sources if it.commits})
     rows = [_row(it, before.get(it.partition), mark, state, rules) for it in places]

@@ -17,6 +17,7 @@ from aggregator.discover.parallel import ask_all
 from aggregator.errors import AggregatorError, ClusterError, RefusedError
 from aggregator.gaps.table import GapTable
 from aggregator.groups.apply import applied
+from aggregator.groups.ask import group_states
 from aggregator.groups.core import ApplyRules, is_active, unread_losses
 from aggregator.groups.document import GroupReport
 from aggregator.groups.read import ReadProgress
@@ -178,6 +179,8 @@ class Moving:
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="translate-groups") as pool,
         ):
             late, past = _written_late(ledger) | backfilled_of(sight), past_of(sight)
+            # Once: the hub lists all groups, however many are asked for.
+            states = group_states(hub, self.config.supervision.connect_timeout)
 
             def translate(group: str) -> Outcome:
                 try:
@@ -185,7 +188,15 @@ class Moving:
                     reading = HubReading(self._until, late, tell=self._progress)
                     commits = _commits(sources)
                     topics = translated(sight, hub, commits, reading, past)
-                    report = applied(self.config, hub, group, sources, topics, self.rules)
+                    report = applied(
+                        self.config,
+                        hub,
+                        group,
+                        sources,
+                        topics,
+                        rules=self.rules,
+                        state=states.get(group, ""),
+                    )
                     limits = _limits(self.config, [it.alias for it in sources], topics, losses)
                 except AggregatorError as error:
                     return error

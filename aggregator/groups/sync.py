@@ -204,6 +204,8 @@ class GroupSync:
         self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
         refused = ""
         with open_admin(sight.config, HUB) as hub:
+            # Once: the hub lists all groups, however many are due.
+            states = group_states(hub, sight.config.supervision.connect_timeout)
             for group in due:
                 if self._over.is_set():
                     return refused
@@ -213,7 +215,7 @@ class GroupSync:
                     self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
                     self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
                     continue
-                why = self._translate(sight, hub, group, self._past)
+                why = self._translate(sight, hub, group, states.get(group, ""), past=self._past)
                 refused = refused or why
         return refused
 
@@ -280,7 +282,9 @@ class GroupSync:
             if group in self._commits.get(alias, {})
         }
 
-    def _translate(self, sight: GroupSight, hub: ClusterAdmin, group: str, past: Past) -> str:
+    def _translate(
+        self, sight: GroupSight, hub: ClusterAdmin, group: str, state: str, *, past: Past
+    ) -> str:
         """Translate one group and write it; what is wrong for people to mend, or ""."""
         commits, now = self._of(group, sight), time.monotonic()
         config, before = sight.config, self._done.get(group)
@@ -301,7 +305,7 @@ class GroupSync:
         try:
             topics = translated(sight, hub, commits, reading, past)
             sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
-            report = applied(config, hub, group, sources, topics, rules)
+            report = applied(config, hub, group, sources, topics, rules=rules, state=state)
         except Exception as error:
             self._groups[group] = SyncedGroup(group=group, error=str(error))
             return f"group {group}: {error}"
