@@ -193,7 +193,7 @@ def test_modules_that_the_design_names_exist() -> None:
 
 def test_the_design_is_short() -> None:
     assert len((DOCS / "DESIGN.md").read_text("utf-8").splitlines()) < 250
-    assert len((DOCS / "internals.md").read_text("utf-8").splitlines()) <= 420
+    assert len((DOCS / "internals.md").read_text("utf-8").splitlines()) <= 430
 
 
 def test_the_readme_says_what_make_can_do() -> None:
