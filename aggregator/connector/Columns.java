@@ -23,10 +23,24 @@ final class Columns {
         "key binary, value binary, topic string, partition int, offset bigint, timestamp"
         + " timestamp, headers array<struct<key:string,value:binary>>");
 
+    private static final StructType EXACT = RECORD.add("timestamp_ms", "bigint");
+    /** The first moment of the last day that all readers of timestamps know, in their zones. */
+    private static final long BEYOND_MS = 253_402_214_400_000L;
+
     private Columns() {}
 
     static StructType schema(boolean plain) {
         return plain ? PLAIN : RECORD;
+    }
+
+    /** A whole record with its timestamp as it is, in milliseconds; -1 where it has none. */
+    static StructType exact() {
+        return EXACT;
+    }
+
+    static void fillExact(GenericInternalRow row, ConsumerRecord<byte[], byte[]> record) {
+        fill(row, record);
+        row.update(7, record.timestamp());
     }
 
     static void fill(GenericInternalRow row, ConsumerRecord<byte[], byte[]> record) {
@@ -35,8 +49,17 @@ final class Columns {
         row.update(2, UTF8String.fromString(record.topic()));
         row.update(3, record.partition());
         row.update(4, record.offset());
-        row.update(5, record.timestamp() * 1000);
+        row.update(5, moment(record.timestamp()));
         row.update(6, headers(record.headers()));
+    }
+
+    /**
+     * In Spark's microseconds. Null for a record without a timestamp, and for one that is beyond
+     * the year 9999: what is meant as micro- or nanoseconds, which Spark, or who reads what it
+     * writes, cannot hold.
+     */
+    private static Long moment(long millis) {
+        return millis < 0 || millis >= BEYOND_MS ? null : Long.valueOf(millis * 1000);
     }
 
     /** Where the columns that the sink reads stand in a frame with these names. */

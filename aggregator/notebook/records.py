@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Collection, Mapping
@@ -16,8 +15,16 @@ from aggregator.clusters.prepare import prepare
 from aggregator.config.kafka_settings import jvm_settings
 from aggregator.config.schema import ClusterConfig, Config
 from aggregator.errors import AggregatorError, JarsError
+from aggregator.model import OffsetRange, TopicPartition
 from aggregator.notebook.tables import read_table
-from aggregator.stream.headers import is_of_origin, origin_columns, origin_texts
+from aggregator.stream.headers import (
+    is_of_origin,
+    moment,
+    origin_columns,
+    origin_texts,
+    timestamp_ms,
+)
+from aggregator.stream.ranges import follow_topics, read_exactly, read_topics
 from aggregator.stream.reader import open_reader
 
 Offsets = Mapping[int, tuple[int, int]]
@@ -64,7 +71,8 @@ def hub_records(
 ) -> DataFrame:
     """What the hub holds now: the records of `topics`, or of all hub topics of this config.
 
-    Columns: topic, partition, offset, timestamp, key, value (binary); origin_cluster,
+    Columns: topic, partition, offset, timestamp (null where a record has none, or one that is no
+    time up to the year 9999), timestamp_ms (what it says), key, value (binary); origin_cluster,
     origin_topic, origin_partition, origin_offset, origin_timestamp (null for a record that did not
     come through an aggregator; the last one also where the origin is one header, which leaves it to
     `timestamp`); headers, a map of the record's own headers to their last value. With `sources`
@@ -72,17 +80,14 @@ def hub_records(
     they do not answer.
     """
     names = topics or hub_topics(config)
-    found = read_records(spark, config, config.hub, names, span).transform(with_origin_columns)
+    found = read_records(spark, config.hub, names, span).transform(with_origin_columns)
     return found.where(F.col("origin_cluster").isin(*sources)) if sources else found
 
 
 def live_records(spark: SparkSession, config: Config, *topics: str) -> DataFrame:
     """A streaming frame of what comes to the hub from now on, with the columns of `hub_records`."""
-    options = _options(config, config.hub) | {
-        "subscribe": ",".join(topics or hub_topics(config)),
-        "startingOffsets": "latest",
-    }
-    stream = spark.readStream.format("kafka").options(**options).load()
+    names = topics or hub_topics(config)
+    stream = follow_topics(spark, names, _options(config.hub))
     return stream.transform(with_origin_columns)
 
 
@@ -91,42 +96,29 @@ def source_records(
 ) -> DataFrame:
     """What a source's topic holds now, with the columns of `hub_records` that are not of origin."""
     cluster = config.sources[config.chosen(source)[0]]
-    found = read_records(spark, config, cluster, (topic,), span)
-    return found.withColumn("headers", _own_headers()).select(*_PLAIN, "headers")
+    found = read_records(spark, cluster, (topic,), span)
+    return found.withColumn("headers", _own_headers()).select(*_plain(found), "headers")
 
 
 def read_records(
-    spark: SparkSession, config: Config, cluster: ClusterConfig, topics: Collection[str], span: Span
+    spark: SparkSession, cluster: ClusterConfig, topics: Collection[str], span: Span
 ) -> DataFrame:
     """A Kafka frame with `headers` of these topics, as they are now."""
-    options = _options(config, cluster)
+    options = _options(cluster)
     if span.offsets is not None:
         if len(topics) != 1:
             raise AggregatorError("offsets are those of one topic: name it")
         (topic,) = topics
-        begin = {str(at): first for at, (first, _) in span.offsets.items()}
-        end = {str(at): behind for at, (_, behind) in span.offsets.items()}
-        options |= {
-            "assign": json.dumps({topic: sorted(span.offsets)}),
-            "startingOffsets": json.dumps({topic: begin}),
-            "endingOffsets": json.dumps({topic: end}),
-            # What of the range the log no longer holds is not there, and that is all.
-            "failOnDataLoss": "false",
-        }
-        return spark.read.format("kafka").options(**options).load()
-    options |= {"subscribe": ",".join(topics), "endingOffsets": "latest"}
-    if span.since is None:
-        options["startingOffsets"] = "earliest"
-    else:
-        options["startingTimestamp"] = str(_millis(span.since))
-        # Where nothing is as new there is nothing to read, which is no error.
-        options["startingOffsetsByTimestampStrategy"] = "latest"
-    found = spark.read.format("kafka").options(**options).load()
+        ranges = {TopicPartition(topic, at): OffsetRange(*it) for at, it in span.offsets.items()}
+        # What of the range the log no longer holds is not there, and that is all.
+        return read_exactly(spark, ranges, options, partial=True)
+    since, until = (None if it is None else _millis(it) for it in (span.since, span.until))
+    found = read_topics(spark, topics, options, since)
     # Timestamps are those of the sources and in no order: the log is not cut off by them.
-    if span.since is not None:
-        found = found.where(F.col("timestamp") >= F.timestamp_millis(F.lit(_millis(span.since))))
-    if span.until is not None:
-        found = found.where(F.col("timestamp") < F.timestamp_millis(F.lit(_millis(span.until))))
+    if since is not None:
+        found = found.where(F.col("timestamp_ms") >= since)
+    if until is not None:
+        found = found.where(F.col("timestamp_ms") < until)
     return found
 
 
@@ -142,7 +134,12 @@ def hub_topics(config: Config) -> tuple[str, ...]:
     return tuple(names)
 
 
-_PLAIN = ("topic", "partition", "offset", "timestamp", "key", "value")
+def _plain(frame: DataFrame) -> list[Column]:
+    """What is no matter of headers, of a Kafka frame."""
+    millis = timestamp_ms(frame)
+    place = [F.col(name) for name in ("topic", "partition", "offset")]
+    times = [moment(millis).alias("timestamp"), millis.alias("timestamp_ms")]
+    return [*place, *times, F.col("key"), F.col("value")]
 
 
 def with_origin_columns(frame: DataFrame) -> DataFrame:
@@ -153,9 +150,9 @@ def with_origin_columns(frame: DataFrame) -> DataFrame:
     origin = origin_columns("texts")
     names = ("cluster", "topic", "partition", "offset")
     return frame.withColumn("texts", origin_texts()).select(
-        *_PLAIN,
+        *_plain(frame),
         *(origin[name].alias(f"origin_{name}") for name in names),
-        F.timestamp_millis(origin["timestamp"]).alias("origin_timestamp"),
+        moment(origin["timestamp"]).alias("origin_timestamp"),
         _own_headers().alias("headers"),
     )
 
@@ -165,12 +162,8 @@ def checkpoints(spark: SparkSession, config: Config) -> DataFrame:
     return read_table(spark, config, "checkpoints")
 
 
-def _options(config: Config, cluster: ClusterConfig) -> dict[str, str]:
-    return {
-        **{f"kafka.{k}": v for k, v in jvm_settings(cluster, "consumer").items()},
-        "includeHeaders": "true",
-        "groupIdPrefix": f"aggregator-{config.name}-notebook",
-    }
+def _options(cluster: ClusterConfig) -> dict[str, str]:
+    return {f"kafka.{k}": v for k, v in jvm_settings(cluster, "consumer").items()}
 
 
 def _millis(moment: datetime) -> int:

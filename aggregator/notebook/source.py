@@ -64,17 +64,20 @@ def source_of(config: Config, row: Mapping[str, Any] | Any) -> AtSource:
 
 def differing(columns: Mapping[str, Any], raw: Raw) -> tuple[str, ...] | None:
     """Which parts of a hub row are not as at the source; None when it has none of them."""
+    # A timestamp that is no time is in `timestamp_ms` alone.
+    at = "timestamp_ms" if "timestamp_ms" in columns else "timestamp"
     # Of headers of one name a row has the last.
     there: dict[str, Any] = {
         "key": raw.key,
         "value": raw.value,
         "headers": dict(raw.headers),
-        "timestamp": raw.at_ms,
+        at: raw.at_ms,
     }
     compared = [name for name in there if name in columns]
     if not compared:
         return None
-    return tuple(name for name in compared if _plain(columns[name]) != there[name])
+    wrong = (name for name in compared if _plain(columns[name]) != there[name])
+    return tuple("timestamp" if name == at else name for name in wrong)
 
 
 def _plain(value: Any) -> Any:

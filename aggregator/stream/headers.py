@@ -21,6 +21,8 @@ from aggregator.model import (
 from aggregator.rules import ANY_ORIGIN
 
 # Not `$`, which a line's end may stand behind.
+BEYOND_MS = 253_402_214_400_000
+"""The last day of the year 9999 begins, UTC: so a moment before is in that year in each zone."""
 WHOLE_TEXT = rf"^{ORIGIN_TEXT}\z"
 
 
@@ -101,6 +103,24 @@ def origin_columns(texts: str) -> Mapping[str, Column]:
         "offset": offset.try_cast("bigint"),
         "timestamp": timestamp.try_cast("bigint"),
     }
+
+
+def moment(millis: Column) -> Column:
+    """A timestamp out of Kafka's milliseconds; null where a record has none, or none that is a
+    time.
+
+    Null below 0 (-1 says that there is none), and beyond the year 9999, where Python, pandas and
+    others who read what Spark writes have no times: what is meant as micro- or nanoseconds. As
+    `Columns.java` has it.
+    """
+    # Outside a condition of its own the sum would be made of what is too large as well.
+    return F.timestamp_millis(F.when((millis >= 0) & (millis < BEYOND_MS), millis))
+
+
+def timestamp_ms(frame: DataFrame) -> Column:
+    """The exact timestamp of a Kafka frame's records, by Spark's source or by `read_exactly`."""
+    has = "timestamp_ms" in frame.columns
+    return F.col("timestamp_ms") if has else F.unix_millis("timestamp")
 
 
 def is_of_origin(header: Column) -> Column:

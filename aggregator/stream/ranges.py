@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
 from aggregator.model import OffsetRange, TopicPartition
 from aggregator.stream.headers import origin_columns, origin_texts
 
+RANGES = "aggregator.connector.RangeSource"
 ORIGIN = ("cluster", "topic", "partition")
 
 BULK_OPTIONS = {
@@ -50,6 +51,56 @@ def read_ranges(
         .option("failOnDataLoss", "true")
         .load()
     )
+
+
+def read_exactly(
+    spark: SparkSession,
+    ranges: Mapping[TopicPartition, OffsetRange],
+    options: Mapping[str, str],
+    *,
+    partial: bool = False,
+) -> DataFrame:
+    """The same records, whatever their timestamps say, which fails that source: see `RangeSource`.
+
+    Out: its columns, always with `headers`, and `timestamp_ms` (bigint), the exact timestamp, -1 of
+    a record that has none. `timestamp` is null for one that has none, and for one beyond the year
+    9999. With `partial` what the logs no longer hold is left out; else that fails.
+    """
+    wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for tp, log in ranges.items():
+        wanted[tp.topic][str(tp.partition)] = (log.earliest, log.latest)
+    return _exactly(spark, options, {"ranges": wanted, "exact": not partial})
+
+
+def read_topics(
+    spark: SparkSession,
+    topics: Collection[str],
+    options: Mapping[str, str],
+    since_ms: int | None = None,
+) -> DataFrame:
+    """All that the logs hold when the frame is read, with the columns of `read_exactly`.
+
+    With `since_ms` of each partition what follows its first record that is as new as that.
+    """
+    return _exactly(spark, options, {"topics": sorted(topics), "since": since_ms})
+
+
+def follow_topics(
+    spark: SparkSession, topics: Collection[str], options: Mapping[str, str]
+) -> DataFrame:
+    """What comes from now on, as a streaming frame with the columns of `read_exactly`."""
+    given = _given(options, {"topics": sorted(topics)})
+    return spark.readStream.format(RANGES).options(**given).load()
+
+
+def _exactly(
+    spark: SparkSession, options: Mapping[str, str], wanted: Mapping[str, object]
+) -> DataFrame:
+    return spark.read.format(RANGES).options(**_given(options, wanted)).load()
+
+
+def _given(options: Mapping[str, str], wanted: Mapping[str, object]) -> dict[str, str]:
+    return {**BULK_OPTIONS, **options, "read": json.dumps(wanted)}
 
 
 def to_origins(records: DataFrame) -> DataFrame:

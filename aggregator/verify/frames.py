@@ -112,7 +112,7 @@ def source_rows(
         "topic string, partition int, sid int, loose boolean, translated boolean, tid int",
     )
     kept = filter_not_from_hub(records, hub_names).join(table, ["topic", "partition"])
-    digests = _digests(numbers, F.col("headers"), F.unix_millis("timestamp"))
+    digests = _digests(numbers, F.col("headers"), F.col("timestamp_ms"))
     return kept.select(
         "sid",
         "offset",
@@ -142,7 +142,7 @@ def hub_rows(
     spark = records.sparkSession
     parts = origin_columns("texts")
     tagged = records.withColumn("texts", origin_texts()).select(
-        *("key", "value", "headers", "timestamp"),
+        *("key", "value", "headers", "timestamp_ms"),
         F.col("topic").alias("hub_topic"),
         F.col("partition").alias("hub_partition"),
         F.col("offset").alias("hub_offset"),
@@ -303,7 +303,7 @@ def _said() -> Column:
     A source record without a timestamp (-1) gets that of its writing. Null for an origin that says
     none.
     """
-    said, own = F.col("said"), F.unix_millis("timestamp")
+    said, own = F.col("said"), F.col("timestamp_ms")
     differs = ~F.col("stamped") & (said >= 0) & (said != own)
     compared = F.when(said.isNull(), -2).when(differs, -3).otherwise(said)
     return F.when(~is_one_header(), compared)
@@ -311,7 +311,7 @@ def _said() -> Column:
 
 def _unsaid() -> Column:
     """The record's own timestamp, where nothing else tells that of its source."""
-    return F.when(is_one_header() & ~F.col("stamped"), F.unix_millis("timestamp"))
+    return F.when(is_one_header() & ~F.col("stamped"), F.col("timestamp_ms"))
 
 
 def _places(spark: SparkSession, numbers: Numbers, stamped: Collection[str]) -> DataFrame:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from aggregator.model import OffsetRange, SourcePartition, TopicPartition
 from aggregator.stream.headers import origin_columns, origin_texts
-from aggregator.stream.ranges import ORIGIN, read_ranges
+from aggregator.stream.ranges import ORIGIN, read_exactly
 from aggregator.verify.core import NO_END
 from aggregator.verify.core_hub import Accounted, Job, ReasonBelow, disjoint, expired_below
 from aggregator.verify.counts import (
@@ -37,7 +37,7 @@ from aggregator.verify.report import Finding, HubTopicResult, PartitionResult
 from aggregator.verify.small import small_frame
 
 Read = Callable[[SparkSession, Mapping[TopicPartition, OffsetRange], Mapping[str, str]], DataFrame]
-"""Reads ranges of one cluster, by its options, as Spark's Kafka source gives them."""
+"""Reads ranges of one cluster, by its options, with the columns of `read_exactly`."""
 SameIds = Callable[[str, str, str], bool | None]
 """Whether schema ids of a source (alias) and of the hub mean the same; None when nobody tells."""
 
@@ -79,7 +79,7 @@ class JobResult:
 
 
 def run_job(
-    spark: SparkSession, job: Job, settings: JobSettings, read: Read = read_ranges
+    spark: SparkSession, job: Job, settings: JobSettings, read: Read = read_exactly
 ) -> JobResult:
     """Compare the hub topics of a job with their sources.
 

@@ -25,11 +25,11 @@ from aggregator.stream.settings import hub_names
 from aggregator.verify.core import Scope
 from aggregator.verify.core_hub import Accounted, Job, plan_jobs
 from aggregator.verify.counts import unreadable
+from aggregator.verify.damaged import damaged_place
 from aggregator.verify.frames import Others
 from aggregator.verify.ids import SchemaPairs
 from aggregator.verify.job import JobResult, JobSettings, run_job
 from aggregator.verify.look import AuditLook, look
-from aggregator.verify.odd import odd_record
 from aggregator.verify.report import Finding, VerifyReport
 from aggregator.verify.watch import watched
 
@@ -39,8 +39,6 @@ ATTEMPTS = 3
 """How often a job is begun: meanwhile a source may have gone, or retention may have taken what was
 to be read."""
 NAMED = 3
-POLL_MS = "60000"
-"""How long a read may wait for a broker that does not answer."""
 
 Progress = Callable[[str], None]
 
@@ -136,13 +134,13 @@ class _Comparison:
             except (PySparkException, Py4JJavaError) as error:
                 if self._stop.is_set():
                     raise StoppedError("stopped before the end; nothing is recorded") from error
-                reason, odd = innermost(error), odd_record(str(error))
-                spoiled = odd.spoiled(jobs[0].windows) if odd is not None else frozenset()
-                done |= dict.fromkeys(spoiled, str(odd))
+                reason, damaged = innermost(error), damaged_place(str(error))
+                spoiled = damaged.spoiled(jobs[0].windows) if damaged else frozenset()
+                done |= dict.fromkeys(spoiled, str(damaged))
                 failures += 0 if spoiled else 1
                 if failures >= ATTEMPTS:
                     raise ClusterError(f"records cannot be read: {reason}") from error
-                self._tell(f"{odd or reason}; looking again")
+                self._tell(f"{damaged or reason}; looking again")
                 seen = look(self._config, self._request.scope)
                 left = [it for it in seen.windows if it.hub_topic not in done]
                 jobs = plan_jobs(left, seen.hub, JOB_OFFSETS)
@@ -161,7 +159,6 @@ class _Comparison:
 
 
 def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job) -> JobSettings:
-    polls = {"kafkaConsumer.pollTimeoutMs": POLL_MS}
     own = {window.partition for window in job.windows}
     elsewhere = {window.partition for window in seen.windows} - own
     return JobSettings(
@@ -169,17 +166,9 @@ def _settings(config: Config, request: VerifyRequest, seen: AuditLook, job: Job)
             **{f"kafka.{k}": v for k, v in jvm_settings(config.hub, "consumer").items()},
             # Ours are not transactional; somebody's open transaction must not hide them.
             "kafka.isolation.level": "read_uncommitted",
-            "groupIdPrefix": f"aggregator-{config.name}-verify",
-            **polls,
         },
         source_options={
-            alias: {
-                **{f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()},
-                # Never one group.id: Spark's consumer cache knows consumers by group and partition
-                # only, and two clusters may have the same topic.
-                "groupIdPrefix": f"aggregator-{config.name}-{alias}",
-                **polls,
-            }
+            alias: {f"kafka.{k}": v for k, v in jvm_settings(source, "consumer").items()}
             for alias, source in config.sources.items()
         },
         hub_names=hub_names(config, seen.plan),

@@ -16,7 +16,10 @@ from confluent_kafka import Producer
 from aggregator.documents.document import PartitionState
 from aggregator.embedded.cluster import EmbeddedCluster
 from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.errors import EXIT_CLUSTER
 from aggregator.model import SourceState
+from aggregator.verify.core import Scope
+from aggregator.verify.run import VerifyRequest, verify
 from support.clusters import ClusterFactory
 from support.gaps import Told, cli, rows, states
 from support.load import load
@@ -143,6 +146,14 @@ def test_a_damaged_batch_stops_its_partition_alone_and_whoever_accepts_that_goes
         running.wait_for(lambda: not states(running.status), "it goes on", 60)
         wanted = [at for at in range(end + 20) if not start <= at < end]
         wait_for(lambda: copied(to, unique, end + 20) == wanted, "what lies behind comes, once")
+    report = verify(config, VerifyRequest(Scope()))
+    assert report.exit_code == EXIT_CLUSTER
+    assert {(it.topic, str(it.standing)) for it in report.partitions} == {
+        (unique, "unreadable"),
+        (packed, "unreadable"),
+    }
+    reasons = [it.reason for it in report.partitions]
+    assert all("cannot be read: " in it for it in reasons), reasons
     gaps = [
         Told(topic, number, "DAMAGED", at, to_, to_ - at, "stop", False, None)
         for topic, number, at, to_ in found

@@ -379,24 +379,6 @@ def test_of_a_compacted_hub_topic_what_was_replaced_is_not_missing(
     assert (report.totals.superseded, report.totals.present) == (1, 2)
 
 
-def test_a_record_with_an_impossible_time_costs_its_own_topic(
-    copied: Copied, session: SparkSession, tmp_path: Path
-) -> None:
-    topic, servers = f"nanos-{copied.topic}", copied.eu.bootstrap_servers
-    create_topic(servers, topic, config={"message.timestamp.after.max.ms": str(2**63 - 1)})
-    produce(servers, topic, [NewRecord(b"v", timestamp=time.time_ns())])
-    rename = "${topic}.whole"
-    config = copied.without_checkpoint(tmp_path, rename, eu=source(copied.eu, f".*{copied.topic}"))
-    scope = Scope(source="eu")
-    report = verify(config, VerifyRequest(scope), spark=session)
-    assert report.totals.present > RECORDS
-    (row,) = [it for it in report.partitions if it.topic == topic]
-    assert (str(row.standing), row.wrong) == ("unreadable", False)
-    assert f"{topic}-0@0 has the timestamp" in row.reason
-    alone = verify(config, VerifyRequest(Scope(topic=topic)), spark=session)
-    assert alone.exit_code == EXIT_CLUSTER
-
-
 def test_a_source_that_is_away_costs_its_own_verdict_and_no_other(
     copied: Copied, session: SparkSession
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from aggregator.verify.findings import FLAGS, compare, settle
 from aggregator.verify.frames import Numbers, Others, hub_rows, source_rows
 
 SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp_ms bigint, "
     "headers array<struct<key:string,value:binary>>"
 )
 MILLIS = 1_769_860_800_123
@@ -35,15 +34,11 @@ def plain_plans(spark: SparkSession) -> None:
         spark.conf.set(name, value)
 
 
-def moment(millis: int) -> datetime:
-    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
-
-
 def source(offset: int, **parts: Any) -> tuple[Any, ...]:
     """A record at the source; `parts` are laid over a plain one."""
     it = {"key": b"k", "value": b"v", "headers": None, "millis": MILLIS, "partition": 0, **parts}
-    at = moment(it["millis"])
-    return (it["key"], it["value"], "orders", it["partition"], offset, at, it["headers"])
+    at = (it["partition"], offset, it["millis"])
+    return (it["key"], it["value"], "orders", *at, it["headers"])
 
 
 def origin(offset: int, sp: SourcePartition = EU0, millis: object = MILLIS) -> list[Any]:
@@ -63,12 +58,12 @@ def copy(at: int, offset: int, hub_partition: int = 0, **parts: Any) -> tuple[An
     ours = one(offset, it["sp"]) if it.get("one") else origin(offset, it["sp"], said)
     tagged = [*(it["headers"] or ()), *ours]
     hub_topic = it.get("topic", "orders")
-    return (it["key"], it["value"], hub_topic, hub_partition, at, moment(it["millis"]), tagged)
+    return (it["key"], it["value"], hub_topic, hub_partition, at, it["millis"], tagged)
 
 
 def bare(at: int, headers: Headers = None) -> tuple[Any, ...]:
     """A record of somebody else at the hub."""
-    return (b"k", b"v", "orders", 0, at, moment(MILLIS), headers)
+    return (b"k", b"v", "orders", 0, at, MILLIS, headers)
 
 
 class Case:
@@ -156,6 +151,7 @@ DIFFERENCES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"headers": [("a", b"1")]}, {"headers": None}, "headers"),
     ({}, {"millis": MILLIS + 1, "said": MILLIS}, "timestamp"),
     ({}, {"said": MILLIS + 1}, "timestamp"),
+    ({"millis": 2**63 - 1}, {"millis": 2**63 - 2, "said": 2**63 - 1}, "timestamp"),
     ({}, {"said": "noon"}, "timestamp"),
     ({"millis": -1}, {"millis": MILLIS, "said": MILLIS}, "timestamp"),
 ]

@@ -40,7 +40,7 @@ from support.audited import (
 STORIES = 260
 TICKS = 14
 SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp_ms bigint, "
     "headers array<struct<key:string,value:binary>>"
 )
 ALL = 10_000

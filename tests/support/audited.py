@@ -513,15 +513,14 @@ class History:
 def rows_of_source(sp: SourcePartition, log: Sequence[Rec]) -> list[tuple[Any, ...]]:
     """Records as Spark's Kafka source gives them."""
     return [
-        (it.key, it.value, sp.topic, sp.partition, it.at, moment(it.millis), list(it.headers))
-        for it in log
+        (it.key, it.value, sp.topic, sp.partition, it.at, it.millis, list(it.headers)) for it in log
     ]
 
 
 def rows_of_hub(tp: TopicPartition, part: Part, since: int) -> list[tuple[Any, ...]]:
     """The same of a partition of the hub, with the origins."""
     return [
-        (it.key, it.value, *tp, at, moment(abs(it.millis)), [*it.headers, *origin(it)])
+        (it.key, it.value, *tp, at, abs(it.millis), [*it.headers, *origin(it)])
         for at, it in part.order()
         if at >= since
     ]

@@ -41,7 +41,7 @@ from aggregator.verify.core_hub import (
     unread,
     with_backfilled,
 )
-from aggregator.verify.odd import odd_record
+from aggregator.verify.damaged import damaged_place
 from support.backfills import backfill
 
 SP = SourcePartition("eu", "orders", 0)
@@ -181,19 +181,17 @@ def test_what_of_the_hub_is_not_read_is_counted() -> None:
     assert (unread(HUB, HUB), unread(HUB, read)) == ({}, {"orders": 50})
 
 
-def test_a_record_that_cannot_be_read_costs_its_own_hub_topic() -> None:
-    error = (
-        "[KAFKA_MALFORMED_RECORD_TIMESTAMP] Record at topic orders partition 0 offset 7 has "
-        "timestamp value 1769860800000000000 that overflows when converting"
-    )
-    odd = odd_record(f"Job aborted.\nCaused by: {error}")
-    assert odd is not None and "orders-0@7" in str(odd)
+def test_a_batch_that_cannot_be_read_costs_its_own_hub_topic() -> None:
+    error = "java.io.IOException: orders-0@7 cannot be read: Record is corrupt"
+    damaged = damaged_place(f"Job aborted.\nCaused by: {error}\n\tat aggregator.connector")
+    assert str(damaged) == "orders-0@7 cannot be read: Record is corrupt"
+    assert damaged is not None
     plain = window()
     own = replace(plain, hub_topic="all.orders")
     copied = replace(plain, partition=SourcePartition("us", "other", 0))
     other = replace(own, partition=SourcePartition("eu", "orders", 1), hub_topic="x")
-    assert odd.spoiled([own, copied, other]) == {"all.orders", "orders"}
-    assert odd_record("java.lang.ArithmeticException: long overflow") is None
+    assert damaged.spoiled([own, copied, other]) == {"all.orders", "orders"}
+    assert damaged_place("java.lang.ArithmeticException: long overflow") is None
 
 
 def test_jobs_hold_whole_hub_topics_and_compacted_ones_are_on_their_own() -> None:
