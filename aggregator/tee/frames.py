@@ -5,15 +5,18 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from aggregator.stream.headers import headers_before_origin, origin_columns, origin_texts
+from aggregator.stream.headers import (
+    headers_before_origin,
+    moment,
+    origin_columns,
+    origin_texts,
+    timestamp_ms,
+)
 
 DAY = "day"
 DECODED = "decoded"
 ERROR = "decode_error"
 ORIGIN = ("cluster", "topic", "partition", "offset")
-MOST_MILLIS = (1 << 63) // 1000 - 1
-"""A timestamp is a whole number of microseconds: what is beyond this, such as the nanoseconds that
-some producers write, is none."""
 FIRST_DAY = "2000-01-01"
 """No record of Kafka is older; one that says so has no timestamp, or one that is not meant."""
 
@@ -21,23 +24,26 @@ FIRST_DAY = "2000-01-01"
 def with_landing_columns(records: DataFrame) -> DataFrame:
     """Rows of a landing table, without what is decoded.
 
-    In: a Kafka frame with `headers`. Out: topic, partition, offset, timestamp, day (date, UTC, by
-    the origin's timestamp, else the record's, else of now), origin_cluster, origin_topic,
+    In: a Kafka frame with `headers`, and `timestamp_ms` where it is by `read_exactly`. Out: topic,
+    partition, offset, timestamp, odd_timestamp (bigint, what a record says whose timestamp is null
+    for that), day (date, UTC, by the origin's timestamp, else the record's, else of now),
+    origin_cluster, origin_topic,
     origin_partition, origin_offset, origin_timestamp (null for a record that did not come through
     an aggregator; the last one also where the origin is one header, or says no time), headers (the
     record's own, in their order, null when there are none), key, value (binary).
     """
     origin = origin_columns("texts")
-    millis = origin["timestamp"]
-    # Outside a condition of its own the sum would be made of what is too large as well.
-    at = F.timestamp_millis(F.when(millis.between(-MOST_MILLIS, MOST_MILLIS), millis))
+    at = moment(origin["timestamp"])
+    millis = timestamp_ms(records)
+    own = moment(millis)
     has_origin = origin["cluster"].isNotNull() & origin["offset"].isNotNull()
     return records.withColumn("texts", origin_texts()).select(
         "topic",
         "partition",
         "offset",
-        "timestamp",
-        F.coalesce(_day(at), _day(F.col("timestamp")), F.current_date()).alias(DAY),
+        own.alias("timestamp"),
+        F.when(own.isNull(), millis).alias("odd_timestamp"),
+        F.coalesce(_day(at), _day(own), F.current_date()).alias(DAY),
         *(origin[name].alias(f"origin_{name}") for name in ORIGIN),
         at.alias("origin_timestamp"),
         _own_headers(has_origin).alias("headers"),
