@@ -53,6 +53,8 @@ final class LaneTask {
     /** A reason that is no longer than this is in the overhead. */
     private static final int SHORT_REASON_BYTES = 32;
     private static final int QUARANTINE_TIMESTAMP_BYTES = 48;
+    /** No clock is further ahead: that is meant as no time, and such a record has no age. */
+    private static final long AHEAD_MS = 3_600_000;
 
     private static final Map<String, LaneTask> OPEN = new ConcurrentHashMap<>();
     private static final Map<Long, LaneTask> LEASED = new ConcurrentHashMap<>();
@@ -578,7 +580,7 @@ final class LaneTask {
             void arrived(RecordMetadata metadata) {
                 long now = now();
                 flight.add(now - polledAt);
-                if (timestamp >= 0) {
+                if (timestamp >= 0 && timestamp - now <= AHEAD_MS) {
                     age.add(Math.max(0, now - timestamp));
                 }
                 if (claim != null) {

@@ -51,10 +51,10 @@ final class Limits implements Serializable {
             return NO_KEY;
         }
         // Below 0 stands for a record without a timestamp; the hub's is the time of arrival.
-        if (aheadMs != Long.MAX_VALUE && timestamp > now + aheadMs) {
+        if (aheadMs != Long.MAX_VALUE && timestamp - now > aheadMs) {
             return TIMESTAMP;
         }
-        if (behindMs != Long.MAX_VALUE && timestamp >= 0 && timestamp < now - behindMs) {
+        if (behindMs != Long.MAX_VALUE && timestamp >= 0 && now - timestamp > behindMs) {
             return TIMESTAMP;
         }
         return maxBytes != Long.MAX_VALUE && batchBytes(key, value, headers) > maxBytes ? TOO_LARGE

@@ -69,6 +69,18 @@ class LimitsTest {
     }
 
     @Test
+    void aTimeIsComparedWithoutAnOverflow() {
+        Limits limits =
+            limits("{\"ahead_ms\": 9223372036854775806, \"behind_ms\": 9223372036854775806}");
+        for (long timestamp : new long[] {-1, 0, NOW, NOW * 1_000_000, Long.MAX_VALUE}) {
+            assertNull(limits.refusal(KEY, VALUE, new RecordHeaders(), timestamp, NOW));
+        }
+        Limits hour = limits("{\"ahead_ms\": 3600000}");
+        assertEquals(
+            Limits.TIMESTAMP, hour.refusal(KEY, VALUE, new RecordHeaders(), Long.MAX_VALUE, NOW));
+    }
+
+    @Test
     void nothingIsRefusedWhereNothingIsLimited() {
         Limits missing = Limits.of(Specs.json("{}").path("limits"));
         for (Limits limits : List.of(limits("{}"), missing)) {
