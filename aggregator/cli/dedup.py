@@ -16,8 +16,8 @@ from aggregator.cli.options import (
     load_config,
     moment,
 )
-from aggregator.cli.quarantine import moment_of, origins_of, retry_those
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.quarantine import origins_of, retry_those
+from aggregator.cli.render import Output, Report, Table, moment_of, show
 from aggregator.dedup.document import DroppedRecord, DroppedReport, dropped_report
 from aggregator.plan.quarantine import duplicates_topic
 from aggregator.quarantine.ledger import Filter

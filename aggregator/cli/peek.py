@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Cell, Output, Report, Table, cell, show
+from aggregator.cli.render import Cell, Output, Report, Table, cell, moment_of, show
 from aggregator.config.schema import Config
 from aggregator.peek.document import PeekedRecord, TopicLook
 from aggregator.peek.follow import follow as follow_topic
@@ -89,17 +88,9 @@ def report_of_look(look: TopicLook) -> Report:
 
 
 def _row(record: PeekedRecord, *, with_origin: bool) -> Sequence[Cell]:
-    place = (_moment(record), record.partition, record.offset)
+    place = (moment_of(record.timestamp_ms), record.partition, record.offset)
     said = (record.key, _value(record), _format(record))
     return (*place, *((record.origin,) if with_origin else ()), *said)
-
-
-def _moment(record: PeekedRecord) -> datetime | None:
-    """When it was written; None for a record that does not say, or says what is no time."""
-    try:
-        return datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def _value(record: PeekedRecord) -> str | None:
@@ -117,6 +108,6 @@ def _format(record: PeekedRecord) -> str:
 def _line(record: PeekedRecord, output: Output) -> str:
     if output is Output.JSON:
         return json.dumps(record.model_dump(mode="json"), ensure_ascii=False)
-    place = f"{cell(_moment(record))}  {record.partition}@{record.offset}"
+    place = f"{cell(moment_of(record.timestamp_ms))}  {record.partition}@{record.offset}"
     origin = f"  {record.origin}" if record.origin is not None else ""
     return f"{place}{origin}  {cell(record.key)}  {cell(_value(record))}"

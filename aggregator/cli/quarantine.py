@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +16,7 @@ from aggregator.cli.options import (
     load_config,
     masked,
 )
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Output, Report, Table, moment_of, show
 from aggregator.config.schema import Config
 from aggregator.discover import ClusterAdmin
 from aggregator.errors import EXIT_DATA
@@ -198,14 +197,6 @@ def _row(entry: LedgerEntry) -> tuple[Any, ...]:
         moment_of(record.at_ms),
         entry.detail or None,
     )
-
-
-def moment_of(millis: int) -> datetime | str | None:
-    """A time to read; a source may hold timestamps that no calendar has."""
-    try:
-        return None if millis < 0 else datetime.fromtimestamp(millis / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{millis} ms"
 
 
 app.command("list")(list_quarantined)

@@ -105,6 +105,19 @@ def cell(value: Cell) -> str:
             return str(value)
 
 
+def moment_of(millis: int) -> datetime | str | None:
+    """A record's time to read: None below 0, where it has none; as it is where no calendar has it.
+
+    Producers write micro- and nanoseconds as well.
+    """
+    if millis < 0:
+        return None
+    try:
+        return datetime.fromtimestamp(millis / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{millis} ms"
+
+
 def since(at: datetime | None, by: str) -> str:
     """Since when something is so and, where that is known, by whom."""
     return f"since {cell(at)} UTC" + (f" by {by}" if by else "")

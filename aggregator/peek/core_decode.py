@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -46,12 +47,14 @@ def told(
 ) -> Said:
     """What these bytes say; cut off after `most` bytes, or characters of what was decoded.
 
+    The mark that some editors write in front of text is no part of it.
     `header` is that which names their schema, of a record that has one.
     """
     if content is None:
         return Said(None, "null")
     if (frame := framed(content, header)) is not None:
         return _of_frame(content, frame, schema_of, most)
+    content = content.removeprefix(BOM_UTF8)
     text = shown(content, most)
     if text.startswith("0x") and not content.startswith(b"0x"):
         return Said(text, "bytes")
@@ -96,7 +99,9 @@ def decoded(payload: bytes, schema: Schema) -> Any:
 
 def as_json(value: Any) -> str:
     """What was decoded as a line of JSON; what JSON does not know is told as text."""
-    return json.dumps(value, ensure_ascii=False, default=_plain)
+    text = json.dumps(value, ensure_ascii=False, default=_plain)
+    # Half a character, as JSON may name one, is no text: it stays as JSON writes it.
+    return text.encode(errors="backslashreplace").decode()
 
 
 @lru_cache(maxsize=512)

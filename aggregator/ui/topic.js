@@ -13,8 +13,13 @@ let busy = 0;
 const link = (topic) => el("a", { href: `#/topic/${encodeURIComponent(topic)}` }, topic);
 /** The beginning of a long text: the whole stands in the JSON. */
 const cut = (text) => (text === null ? "null" : text.length > 300 ? `${text.slice(0, 300)}…` : text);
-/** A record's time, which may be one that no calendar has. */
-const written = (ms) => (ms < 0 ? "none" : ms > 8.64e15 ? `${ms} ms` : moment(new Date(ms).toISOString()));
+const YEAR_10000 = 253_402_300_800_000;
+/** A record's time. Producers write micro- and nanoseconds as well, which JavaScript rounds. */
+function written(ms) {
+  if (ms < 0) return "none";
+  if (ms < YEAR_10000) return moment(new Date(ms).toISOString());
+  return `${Number.isSafeInteger(ms) ? "" : "about "}${ms} ms`;
+}
 const rate = (it) => count(it.records_per_second);
 /** Up to when all that its sources acknowledged is there. */
 const complete = (it) => (it.complete_up_to === null ? "unknown" : moment(it.complete_up_to));

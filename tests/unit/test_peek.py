@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
+import json
+from datetime import UTC, datetime
 
+import pytest
+from hypothesis import given
+
+from aggregator.cli.peek import _line, _row
+from aggregator.cli.render import Output, cell, moment_of
+from aggregator.config import load_text
+from aggregator.embedded.topics import NewRecord
 from aggregator.model import OffsetRange, TopicPartition
 from aggregator.peek.core import MOST_PARTITIONS, tails
-from aggregator.peek.core_decode import MOST_BYTES, shown
+from aggregator.peek.core_decode import MOST_BYTES, shown, told
+from aggregator.peek.interpret import Interpreter
+from aggregator.quarantine.records import Raw, parse
+from aggregator.registry import Schema
+from support.examples import examples
+from support.odd import LONGEST, NANOS, ODD_SHAPES, YEAR_10000, odd_records
+from support.rest import SETS
+
+INTERPRETER = Interpreter(load_text("", SETS), None, "orders", MOST_BYTES, seconds=1e9)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +62,68 @@ def test_of_very_many_partitions_those_with_the_most_records_are_read() -> None:
     logs = {TopicPartition("t", at): OffsetRange(0, at) for at in range(200)}
     found = tails(logs, 1)
     assert sorted(tp.partition for tp in found) == list(range(200 - MOST_PARTITIONS, 200))
+
+
+def assert_told(record: NewRecord) -> None:
+    raw = Raw(7, record.timestamp, record.key, record.value, record.headers)
+    found = INTERPRETER.told(0, raw)
+    assert found.timestamp_ms == record.timestamp
+    assert json.loads(found.model_dump_json())["value_bytes"] == len(record.value or b"")
+    for output in Output:
+        _line(found, output).encode()
+    for shown_as in _row(found, with_origin=True):
+        cell(shown_as).encode()
+    parse(raw)
+
+
+@given(odd_records())
+@examples(80)
+def test_whatever_a_record_holds_it_is_told(record: NewRecord) -> None:
+    assert_told(record)
+
+
+@pytest.mark.parametrize("name", ODD_SHAPES)
+def test_the_worst_records_are_told(name: str) -> None:
+    assert_told(ODD_SHAPES[name])
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        rb'{"a": "\ud800"}',
+        b"[" * 900 + b"]" * 900,
+        b"[" * 100_000 + b"]" * 100_000,
+        b'{"a": NaN}',
+        b"9" * 5_000,
+        b"",
+    ],
+)
+def test_json_of_a_schema_is_told_whatever_is_in_it(payload: bytes) -> None:
+    schema = Schema(1, "JSON", "{}")
+    for most in (None, MOST_BYTES):
+        found = told(b"\0\0\0\0\1" + payload, lambda _: schema, most)
+        assert found.text is not None
+        found.text.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b'\n\t {"a": 1}\r\n', "json"),
+        (b'\xef\xbb\xbf{"a": 1}', "json"),
+        (b'\x0b{"a": 1}', "bytes"),
+        (b"[" * 100_000, "text"),
+        (b"1", "text"),
+    ],
+)
+def test_json_is_json_behind_white_space_and_a_mark_as_it_is_where_it_lands(
+    content: bytes, kind: str
+) -> None:
+    assert told(content, lambda _: Schema(1, "JSON", "{}")).format == kind
+
+
+def test_a_time_is_read_where_it_is_one() -> None:
+    assert moment_of(0) == datetime(1970, 1, 1, tzinfo=UTC)
+    assert (moment_of(-1), moment_of(-(2**63))) == (None, None)
+    for millis in (YEAR_10000, NANOS, LONGEST):
+        assert moment_of(millis) == f"{millis} ms"
