@@ -14,6 +14,12 @@ def only_even_in_capitals(records: DataFrame) -> DataFrame:
     return even.withColumn("value", F.upper(F.col("value").cast("string")).cast("binary"))
 
 
+def timestamp_as_value(records: DataFrame) -> DataFrame:
+    """The value is the year that the record is of, or `none`."""
+    year = F.coalesce(F.year("timestamp").cast("string"), F.lit("none"))
+    return records.withColumn("value", year.cast("binary"))
+
+
 def value_as_text(records: DataFrame) -> DataFrame:
     """Break the schema: the value is no longer binary."""
     return records.withColumn("value", F.col("value").cast("string"))
