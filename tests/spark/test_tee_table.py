@@ -320,11 +320,12 @@ OPERATIONS = [
 ]
 LIKELY = ["write", "land", "land", "other_lands", "restore_version", "restore_moment"]
 EACH = [
-    *("earlier_release", "write", "other_lands", "land", "land", "write", "killed_before_commit"),
-    *("killed_behind_commit", "restore_version", "land", "write", "other_lands", "restore_moment"),
-    *("land", "optimize", "forget", "replace_by_backup", "land", "create_again", "land"),
-    *("move_to_clone", "write", "land", "restore_version"),
+    *("earlier_release", "write", "other_lands", "land", "write", "killed_before_commit"),
+    *("killed_behind_commit", "restore_version", "write", "other_lands", "restore_moment", "land"),
+    *("optimize", "vacuum", "forget", "replace_by_backup", "create_again", "land"),
+    *("move_to_clone", "write", "restore_version"),
 ]
+"""Each kind at least once: what is drawn beside it is little, as each takes seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -335,14 +336,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]
 
 
 @given(
-    st.lists(st.sampled_from([*OPERATIONS, *LIKELY]), min_size=4, max_size=9),
+    st.lists(st.sampled_from([*OPERATIONS, *LIKELY]), min_size=4, max_size=7),
     st.integers(0, 1 << 16),
 )
 @example(EACH, 1)
-@settings(examples(2), suppress_health_check=list(HealthCheck))
+@settings(examples(1), suppress_health_check=list(HealthCheck))
 def test_whatever_is_done_to_a_table_each_record_is_in_it_once(
     spark: SparkSession, folders: Iterator[Path], walk: list[str], seed: int
 ) -> None:
+    assert set(OPERATIONS) < set(EACH)
     world = World(spark, next(folders), seed)
     world.write()
     for name in walk:
