@@ -3,54 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
-import typer
-
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.command import Call, command
+from aggregator.cli.render import Columns, Report, table
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
 from aggregator.discover import HUB, CheckResult, check_cluster
 from aggregator.discover.parallel import ask_all
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, ClusterError
+from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DONE, ClusterError
 
 QUESTIONS = 3
 """Questions put to a cluster one after the other, each with its own deadline."""
 
-EXAMPLES = (
-    "aggregator check -c aggregator.yaml",
-    "aggregator check -c aggregator.yaml -o json",
-)
 
-
-def check(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command("aggregator check -c aggregator.yaml", "aggregator check -c aggregator.yaml -o json")
+def check(call: Call) -> Report:
     """Check reach, rights and limits of every cluster, and whether the plan would be refused.
 
     All clusters are asked at once; nothing is read or written. Ends with 3 when a cluster is not
     well, with 2 when the plan is refused, or leaves out a topic that is selected.
     """
-    config = load_config(ctx, config_file, sets)
-    results = check_all(config)
-    notes = [masked(ctx, warning) for warning in warnings(config)]
-    clean = [
-        CheckResult(it.cluster, it.name, it.ok, masked(ctx, it.detail), masked(ctx, it.hint))
-        for it in results
-    ]
-    refusals, refused, more = _planned(config)
-    said = tuple(masked(ctx, it) for it in refusals)
-    left_out = tuple(masked(ctx, it) for it in refused)
-    notes += [text for it in more if (text := masked(ctx, it)) not in notes]
-    show(report_of_checks(clean, notes, said, left_out), output)
-    if not all(result.ok for result in results):
-        raise typer.Exit(EXIT_CLUSTER)
-    if said or left_out:
-        raise typer.Exit(EXIT_CONFIG)
+    config, mask = call.config, call.masked
+    results = [replace(it, detail=mask(it.detail), hint=mask(it.hint)) for it in check_all(config)]
+    notes = [mask(warning) for warning in warnings(config)]
+    refusals, refused, more = ([*map(mask, texts)] for texts in _planned(config))
+    notes += [it for it in more if it not in notes]
+    return report_of_checks(results, notes, refusals, refused)
 
 
 def _planned(config: Config) -> tuple[list[str], list[str], list[str]]:
@@ -95,11 +74,13 @@ def report_of_checks(
 ) -> Report:
     """Results and warnings as a report, with the plan's refusals, of all and of single topics."""
     bad = sum(not result.ok for result in results)
-    table = Table(
-        "Checks",
-        ("cluster", "check", "ok", "found", "what to do"),
-        [(it.cluster, it.name, it.ok, it.detail, it.hint or None) for it in results],
-    )
+    columns: Columns = {
+        "cluster": "cluster",
+        "check": "name",
+        "ok": "ok",
+        "found": "detail",
+        "what to do": "hint",
+    }
     data = {
         "ok": bad == 0 and not refusals and not refused,
         "checks": [asdict(result) for result in results],
@@ -107,18 +88,16 @@ def report_of_checks(
         "refusals": list(refusals),
         "refused_topics": list(refused),
     }
-    ends = [f"{bad} of {len(results)} checks failed."] if bad else []
+    lines = [f"warning: {note}" for note in notes]
+    lines += [f"not taken: {it}" for it in refused]
+    lines += [f"refused: {it}" for it in refusals]
+    if bad:
+        lines.append(f"{bad} of {len(results)} checks failed.")
     if refusals:
-        ends.append("The plan is refused: nothing would be started.")
+        lines.append("The plan is refused: nothing would be started.")
     elif refused:
-        ends.append("What is not taken is left out; all else would run.")
-    return Report(
-        data,
-        (
-            table,
-            *(f"warning: {note}" for note in notes),
-            *(f"not taken: {it}" for it in refused),
-            *(f"refused: {it}" for it in refusals),
-            *(ends or ["All is well."]),
-        ),
-    )
+        lines.append("What is not taken is left out; all else would run.")
+    elif not bad:
+        lines.append("All is well.")
+    code = EXIT_CLUSTER if bad else EXIT_CONFIG if refusals or refused else EXIT_DONE
+    return Report(data, (table("Checks", columns, results), *lines), code)

@@ -8,17 +8,10 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import ConfigFile, Sets, load_config, warn
-from aggregator.cli.render import Output, Report, Table, show, to_json
+from aggregator.cli.command import Call, command
+from aggregator.cli.render import Columns, Output, Report, show, table, to_json
 from aggregator.config.mask import masked
 from aggregator.config.render import json_schema, masked_yaml, options_table
-
-EXAMPLES = (
-    "aggregator config -c aggregator.yaml",
-    "aggregator config -c aggregator.yaml -o json | jq .sources",
-    "aggregator config --schema > aggregator.schema.json",
-    "aggregator config --defaults",
-)
 
 
 class ConfigOutput(StrEnum):
@@ -29,17 +22,22 @@ class ConfigOutput(StrEnum):
     JSON = "json"
 
 
+Form = Annotated[ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")]
+
+
+@command(
+    "aggregator config -c aggregator.yaml",
+    "aggregator config -c aggregator.yaml -o json | jq .sources",
+    "aggregator config --schema > aggregator.schema.json",
+    "aggregator config --defaults",
+)
 def config(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
+    call: Call,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema.")] = False,
     defaults: Annotated[
         bool, typer.Option("--defaults", help="List every option with its default and meaning.")
     ] = False,
-    output: Annotated[
-        ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")
-    ] = ConfigOutput.YAML,
+    output: Form = ConfigOutput.YAML,
 ) -> None:
     """Print the effective config, defaults included, secrets masked.
 
@@ -47,25 +45,23 @@ def config(
     """
     if schema:
         typer.echo(to_json(json_schema()))
-        return
-    if defaults:
-        form = Output.JSON if output is ConfigOutput.JSON else Output.TABLE
-        show(report_of_options(), form)
-        return
-    found = load_config(ctx, config_file, sets)
-    warn(found, ctx)
-    if output is ConfigOutput.JSON:
-        typer.echo(to_json(masked(found)))
+    elif defaults:
+        show(report_of_options(), Output.JSON if output is ConfigOutput.JSON else Output.TABLE)
     else:
-        typer.echo(masked_yaml(found), nl=False)
+        call.warn(call.config)
+        if output is ConfigOutput.JSON:
+            typer.echo(to_json(masked(call.config)))
+        else:
+            typer.echo(masked_yaml(call.config), nl=False)
 
 
 def report_of_options() -> Report:
     """Every option of the config as a report."""
+    columns: Columns = {
+        "option": "path",
+        "takes": "type",
+        "default": "default",
+        "meaning": "description",
+    }
     rows = options_table()
-    table = Table(
-        "Options",
-        ("option", "takes", "default", "meaning"),
-        [(row.path, row.type, row.default, row.description) for row in rows],
-    )
-    return Report([asdict(row) for row in rows], (table,))
+    return Report([asdict(row) for row in rows], (table("Options", columns, rows),))

@@ -7,21 +7,20 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import ConfigFile, Sets, load_config
+from aggregator.cli.command import Call, command
 from aggregator.cli.running import Absent, api_url, running_status
 from aggregator.config.schema import Config
 from aggregator.errors import AggregatorError
 
-EXAMPLES = (
+
+@command(
     "aggregator open -c aggregator.yaml",
     "aggregator open --print               (the address, for another machine's browser)",
+    name="open",
+    without=("output",),
 )
-
-
 def open_dashboard(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
+    call: Call,
     only_print: Annotated[
         bool, typer.Option("--print", help="Print the address, and open no browser.")
     ] = False,
@@ -31,8 +30,7 @@ def open_dashboard(
     Prints its address as well. Where the API asks for a token, the page does: none is in the
     address, which a browser remembers.
     """
-    config = load_config(ctx, config_file, sets)
-    url = dashboard_url(config)
+    url = dashboard_url(call.config)
     typer.echo(url)
     if not only_print and not _opened(url):
         typer.echo("no browser is found here: open that address in one", err=True)

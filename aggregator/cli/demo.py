@@ -12,25 +12,26 @@ from typing import Annotated, Any
 
 import typer
 
+from aggregator.cli.command import Call, command
 from aggregator.cli.demo_view import DemoView, LineView, LiveView
-from aggregator.cli.options import OutputOption
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Report, Table, show
 from aggregator.cli.signals import SIGNAL_SECONDS
 from aggregator.embedded.demo import Demo, DemoOutcome, Options
 from aggregator.errors import EXIT_DATA, EXIT_DONE
-
-EXAMPLES = (
-    "aggregator demo",
-    "aggregator demo --seconds 120 --rate 5000",
-    "aggregator demo --keep        (and try the other commands on it)",
-)
 
 SWITCH_SECONDS = 0.0005
 
 COUNTS = ("sent", "in the hub", "missing", "duplicated", "out of order")
 
 
+@command(
+    "aggregator demo",
+    "aggregator demo --seconds 120 --rate 5000",
+    "aggregator demo --keep        (and try the other commands on it)",
+    without=("config_file", "sets"),
+)
 def demo(
+    call: Call,
     seconds: Annotated[
         float, typer.Option("--seconds", min=1, help="How long to stream, once records arrive.")
     ] = 30.0,
@@ -41,7 +42,6 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the clusters running afterwards, until Ctrl-C.")
     ] = False,
-    output: OutputOption = Output.TABLE,
 ) -> None:
     """Show it all on this machine: two source clusters and a hub are started for it.
 
@@ -57,7 +57,7 @@ def demo(
     with _until_signal(stop), closing(view), Demo(options, view.show, stop) as running:
         outcome = running.run()
         view.close()
-        show(report_of(outcome, sys.stdout.isatty()), output)
+        show(report_of(outcome, sys.stdout.isatty()), call.output)
         if keep:
             typer.echo(_kept(running), err=True)
             stop.clear()

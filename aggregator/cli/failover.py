@@ -3,61 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.cli.control import Alias, command_part
-from aggregator.cli.groups import DryRun, GroupTeller, Timeout, report_of_group, seconds_of
-from aggregator.cli.logs import event_log
-from aggregator.cli.options import (
-    ConfigFile,
-    OutputOption,
-    Sets,
-    load_config,
-    masked,
-)
+from aggregator.cli.command import Call, command
+from aggregator.cli.groups import report_of_group
+from aggregator.cli.options import Alias, DryRun, Timeout, duration
 from aggregator.cli.options import config_file as file_of
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Columns, Report, Table, table
 from aggregator.cli.set_positions import report_of_moves
 from aggregator.config.java_regex import RegexError, compiled
-from aggregator.config.schema import Config
 from aggregator.config.values import patterns
 from aggregator.config.yaml_text import parse_yaml
-from aggregator.errors import EXIT_DATA
+from aggregator.errors import EXIT_DATA, EXIT_DONE
 from aggregator.failover.document import FailbackReport, FailoverReport, StepRow
 
-FAILOVER_EXAMPLES = (
+if TYPE_CHECKING:
+    from aggregator.failover.out import FailoverRules
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverOptions:
+    """Whether it is done, and for how long it is tried."""
+
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="Go on although not all is copied that the source has."),
+    ] = False
+    dry_run: DryRun = False
+    timeout: Timeout = "10m"
+
+    def rules(self, groups: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> FailoverRules:
+        """The same with the groups that come along."""
+        from aggregator.failover.out import FailoverRules
+
+        return FailoverRules(
+            dry_run=self.dry_run,
+            wait=not self.no_wait,
+            seconds=duration("--timeout", self.timeout),
+            groups=groups,
+            exclude=exclude,
+        )
+
+
+@command(
     "aggregator failover eu -c aggregator.yaml --dry-run   (what is behind, who goes where)",
     "aggregator failover eu -c aggregator.yaml",
 )
-FAILBACK_EXAMPLES = (
-    "aggregator failback eu -c aggregator.yaml --write back.yaml --dry-run",
-    "aggregator failback eu -c aggregator.yaml --write back.yaml",
-    "aggregator run -c back.yaml",
-)
-NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Go on although not all is copied that the source has.")
-]
-
-
 def failover(
-    ctx: typer.Context,
+    call: Call,
     alias: Alias,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-    no_wait: NoWait = False,
+    pace: FailoverOptions,
     groups: Annotated[
         str, typer.Option(metavar="REGEX", help="Only these groups come along (whole names).")
     ] = ".*",
     exclude: Annotated[
         str, typer.Option(metavar="REGEX", help="These groups do not; wins over --groups.")
     ] = "",
-    dry_run: DryRun = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Report:
     """Take what uses a source over to the hub: its groups, and then its producers.
 
     A source that answers: waits until all is copied that it holds, and until its groups are at
@@ -66,37 +72,28 @@ def failover(
     way back. Prints what to start where. Done again, it tries those groups alone that were not
     taken over, and changes nothing else; ends with 4 when not all are at the hub.
     """
-    from aggregator.failover.out import FailoverRules, fail_over
+    from aggregator.failover.out import fail_over
 
-    config = load_config(ctx, config_file, sets)
-    rules = FailoverRules(
-        dry_run=dry_run,
-        wait=not no_wait,
-        seconds=seconds_of(timeout),
-        groups=_patterns("--groups", groups),
-        exclude=_patterns("--exclude", exclude),
-    )
-    report = fail_over(config, alias, rules, _pauser(config), GroupTeller(ctx))
-    show(report_of_failover(report), output)
-    if not report.done:
-        raise typer.Exit(EXIT_DATA)
+    config = call.config
+    rules = pace.rules(_patterns("--groups", groups), _patterns("--exclude", exclude))
+    return report_of_failover(fail_over(config, alias, rules, _pauser(call), call.progress()))
 
 
+@command(
+    "aggregator failback eu -c aggregator.yaml --write back.yaml --dry-run",
+    "aggregator failback eu -c aggregator.yaml --write back.yaml",
+    "aggregator run -c back.yaml",
+)
 def failback(
-    ctx: typer.Context,
+    call: Call,
     alias: Alias,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
+    pace: FailoverOptions,
     write: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write the config of the way back there."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also over a file that exists.")] = False,
-    no_wait: NoWait = False,
-    dry_run: DryRun = False,
-    timeout: Timeout = "10m",
-) -> None:
+) -> Report:
     """Prepare the way back to a source that has failed over: hub -> old cluster.
 
     Resumes the source and waits until the hub has what it still held. Makes the config that copies
@@ -105,24 +102,22 @@ def failback(
     config and sets nothing. Done twice, it changes nothing.
     """
     from aggregator.failover.back import BackFile, fail_back
-    from aggregator.failover.out import FailoverRules
 
-    config = load_config(ctx, config_file, sets)
-    file = file_of(config_file)
+    config = call.config
+    file = file_of(call.config_file)
     raw, _ = parse_yaml(file.read_text("utf-8-sig")) if file is not None else ({}, [])
     folder = (write if write is not None else file or Path("x")).parent
-    log = event_log(lambda text: masked(ctx, text))
-    report = fail_back(
+    done = fail_back(
         config,
         raw or {},
         alias,
         BackFile(write, folder, force),
-        FailoverRules(dry_run=dry_run, wait=not no_wait, seconds=seconds_of(timeout)),
-        _pauser(config),
-        lambda event: log(event.kind, event.message, **event.fields),
-        GroupTeller(ctx),
+        pace.rules(),
+        _pauser(call),
+        call.emit,
+        call.progress(),
     )
-    show(report_of_failback(ctx, report), output)
+    return report_of_failback(done, call.masked)
 
 
 def _patterns(option: str, text: str) -> tuple[str, ...]:
@@ -137,50 +132,57 @@ def _patterns(option: str, text: str) -> tuple[str, ...]:
     return found
 
 
-def _pauser(config: Config) -> Callable[[str, bool], object]:
-    return lambda alias, paused: command_part(config, alias, None, paused=paused)
+def _pauser(call: Call) -> Callable[[str, bool], object]:
+    return lambda alias, paused: call.aggregation.pause(alias, None, paused=paused)
 
 
-def report_of_failover(report: FailoverReport) -> Report:
+def report_of_failover(done: FailoverReport) -> Report:
     """What a failover has done, or would do; and what to start where."""
-    behind = Table(
-        f"Not at the hub of {report.source}",
-        ("topic", "partition", "position", "log end", "behind"),
-        [(it.topic, it.partition, it.position, it.log_end, it.behind) for it in report.behind],
-        frozenset({"partition", "position", "log end", "behind"}),
-    )
-    parts: list[Table | str] = [behind if report.behind else "All that is known is at the hub."]
-    for group in report.groups:
+    behind: Columns = {
+        "topic": "topic",
+        "partition": "partition",
+        "position": "position",
+        "log end": "log_end",
+        "behind": "behind",
+    }
+    groups: Columns = {
+        "group": "group",
+        "state at the hub": "state",
+        "partitions": "partitions",
+        "kept up": "synced",
+    }
+    parts: list[Table | str] = ["All that is known is at the hub."]
+    if done.behind:
+        title = f"Not at the hub of {done.source}"
+        parts = [table(title, behind, done.behind, ("position", "log end", "behind"))]
+    for group in done.groups:
         parts += report_of_group(group).parts
-    if report.hub_groups:
-        rows = [(it.group, it.state, it.partitions, it.synced) for it in report.hub_groups]
-        columns = ("group", "state at the hub", "partitions", "kept up")
-        parts.append(Table("Groups that the hub has", columns, rows, frozenset({"partitions"})))
-    parts.append(_steps(report.steps))
-    parts += [f"group {group} is not taken over: {why}" for group, why in report.failed.items()]
-    parts += [f"note: {it}" for it in report.notes]
-    if report.done and not report.dry_run:
+    if done.hub_groups:
+        parts.append(table("Groups that the hub has", groups, done.hub_groups))
+    parts.append(_steps(done.steps))
+    parts += [f"group {group} is not taken over: {why}" for group, why in done.failed.items()]
+    parts += [f"note: {it}" for it in done.notes]
+    if done.done and not done.dry_run:
         parts.append(
-            f"Start consumers and producers with bootstrap.servers={report.bootstrap_servers}, "
-            f"topics {', '.join(report.topics)}."
+            f"Start consumers and producers with bootstrap.servers={done.bootstrap_servers}, "
+            f"topics {', '.join(done.topics)}."
         )
-    data = {**report.model_dump(mode="json"), "done": report.done}
-    return Report(data, tuple(parts))
+    data = {**done.model_dump(mode="json"), "done": done.done}
+    return Report(data, tuple(parts), EXIT_DONE if done.done else EXIT_DATA)
 
 
-def report_of_failback(ctx: typer.Context, report: FailbackReport) -> Report:
+def report_of_failback(done: FailbackReport, mask: Callable[[str], str]) -> Report:
     """What was done for the way back, and how to go on."""
-    parts: list[Table | str] = [] if report.file else [masked(ctx, report.config)]
-    if report.positions is not None:
-        parts += report_of_moves(report.positions, more=False).parts
-    parts.append(_steps(report.steps))
-    parts += [f"note: {it}" for it in report.notes]
-    if report.file and not report.dry_run:
-        parts.append(f"Go on with: aggregator run -c {report.file}")
-    data = report.model_dump(mode="json") | {"config": masked(ctx, report.config)}
+    parts: list[Table | str] = [] if done.file else [mask(done.config)]
+    if done.positions is not None:
+        parts += report_of_moves(done.positions, more=False).parts
+    parts.append(_steps(done.steps))
+    parts += [f"note: {it}" for it in done.notes]
+    if done.file and not done.dry_run:
+        parts.append(f"Go on with: aggregator run -c {done.file}")
+    data = done.model_dump(mode="json") | {"config": mask(done.config)}
     return Report(data, tuple(parts))
 
 
 def _steps(steps: tuple[StepRow, ...]) -> Table:
-    rows = [(it.step, str(it.state), it.detail or None) for it in steps]
-    return Table("Steps", ("step", "", "what"), rows)
+    return table("Steps", {"step": "step", "": "state", "what": "detail"}, steps)

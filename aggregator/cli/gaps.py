@@ -7,15 +7,9 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import (
-    ConfigFile,
-    OutputOption,
-    Sets,
-    SourceOption,
-    TopicOption,
-    load_config,
-)
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.command import Call, Group, command
+from aggregator.cli.options import SourceOption, TopicOption
+from aggregator.cli.render import Columns, Report, report, table
 from aggregator.config.schema import Config
 from aggregator.documents.document import GapStatus
 from aggregator.errors import RefusedError
@@ -24,81 +18,76 @@ from aggregator.gaps.decide import accept_gaps, load_gaps
 from aggregator.gaps.document import GapsReport, gap_status, gaps_report
 from aggregator.gaps.table import GapTable
 
-EXAMPLES = (
-    "aggregator gaps --open",
-    "aggregator gaps --source eu --topic orders -o json",
-    "aggregator gaps accept 1f0c4e5ab27d9c31",
-    "aggregator gaps accept --source eu",
-)
+TITLE = "Gaps (offsets from, up to and without to)"
+COLUMNS: Columns = {
+    "gap": "id",
+    "found (UTC)": "found_at",
+    "source": "cluster",
+    "topic": "topic",
+    "partition": "partition",
+    "cause": "cause",
+    "from": "from_offset",
+    "to": "to_offset",
+    "lost": "lost",
+    "decision": "decision",
+    "state": lambda it: "resolved" if it.resolved else "open",
+    "goes on at": "resumes_at",
+    "why": lambda it: it.note or it.reason,
+}
+NUMBERS = ("to", "lost", "goes on at")
 
-app = typer.Typer(
-    help="Show the gaps: records lost at the sources, topics and clusters that changed.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
 
-
-@app.callback()
+@command()
 def gaps(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
+    call: Call,
     source: SourceOption = None,
     topic: TopicOption = None,
     only_open: Annotated[
         bool, typer.Option("--open", help="Only those that hold their partition back.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="How many; open ones come first.")] = 50,
-) -> None:
+) -> Report:
     """Show the gaps: records lost at the sources, topics and clusters that changed.
 
     Read from the table of gaps beside the checkpoint, whether an instance runs or not.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    config = load_config(ctx, config_file, sets)
-    records = load_gaps(_table(config), source, topic)
+    records = load_gaps(_kept(call.config), source, topic)
     found = gaps_report(records, only_open=only_open, limit=limit)
-    show(report_of_gaps(found, config.checkpoint.path), output)
+    return report_of_gaps(found, call.config.checkpoint.path)
 
 
-@app.command()
+@command()
 def accept(
-    ctx: typer.Context,
+    call: Call,
     gap: Annotated[
         list[str] | None, typer.Argument(metavar="[GAP]...", help="Ids of open gaps.")
     ] = None,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
     source: SourceOption = None,
     topic: TopicOption = None,
-) -> None:
+) -> Report:
     """Let partitions go on without what they lost, as `on_gap: skip` would.
 
     A running instance does so at its next look (topics.refresh_interval), else the next start does.
     """
-    config = load_config(ctx, config_file, sets)
     try:
-        accepted = accept_gaps(_table(config), gap or (), source, topic)
+        accepted = accept_gaps(_kept(call.config), gap or (), source, topic)
     except RefusedError as error:
         raise typer.BadParameter("; ".join(error.refusals)) from error
-    show(report_of_accepted(accepted), output)
+    return report_of_accepted(accepted)
 
 
 def report_of_gaps(found: GapsReport, path: str) -> Report:
     """Gaps in the order given."""
-    data = found.model_dump(mode="json")
     if not found.total:
-        return Report(data, (f"No gap was ever found; there is none under {path}.",))
+        return report(found, f"No gap was ever found; there is none under {path}.")
     head = f"{found.total} gaps, {found.open} of them open"
-    return Report(data, (head, _gaps_table(found.gaps)) if found.gaps else (head, "No such gaps."))
+    shown = table(TITLE, COLUMNS, found.gaps, NUMBERS) if found.gaps else "No such gaps."
+    return report(found, head, shown)
 
 
 def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
     """What was accepted."""
-    shown = [gap_status(record) for record in accepted]
+    shown: list[GapStatus] = [gap_status(record) for record in accepted]
     data = {"accepted": [it.model_dump(mode="json") for it in shown]}
     if not accepted:
         return Report(data, ("No such gap is open.",))
@@ -107,36 +96,22 @@ def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
         f"{count} gap{'s' if count > 1 else ''} accepted: their partitions go on at the running "
         "instance's next look, else at the next start"
     )
-    return Report(data, (_gaps_table(shown), said))
+    return Report(data, (table(TITLE, COLUMNS, shown, NUMBERS), said))
 
 
-def _gaps_table(gaps: Sequence[GapStatus]) -> Table:
-    rows = [
-        (
-            it.id,
-            it.found_at,
-            it.cluster,
-            it.topic,
-            it.partition,
-            it.cause,
-            it.from_offset,
-            it.to_offset,
-            it.lost,
-            it.decision,
-            "resolved" if it.resolved else "open",
-            it.resumes_at,
-            it.note or it.reason,
-        )
-        for it in gaps
-    ]
-    columns = ("gap", "found (UTC)", "source", "topic", "partition", "cause", "from", "to", "lost")
-    return Table(
-        "Gaps (offsets from, up to and without to)",
-        (*columns, "decision", "state", "goes on at", "why"),
-        rows,
-        frozenset({"partition", "from", "to", "lost", "goes on at"}),
-    )
-
-
-def _table(config: Config) -> GapTable:
+def _kept(config: Config) -> GapTable:
     return GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+
+
+GROUP = Group(
+    "gaps",
+    "Show the gaps: records lost at the sources, topics and clusters that changed.",
+    (accept,),
+    (
+        "aggregator gaps --open",
+        "aggregator gaps --source eu --topic orders -o json",
+        "aggregator gaps accept 1f0c4e5ab27d9c31",
+        "aggregator gaps accept --source eu",
+    ),
+    alone=gaps,
+)

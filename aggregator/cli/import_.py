@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from aggregator.cli.command import Call, command
 from aggregator.cli.config import ConfigOutput
-from aggregator.cli.options import ConfigFile, Sets, load_config
-from aggregator.cli.render import Output, Report, show, to_json
-from aggregator.cli.set_positions import moves_of, report_of_moves
-from aggregator.config.schema import Config
+from aggregator.cli.render import Output, Report, Table, to_json
+from aggregator.cli.set_positions import report_of_moves
 from aggregator.connect.core_mirror import Version, version_of
-from aggregator.errors import EXIT_CONFIG
+from aggregator.errors import EXIT_CONFIG, EXIT_DONE
 from aggregator.imports.connect_cluster import is_address
 from aggregator.imports.core_yaml import Finished, Secrets
 from aggregator.imports.document import document_of
 from aggregator.imports.request import ImportRequest, finished
 
-EXAMPLES = (
-    "aggregator import mm2.properties --out aggregator.yaml",
-    "aggregator import connector.json worker.properties > aggregator.yaml",
-    "aggregator import kafka-mirror-maker-2.yaml --out aggregator.yaml",
-    "aggregator import http://connect:8083 --hub broker:9092 --out aggregator.yaml",
-    "aggregator import --consumer.config eu.properties --consumer.config us.properties \\",
-    "    --producer.config hub.properties --whitelist 'orders|payments.*'",
-    "aggregator import mm2.properties --positions -c aggregator.yaml        (shows the plan)",
-    "aggregator import mm2.properties --positions -c aggregator.yaml --yes  (does it)",
-)
 FLAGS = frozenset({"new.consumer"})
 """Options of the old tools without a value."""
 
@@ -50,17 +40,11 @@ ReplicationConfig = Annotated[
     Path | None,
     typer.Option("--replication.config", metavar="FILE", help="Properties of the replication."),
 ]
-Include = Annotated[
-    str | None, typer.Option("--whitelist", "--include", metavar="REGEX", help="Topics to take.")
-]
-Exclude = Annotated[
-    str | None,
-    typer.Option("--blacklist", "--exclude", metavar="REGEX", help="Topics to leave out."),
-]
 Aliases = Annotated[
     list[str] | None,
     typer.Option("--alias", metavar="NAME", help="What a source is to be called, in their order."),
 ]
+Form = Annotated[ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")]
 
 
 def _version(text: str) -> Version:
@@ -70,8 +54,125 @@ def _version(text: str) -> Version:
         raise typer.BadParameter(str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
+class OldToolOptions:
+    """What an old tool was called with, and what its files do not tell."""
+
+    consumers: ConsumerConfigs = None
+    producer: ProducerConfig = None
+    replication: ReplicationConfig = None
+    whitelist: Annotated[
+        str | None,
+        typer.Option("--whitelist", "--include", metavar="REGEX", help="Topics to take."),
+    ] = None
+    blacklist: Annotated[
+        str | None,
+        typer.Option("--blacklist", "--exclude", metavar="REGEX", help="Topics to leave out."),
+    ] = None
+    cluster_id: Annotated[
+        str | None, typer.Option("--cluster.id", metavar="NAME", help="Of the replicator.")
+    ] = None
+    alias: Aliases = None
+    hub: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="The hub, when no file tells it.")
+    ] = ""
+    store: Annotated[
+        str,
+        typer.Option(
+            "--offsets-topic", metavar="NAME", help="Connect's topic of offsets: connect-offsets."
+        ),
+    ] = ""
+    group: Annotated[
+        str, typer.Option(metavar="NAME", help="The group by which a replicator has committed.")
+    ] = ""
+    version: Annotated[
+        Version | None,
+        typer.Option(
+            parser=_version,
+            metavar="X.Y",
+            help="Of MirrorMaker 2, such as 3.9: it decides where versions differ.",
+        ),
+    ] = None
+
+    def request(self, words: Sequence[str], known: Sequence[str]) -> ImportRequest:
+        """What is to be imported; `known` are the aliases of a config that is there."""
+        names, options = split_words(words)
+        given = {"whitelist": self.whitelist, "blacklist": self.blacklist}
+        options |= {name: value for name, value in given.items() if value is not None}
+        return ImportRequest(
+            files=[Path(it) for it in names if not is_address(it)],
+            clusters=[it for it in names if is_address(it)],
+            consumers=self.consumers or (),
+            producer=self.producer,
+            replication=self.replication,
+            options=options,
+            cluster_id=self.cluster_id,
+            aliases=self.alias or (),
+            known=known,
+            hub=self.hub,
+            store=self.store,
+            group=self.group,
+            version=self.version,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What is written, and where."""
+
+    target: Annotated[
+        str | None, typer.Option(metavar="CLUSTER", help="Only the config of this target.")
+    ] = None
+    secrets: Annotated[
+        Secrets,
+        typer.Option(
+            help="What becomes of secrets: a reference to a variable, to the old file, or as "
+            "they are."
+        ),
+    ] = Secrets.ENV
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Write it there; a folder when there are several targets."
+        ),
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Also over a file that exists.")] = False
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOverOptions:
+    """Whether positions are taken over."""
+
+    positions: Annotated[
+        bool,
+        typer.Option(
+            "--positions", help="Take over how far the old tool has read, into the config of -c."
+        ),
+    ] = False
+    yes: Annotated[
+        bool, typer.Option("--yes/--dry-run", help="Set the positions; else they are only shown.")
+    ] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Also positions that there are already.")
+    ] = False
+
+
+@command(
+    "aggregator import mm2.properties --out aggregator.yaml",
+    "aggregator import connector.json worker.properties > aggregator.yaml",
+    "aggregator import kafka-mirror-maker-2.yaml --out aggregator.yaml",
+    "aggregator import http://connect:8083 --hub broker:9092 --out aggregator.yaml",
+    "aggregator import --consumer.config eu.properties --consumer.config us.properties \\",
+    "    --producer.config hub.properties --whitelist 'orders|payments.*'",
+    "aggregator import mm2.properties --positions -c aggregator.yaml        (shows the plan)",
+    "aggregator import mm2.properties --positions -c aggregator.yaml --yes  (does it)",
+    loose=True,
+)
 def import_(
-    ctx: typer.Context,
+    call: Call,
+    tool: OldToolOptions,
+    writing: WriteOptions,
+    taking: TakeOverOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(
@@ -82,70 +183,8 @@ def import_(
             show_default=False,
         ),
     ] = None,
-    consumers: ConsumerConfigs = None,
-    producer: ProducerConfig = None,
-    replication: ReplicationConfig = None,
-    whitelist: Include = None,
-    blacklist: Exclude = None,
-    cluster_id: Annotated[
-        str | None, typer.Option("--cluster.id", metavar="NAME", help="Of the replicator.")
-    ] = None,
-    alias: Aliases = None,
-    hub: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The hub, when no file tells it.")
-    ] = "",
-    target: Annotated[
-        str | None, typer.Option(metavar="CLUSTER", help="Only the config of this target.")
-    ] = None,
-    secrets: Annotated[
-        Secrets,
-        typer.Option(
-            help="What becomes of secrets: a reference to a variable, to the old file, or as "
-            "they are."
-        ),
-    ] = Secrets.ENV,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="Write it there; a folder when there are several targets."
-        ),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Also over a file that exists.")] = False,
-    positions: Annotated[
-        bool,
-        typer.Option(
-            "--positions", help="Take over how far the old tool has read, into the config of -c."
-        ),
-    ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes/--dry-run", help="Set the positions; else they are only shown.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also positions that there are already.")
-    ] = False,
-    store: Annotated[
-        str,
-        typer.Option(
-            "--offsets-topic", metavar="NAME", help="Connect's topic of offsets: connect-offsets."
-        ),
-    ] = "",
-    group: Annotated[
-        str, typer.Option(metavar="NAME", help="The group by which a replicator has committed.")
-    ] = "",
-    version: Annotated[
-        Version | None,
-        typer.Option(
-            parser=_version,
-            metavar="X.Y",
-            help="Of MirrorMaker 2, such as 3.9: it decides where versions differ.",
-        ),
-    ] = None,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: Annotated[
-        ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")
-    ] = ConfigOutput.YAML,
-) -> None:
+    output: Form = ConfigOutput.YAML,
+) -> Report | None:
     """Turn the files of MirrorMaker 1 or 2, or of a replicator, into a config of ours.
 
     What has no counterpart is named with the reason, on stderr and in the YAML; secrets become
@@ -154,46 +193,23 @@ def import_(
     With --positions the config is there already, and its positions are set to what the old tool
     has stored, once it is stopped. Without --yes it is only shown. A position that there is stays.
     """
-    names, options = split_words(files or [])
-    if whitelist is not None:
-        options["whitelist"] = whitelist
-    if blacklist is not None:
-        options["blacklist"] = blacklist
-    request = ImportRequest(
-        files=[Path(it) for it in names if not is_address(it)],
-        clusters=[it for it in names if is_address(it)],
-        consumers=consumers or (),
-        producer=producer,
-        replication=replication,
-        options=options,
-        cluster_id=cluster_id,
-        aliases=alias or (),
-        known=_known_aliases(ctx, config_file, sets) if positions and out is None else (),
-        hub=hub,
-        store=store,
-        group=group,
-        version=version,
-    )
-    found = _of_target(finished(request, secrets), target)
+    as_json = output is ConfigOutput.JSON
+    call.output = Output.JSON if as_json else Output.TABLE
+    there = taking.positions and writing.out is None and call.config_file is not None
+    request = tool.request(files or [], list(call.load().sources) if there else ())
+    found = _of_target(finished(request, writing.secrets), writing.target)
     tell(found)
-    if not positions or out is not None:
-        written = _write(found, out, force, clear=secrets is Secrets.CLEAR)
-        if output is ConfigOutput.JSON and not positions:
+    if not taking.positions or writing.out is not None:
+        written = _write(found, writing)
+        if as_json and not taking.positions:
             data = [document_of(*it).model_dump(mode="json") for it in written]
             typer.echo(to_json({"configs": data}))
-        elif out is None:
+        elif writing.out is None:
             typer.echo("---\n".join(it.text for it, _ in written), nl=False)
-    if positions:
-        config = load_config(ctx, config_file or _single(found, out), sets)
-        form = Output.JSON if output is ConfigOutput.JSON else Output.TABLE
-        _positions(ctx, config, _single_target(found), yes, overwrite, form)
-
-
-def _known_aliases(
-    ctx: typer.Context, config_file: Path | None, sets: Sequence[str] | None
-) -> list[str]:
-    """What a config that is there already calls its sources."""
-    return [] if config_file is None else list(load_config(ctx, config_file, sets).sources)
+    if not taking.positions:
+        return None
+    call.config_file = call.config_file or _single(found, writing.out)
+    return _taken_over(call, _single_target(found), taking)
 
 
 def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -239,10 +255,9 @@ def _of_target(found: Sequence[Finished], target: str | None) -> list[Finished]:
     return kept
 
 
-def _write(
-    found: Sequence[Finished], out: Path | None, force: bool, *, clear: bool
-) -> list[tuple[Finished, str]]:
+def _write(found: Sequence[Finished], how: WriteOptions) -> list[tuple[Finished, str]]:
     """Write each config where it belongs; returns it with the name of its file."""
+    out = how.out
     if out is None:
         return [(it, "") for it in found]
     folder = out.is_dir() or (len(found) > 1 and not out.suffix)
@@ -252,11 +267,11 @@ def _write(
             f"--out {out}: there are several targets ({known}): name a folder, or one by --target"
         )
     files = [out / f"{it.name}.yaml" if folder else out for it in found]
-    if there := [file for file in files if file.exists() and not force]:
+    if there := [file for file in files if file.exists() and not how.force]:
         raise typer.BadParameter(f"--out: {there[0]} exists; --force writes over it")
     for it, file in zip(found, files, strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_config(file, it.text, secret=clear)
+        write_config(file, it.text, secret=how.secrets is Secrets.CLEAR)
         typer.echo(f"written: {file}", err=True)
     return [(it, str(file)) for it, file in zip(found, files, strict=True)]
 
@@ -286,33 +301,25 @@ def _single_target(found: Sequence[Finished]) -> Finished:
     return found[0]
 
 
-def _positions(
-    ctx: typer.Context,
-    config: Config,
-    found: Finished,
-    yes: bool,
-    overwrite: bool,
-    output: Output,
-) -> None:
+def _taken_over(call: Call, found: Finished, how: TakeOverOptions) -> Report:
     from aggregator.imports.take_over import take_over
 
     taken = take_over(
-        config, found.stored, lambda it: moves_of(ctx, config, it, yes), overwrite=overwrite
+        call.config,
+        found.stored,
+        lambda request: call.aggregation.move(request, dry_run=not how.yes),
+        overwrite=how.overwrite,
     )
-    data: Mapping[str, Any] = {
-        "dry_run": not yes,
-        "sources": [it.model_dump(mode="json") for it in taken],
-    }
-    parts: list[Any] = []
+    parts: list[Table | str] = []
     for it in taken:
         if it.refused:
             parts.append(f"{it.source}: no positions to be had: {it.refused}")
         if it.moves is not None:
-            parts += report_of_moves(it.moves, more=not yes).parts
+            parts += report_of_moves(it.moves, more=not how.yes).parts
         if it.how_far_off:
             parts.append(f"note: {it.how_far_off}")
         if it.compared:
             parts.append(f"note: {it.source}: {it.compared}")
-    show(Report(data, tuple(parts)), output)
-    if all(it.refused for it in taken):
-        raise typer.Exit(EXIT_CONFIG)
+    data = {"dry_run": not how.yes, "sources": [it.model_dump(mode="json") for it in taken]}
+    code = EXIT_CONFIG if all(it.refused for it in taken) else EXIT_DONE
+    return Report(data, tuple(parts), code)

@@ -8,15 +8,10 @@ from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import OutputOption
+from aggregator.cli.command import Call, command
 from aggregator.cli.render import Output, to_json
 from aggregator.jars import cache_folder, download, spark_java_home
 from aggregator.jars import jars as jars_of_set
-
-EXAMPLES = (
-    "spark-submit --jars $(aggregator jars) jobs/aggregate.py -c aggregator.yaml",
-    "aggregator jars --download ./jars      (for a machine without a network)",
-)
 
 
 class JarSet(StrEnum):
@@ -35,12 +30,17 @@ class JarSet(StrEnum):
     BROKER_4_0 = "broker-4.0"
 
 
+@command(
+    "spark-submit --jars $(aggregator jars) jobs/aggregate.py -c aggregator.yaml",
+    "aggregator jars --download ./jars      (for a machine without a network)",
+    without=("config_file", "sets"),
+)
 def jars(
+    call: Call,
     jar_set: Annotated[JarSet, typer.Option("--set", help="Which set.")] = JarSet.SPARK,
     to: Annotated[
         Path | None, typer.Option("--download", metavar="DIR", help="Copy the set into a folder.")
     ] = None,
-    output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the paths of the jars, comma separated.
 
@@ -54,7 +54,7 @@ def jars(
     else:
         paths = jars_of_set(jar_set, progress=_progress)
     names = [str(path) for path in paths]
-    typer.echo(to_json(names) if output is Output.JSON else ",".join(names))
+    typer.echo(to_json(names) if call.output is Output.JSON else ",".join(names))
 
 
 def _spark_jars() -> list[Path]:

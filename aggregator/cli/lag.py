@@ -4,55 +4,32 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
-from aggregator.cli.options import (
-    ConfigFile,
-    OutputOption,
-    Sets,
-    SourceOption,
-    TopicOption,
-    load_config,
-    masked,
-)
-from aggregator.cli.render import Output, Report, Table, show
-from aggregator.cli.running import Absent, running_lag
-from aggregator.config.schema import Config
+from aggregator.cli.command import Call, command
+from aggregator.cli.options import SourceOption, TopicOption
+from aggregator.cli.render import Columns, Output, Report, report, show, table
 from aggregator.documents.lag import LagReport, delay_of, only
 from aggregator.documents.rates import UNKNOWN
 from aggregator.documents.sample import measure
-from aggregator.documents.stopped import stopped_lag
 from aggregator.documents.units import short_duration, size_text
 from aggregator.plan.behind import Delay
 
-EXAMPLES = (
+CLEAR = "\x1b[2J\x1b[H"
+TEXTS = ("position", "log end", "lag", "bytes", "behind")
+"""Columns of what is counted, which may also say that it is unknown."""
+
+
+@command(
     "aggregator lag -c aggregator.yaml",
     "aggregator lag -c aggregator.yaml --watch 5 --source eu",
     "aggregator lag -o json | jq '.totals'",
 )
-LAG_COLUMNS = (
-    "source",
-    "topic",
-    "partition",
-    "position",
-    "log end",
-    "lag",
-    "bytes",
-    "behind",
-    "lane",
-    "state",
-    "why",
-)
-CLEAR = "\x1b[2J\x1b[H"
-
-
 def lag(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
+    call: Call,
     source: SourceOption = None,
     topic: TopicOption = None,
     watch: Annotated[
@@ -61,83 +38,62 @@ def lag(
     sizes: Annotated[
         bool, typer.Option("--bytes/--no-bytes", help="Read some waiting records for their size.")
     ] = True,
-) -> None:
+) -> Report | None:
     """Show how far behind each source partition is.
 
     With totals, and when they will have caught up. Positions come from the running instance, else
     from the checkpoint; log ends are read live. Lag counts offsets; for how long it has been behind
     only a running instance knows. A source that cannot be reached shows "unknown".
     """
-    config = load_config(ctx, config_file, sets)
+    aggregation = call.aggregation
     while True:
-        if watch is not None and output is Output.TABLE and sys.stdout.isatty():
+        if watch is not None and call.output is Output.TABLE and sys.stdout.isatty():
             typer.echo(CLEAR, nl=False)
-        show(report_of_lag(ctx, find_lag(config, source, topic, sizes=sizes)), output)
+        # Of one source or topic alone only that is asked.
+        found = measure(call.config, only(aggregation.lag(), source, topic), sizes=sizes)
+        shown = report_of_lag(found, call.masked)
         if watch is None:
-            return
+            return shown
+        show(shown, call.output)
         try:
             threading.Event().wait(watch)
         except KeyboardInterrupt:
-            return
+            return None
 
 
-def find_lag(
-    config: Config, source: str | None = None, topic: str | None = None, *, sizes: bool = True
-) -> LagReport:
-    """The lag now: of the running instance, else of the checkpoint, with live log ends.
-
-    Of one source or topic alone only that is asked.
-    """
-    found = running_lag(config)
-    if isinstance(found, Absent):
-        found = stopped_lag(config)
-    return measure(config, only(found, source, topic), sizes=sizes)
-
-
-def report_of_lag(ctx: typer.Context, lag: LagReport) -> Report:
+def report_of_lag(lag: LagReport, mask: Callable[[str], str]) -> Report:
     """Rows and totals as a report; what is unknown says so in words."""
-    right = frozenset({"partition", "partitions", "position", "log end", "lag", "bytes", "behind"})
-    rows = Table(
-        "Lag",
-        LAG_COLUMNS,
-        [
-            (
-                row.cluster,
-                row.topic,
-                row.partition,
-                _known(row.position),
-                _known(row.log_end),
-                _known(row.lag),
-                _size(row.lag_bytes),
-                behind_text(delay_of(row)),
-                row.lane,
-                row.state,
-                masked(ctx, row.reason) or None,
-            )
-            for row in lag.rows
-        ],
-        right,
+    sums: Columns = {
+        "lag": lambda it: _known(it.lag),
+        "bytes": lambda it: UNKNOWN if it.lag_bytes is None else size_text(it.lag_bytes),
+        "behind": lambda it: behind_text(delay_of(it)),
+    }
+    rows: Columns = {
+        "source": "cluster",
+        "topic": "topic",
+        "partition": "partition",
+        "position": lambda it: _known(it.position),
+        "log end": lambda it: _known(it.log_end),
+        **sums,
+        "lane": "lane",
+        "state": "state",
+        "why": lambda it: mask(it.reason),
+    }
+    totals: Columns = {
+        "source": "cluster",
+        "partitions": "partitions",
+        "unknown": "unknown",
+        **sums,
+        "read/s": "consumed_per_second",
+        "written/s": "produced_per_second",
+        "ETA": "eta",
+    }
+    return report(
+        lag,
+        table("Lag", rows, lag.rows, TEXTS),
+        table("Totals", totals, lag.totals, (*TEXTS, "read/s", "written/s")),
+        *lag.notes,
     )
-    totals = Table(
-        "Totals",
-        ("source", "partitions", "unknown", "lag", "bytes", "behind", "read/s", "written/s", "ETA"),
-        [
-            (
-                total.cluster,
-                total.partitions,
-                total.unknown,
-                _known(total.lag),
-                _size(total.lag_bytes),
-                behind_text(delay_of(total)),
-                total.consumed_per_second,
-                total.produced_per_second,
-                total.eta,
-            )
-            for total in lag.totals
-        ],
-        right | {"unknown", "read/s", "written/s"},
-    )
-    return Report(lag.model_dump(mode="json"), (rows, totals, *lag.notes))
 
 
 def behind_text(delay: Delay | None) -> str:
@@ -147,9 +103,5 @@ def behind_text(delay: Delay | None) -> str:
     return f"{'> ' if delay.at_least else ''}{short_duration(delay.seconds)}"
 
 
-def _known(value: int | None) -> int | str:
-    return UNKNOWN if value is None else value
-
-
-def _size(value: int | None) -> str:
-    return UNKNOWN if value is None else size_text(value)
+def _known(value: Any) -> int | str:
+    return UNKNOWN if value is None else int(value)

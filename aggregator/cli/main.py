@@ -44,6 +44,7 @@ from aggregator.cli import (
     verify,
     wait,
 )
+from aggregator.cli.command import Command, Group
 from aggregator.cli.failures import Commands
 from aggregator.cli.options import examples
 
@@ -97,41 +98,41 @@ def aggregator(
     """Bring many Kafka clusters together in one hub, with one Spark application."""
 
 
-app.command(epilog=examples(*demo.EXAMPLES))(demo.demo)
-app.command(epilog=examples(*run.EXAMPLES))(run.run)
-app.command(epilog=examples(*plan.EXAMPLES))(plan.plan)
-app.command(epilog=examples(*check.EXAMPLES))(check.check)
-app.command(epilog=examples(*status.EXAMPLES))(status.status)
-app.command(epilog=examples(*lag.EXAMPLES))(lag.lag)
-app.command("open", epilog=examples(*dashboard.EXAMPLES))(dashboard.open_dashboard)
-app.add_typer(sources.app, name="sources", epilog=examples(*sources.EXAMPLES))
-app.command(epilog=examples(*control.PAUSE_EXAMPLES))(control.pause)
-app.command(epilog=examples(*control.RESUME_EXAMPLES))(control.resume)
-app.command(epilog=examples(*control.RELOAD_EXAMPLES))(control.reload)
-app.add_typer(positions.app, name="positions", epilog=examples(*positions.EXAMPLES))
-app.add_typer(backfill.app, name="backfill", epilog=examples(*backfill.EXAMPLES))
-app.add_typer(gaps.app, name="gaps", epilog=examples(*gaps.EXAMPLES))
-app.add_typer(groups.app, name="groups", epilog=examples(*groups.EXAMPLES))
-app.command(epilog=examples(*failover.FAILOVER_EXAMPLES))(failover.failover)
-app.command(epilog=examples(*failover.FAILBACK_EXAMPLES))(failover.failback)
-app.command(epilog=examples(*peek.EXAMPLES))(peek.peek)
-app.command(epilog=examples(*verify.EXAMPLES))(verify.verify)
-app.command(epilog=examples(*wait.EXAMPLES))(wait.wait)
-app.command(epilog=examples(*tee.EXAMPLES))(tee.tee)
-app.command(epilog=examples(*maintain.EXAMPLES))(maintain.maintain)
-app.command(epilog=examples(*events.EXAMPLES))(events.events)
-app.command(epilog=examples(*history.EXAMPLES))(history.history)
-app.add_typer(quarantine.app, name="quarantine", epilog=examples(*quarantine.EXAMPLES))
-app.add_typer(dedup.app, name="dedup", epilog=examples(*dedup.EXAMPLES))
-app.command(
-    "import",
-    epilog=examples(*import_.EXAMPLES),
-    context_settings={"ignore_unknown_options": True},
-)(import_.import_)
-app.command("mirror-maker", epilog=examples(*mirror_maker.EXAMPLES))(mirror_maker.mirror_maker)
-app.command(epilog=examples(*replicator.EXAMPLES))(replicator.replicator)
-app.command(epilog=examples(*jars.EXAMPLES))(jars.jars)
-app.command(epilog=examples(*config.EXAMPLES))(config.config)
+COMMANDS: tuple[Command | Group, ...] = (
+    demo.demo,
+    run.run,
+    plan.plan,
+    check.check,
+    status.status,
+    lag.lag,
+    dashboard.open_dashboard,
+    sources.GROUP,
+    control.pause,
+    control.resume,
+    control.reload,
+    positions.GROUP,
+    backfill.GROUP,
+    gaps.GROUP,
+    groups.GROUP,
+    failover.failover,
+    failover.failback,
+    peek.peek,
+    verify.verify,
+    wait.wait,
+    tee.tee,
+    maintain.maintain,
+    events.events,
+    history.history,
+    quarantine.GROUP,
+    dedup.GROUP,
+    import_.import_,
+    mirror_maker.mirror_maker,
+    replicator.replicator,
+    jars.jars,
+    config.config,
+)
+for it in COMMANDS:
+    it.add_to(app)
 
 
 def allow_files() -> None:

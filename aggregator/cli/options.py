@@ -10,11 +10,12 @@ from typing import Annotated
 
 import typer
 
+from aggregator.checkpoint.rows import to_millis
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
-from aggregator.config.checks import warnings
 from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
+from aggregator.config.values import parse_duration
 from aggregator.connect.effective import load_effective
 from aggregator.errors import ConfigError, Problem
 from aggregator.timeline.rows import moment_of
@@ -45,22 +46,55 @@ OutputOption = Annotated[
     Output, typer.Option("-o", "--output", help="A table to read, or JSON for programs.")
 ]
 
+Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="The source.", show_default=False)]
 SourceOption = Annotated[str | None, typer.Option(metavar="ALIAS", help="Only of this source.")]
 TopicOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only of this source topic.")]
-
+PartitionOption = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Only of this partition.")
+]
 SinceOption = Annotated[
     str,
     typer.Option(metavar="TIME", help="From then on: 1h or 7d ago, or 2026-01-31T12:00:00Z."),
 ]
 UntilOption = Annotated[str, typer.Option(metavar="TIME", help="Up to then; 0s is now.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+]
+Newest = Annotated[int, typer.Option(min=1, help="How many, the newest.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show it, and write nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it, it is only shown.")]
+Timeout = Annotated[
+    str, typer.Option(metavar="10m", help="How long all of it may take.", show_default=True)
+]
 
 
 def moment(option: str, text: str) -> datetime:
-    """The moment that an option names; a usage error when it names none."""
+    """The moment that an option names: a time, or so long ago; a usage error when it names none."""
     try:
         return moment_of(text, datetime.now(UTC))
     except ValueError as error:
-        raise typer.BadParameter(f"{option}: {error}") from error
+        raise typer.BadParameter(f"{option} {text}: {error}") from error
+
+
+def moment_ms(option: str, text: str | None) -> int | None:
+    """The same in milliseconds since 1970; None where nothing is given."""
+    return None if text is None else to_millis(moment(option, text))
+
+
+def duration(option: str, text: str) -> float:
+    """The seconds of an option such as `10m`; a usage error when it is none."""
+    try:
+        return float(parse_duration(text))
+    except ValueError as error:
+        raise typer.BadParameter(f"{option} {error}") from error
+
+
+def check_source(config: Config, alias: str | None, option: str = "") -> None:
+    """A usage error when a source is named that the config does not have."""
+    if alias is not None and alias not in config.sources:
+        known = ", ".join(config.sources)
+        wrong = f"{option} {alias}:" if option else f"there is no source {alias};"
+        raise typer.BadParameter(f"{wrong} sources are {known}")
 
 
 def config_file(given: Path | None, env: Mapping[str, str] = os.environ) -> Path | None:
@@ -100,12 +134,6 @@ def load_config(
     if invocation is not None:
         invocation.loaded(config)
     return config
-
-
-def warn(config: Config, ctx: typer.Context) -> None:
-    """Write what is allowed and yet likely to surprise to stderr, a line each."""
-    for warning in warnings(config):
-        typer.echo(f"warning: {masked(ctx, warning)}", err=True)
 
 
 def masked(ctx: typer.Context, text: str) -> str:

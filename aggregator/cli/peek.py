@@ -3,94 +3,80 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Cell, Output, Report, Table, cell, moment_of, show
-from aggregator.config.schema import Config
+from aggregator.cli.command import Call, command
+from aggregator.cli.options import Follow, PartitionOption, check_source
+from aggregator.cli.render import Columns, Output, Report, cell, moment_of, report, table
 from aggregator.peek.document import PeekedRecord, TopicLook
 from aggregator.peek.follow import follow as follow_topic
 from aggregator.peek.read import look_at
 
-EXAMPLES = (
-    "aggregator peek orders                          the newest 10 at the hub",
-    "aggregator peek orders --source eu --partition 3 --limit 50",
-    "aggregator peek orders --follow -o json | jq .value",
-)
 MOST_SHOWN = 300
 """So much of a key or value stands in a table; -o json has all of it."""
 
 
+@command(
+    "aggregator peek orders                          the newest 10 at the hub",
+    "aggregator peek orders --source eu --partition 3 --limit 50",
+    "aggregator peek orders --follow -o json | jq .value",
+)
 def peek(
-    ctx: typer.Context,
+    call: Call,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="A topic at that cluster.")],
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
     source: Annotated[
         str | None, typer.Option(metavar="ALIAS", help="At this source; without it at the hub.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    partition: PartitionOption = None,
     limit: Annotated[
         int, typer.Option(metavar="N", min=0, max=1_000, help="How many, the newest.")
     ] = 10,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
-    ] = False,
-) -> None:
+    follow: Follow = False,
+) -> Report | None:
     """Show the newest records of a topic, decoded, and where each came from.
 
     JSON and text are shown as they are; Avro, Protobuf and JSON with a schema id by the registry in
     hub.schemas or sources.ALIAS.schemas; all else as bytes in hexadecimal, with the reason. Reads
     by assignment: no group is joined. With --follow a line each; with -o json each is an object.
     """
-    config = load_config(ctx, config_file, sets)
-    if source is not None and source not in config.sources:
-        raise typer.BadParameter(f"--source {source}: sources are {', '.join(config.sources)}")
-    most = None if output is Output.JSON else MOST_SHOWN
+    config = call.config
+    check_source(config, source, "--source")
+    most = None if call.output is Output.JSON else MOST_SHOWN
     look = look_at(config, source, topic, limit, partition=partition, most=most)
     if not follow:
-        show(report_of_look(look), output)
-        return
+        return report_of_look(look)
     for note in look.notes:
-        typer.echo(f"warning: {note}", err=True)
-    _follow(config, look, output, most)
-
-
-def _follow(config: Config, look: TopicLook, output: Output, most: int | None) -> None:
+        call.say(f"warning: {note}")
     for record in reversed(look.records):
-        typer.echo(_line(record, output))
+        typer.echo(_line(record, call.output))
     try:
         for record in follow_topic(config, look, most):
-            typer.echo(_line(record, output))
+            typer.echo(_line(record, call.output))
     except KeyboardInterrupt:
-        return
+        pass
+    return None
 
 
 def report_of_look(look: TopicLook) -> Report:
     """The records, the newest first; and what could not be read."""
-    data = look.model_dump(mode="json")
     where = "the hub" if look.source is None else look.source
-    parts: list[Table | str] = []
-    if look.records:
-        with_origin = any(it.origin is not None for it in look.records)
-        columns = ("at (UTC)", "partition", "offset", *(("origin",) if with_origin else ()))
-        rows = [_row(it, with_origin=with_origin) for it in look.records]
-        title = f"The newest records of {look.topic} at {where}"
-        right = frozenset({"partition", "offset"})
-        parts.append(Table(title, (*columns, "key", "value", "read as"), rows, right))
-    else:
-        parts.append(f"None of the newest offsets of {look.topic} at {where} holds a record.")
-    return Report(data, (*parts, *look.notes))
-
-
-def _row(record: PeekedRecord, *, with_origin: bool) -> Sequence[Cell]:
-    place = (moment_of(record.timestamp_ms), record.partition, record.offset)
-    said = (record.key, _value(record), _format(record))
-    return (*place, *((record.origin,) if with_origin else ()), *said)
+    if not look.records:
+        none = f"None of the newest offsets of {look.topic} at {where} holds a record."
+        return report(look, none, *look.notes)
+    with_origin = any(it.origin is not None for it in look.records)
+    columns: Columns = {
+        "at (UTC)": lambda it: moment_of(it.timestamp_ms),
+        "partition": "partition",
+        "offset": "offset",
+        **({"origin": "origin"} if with_origin else {}),
+        "key": "key",
+        "value": _value,
+        "read as": _format,
+    }
+    title = f"The newest records of {look.topic} at {where}"
+    return report(look, table(title, columns, look.records), *look.notes)
 
 
 def _value(record: PeekedRecord) -> str | None:

@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import typer
-
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, warn
-from aggregator.cli.render import Cell, Output, Report, Table, show
+from aggregator.cli.command import Call, command
+from aggregator.cli.render import Cell, Columns, Report, Table, table
 from aggregator.cli.schemas_ahead import with_schemas
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_CONFIG, CheckpointError, ClusterError
+from aggregator.errors import EXIT_CONFIG, EXIT_DONE, CheckpointError, ClusterError
 from aggregator.flow.commands import Move, RecordGaps, Recover, Start
 from aggregator.plan.pace import Limit
 from aggregator.plan.plan import Plan
 from aggregator.preview.first import Preview
 
-EXAMPLES = (
+ROUTES: Columns = {
+    "source": "cluster",
+    "topic": "topic",
+    "partitions": "partitions",
+    "hub topic": "hub_topic",
+    "hub partitions": "hub_partitions",
+    "by": "partition_by",
+    "transform": "transform",
+}
+
+
+@command(
     "aggregator plan -c aggregator.yaml",
     "aggregator plan -c aggregator.yaml --set topics.partitions=12 -o json",
 )
-
-
-def plan(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+def plan(call: Call) -> Report:
     """Show what a run would do; change nothing.
 
     Routes, hub topics, lanes, what is recovered and started first, slots, what is not taken,
     schemas that do not fit together, warnings and refusals. Ends with 2 when the plan is refused,
     with 3 when the hub cannot be reached.
     """
-    config = load_config(ctx, config_file, sets)
-    warn(config, ctx)
+    config = call.config
+    call.warn(config)
     from aggregator.clusters.prepare import ahead, prepare
     from aggregator.preview.ask import preview_of
 
@@ -51,9 +53,7 @@ def plan(
         except (CheckpointError, ClusterError) as error:
             unknown = f"what starts first is not known: {error}"
     shown = report_of_plan(found, first, unknown)
-    show(with_schemas(_with_acls(shown, config, found), config, found), output)
-    if found.refusals:
-        raise typer.Exit(EXIT_CONFIG)
+    return with_schemas(_with_acls(shown, config, found), config, found)
 
 
 def _with_acls(shown: Report, config: Config, plan: Plan) -> Report:
@@ -65,21 +65,19 @@ def _with_acls(shown: Report, config: Config, plan: Plan) -> Report:
     try:
         found, failed = look_at_acls(config, plan)
     except ClusterError as error:
-        told = {"error": str(error)}
-        return Report({**shown.data, "acls": told}, (*shown.parts, f"warning: ACLs: {error}"))
+        return shown.with_more("acls", {"error": str(error)}, f"warning: ACLs: {error}")
     rows = [("add", str(it)) for it in found.add]
     rows += [("not granted by any source; left alone", str(it)) for it in found.superfluous]
-    table = Table("ACLs at the hub", ("what", "ACL"), rows)
     data = {
         "add": [str(it) for it in found.add],
         "superfluous": [str(it) for it in found.superfluous],
         "notes": list(found.notes),
         "failed": {alias.strip("()"): why for alias, why in failed.items()},
     }
+    acls = Table("ACLs at the hub", ("what", "ACL"), rows)
     lines = [f"ACLs: {it}" for it in found.notes]
     lines += [f"warning: ACLs: {it}" for it in failed.values()]
-    parts = (*shown.parts, table if rows else "No ACLs to add at the hub.", *lines)
-    return Report({**shown.data, "acls": data}, parts)
+    return shown.with_more("acls", data, acls if rows else "No ACLs to add at the hub.", *lines)
 
 
 def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") -> Report:
@@ -89,62 +87,30 @@ def report_of_plan(plan: Plan, first: Preview | None = None, unknown: str = "") 
     """
     first = first or Preview()
     data = {**plan.to_dict(), "first": _first(first), "first_unknown": unknown}
-    routes = Table(
-        "Routes",
-        ("source", "topic", "partitions", "hub topic", "hub partitions", "by", "transform"),
-        [
-            (
-                route.cluster,
-                route.topic,
-                route.partitions,
-                route.hub_topic,
-                route.hub_partitions,
-                route.partition_by,
-                route.transform or None,
-            )
-            for route in plan.routes
-        ],
-        frozenset({"partitions", "hub partitions"}),
-    )
     at_hub = (*plan.actions, *plan.beside)
-    actions = Table("At the hub", ("action",), [(str(action),) for action in at_hub])
-    lanes = Table(
-        "Lanes",
-        ("lane", "sources", "partitions", "at most"),
-        [
-            (
-                lane.name,
-                ", ".join(lane.clusters),
-                len(lane.partitions),
-                _limits(
-                    {it: plan.pace.limits[it] for it in lane.clusters if it in plan.pace.limits}
-                ),
-            )
-            for lane in plan.lanes
-        ],
-        frozenset({"partitions"}),
-    )
+    lanes: Columns = {
+        "lane": "name",
+        "sources": lambda it: ", ".join(it.clusters),
+        "partitions": lambda it: len(it.partitions),
+        "at most": lambda it: _limits(it.clusters, plan.pace.limits),
+    }
+    parts: list[Table | str] = [_clusters(plan), table("Routes", ROUTES, plan.routes)]
+    if not plan.routes:
+        parts.append("No routes: no topic is taken now.")
+    parts.append(table("At the hub", {"action": str}, at_hub))
+    if not at_hub:
+        parts.append("Nothing to do at the hub.")
+    parts += [table("Lanes", lanes, plan.lanes), _first_table(first)]
+    if unknown:
+        parts.append(f"warning: {unknown}")
     slots = plan.slots
     known = "unknown" if slots.slots is None else f"{slots.slots:,}"
-    return Report(
-        data,
-        (
-            _clusters(plan),
-            routes,
-            *(() if plan.routes else ("No routes: no topic is taken now.",)),
-            actions,
-            *(() if at_hub else ("Nothing to do at the hub.",)),
-            lanes,
-            _first_table(first),
-            *((f"warning: {unknown}",) if unknown else ()),
-            f"Slots: {slots.required} needed, {known} given by {slots.master}",
-            f"Tasks: {_tasks(plan)}",
-            _skipped(plan),
-            *(f"warning: {warning}" for warning in plan.warnings),
-            *(f"not taken: {topic}" for topic in plan.refused),
-            *(f"refused: {refusal}" for refusal in plan.refusals),
-        ),
-    )
+    parts.append(f"Slots: {slots.required} needed, {known} given by {slots.master}")
+    parts += [f"Tasks: {_tasks(plan)}", _skipped(plan)]
+    parts += [f"warning: {warning}" for warning in plan.warnings]
+    parts += [f"not taken: {topic}" for topic in plan.refused]
+    parts += [f"refused: {refusal}" for refusal in plan.refusals]
+    return Report(data, tuple(parts), EXIT_CONFIG if plan.refusals else EXIT_DONE)
 
 
 def _first(first: Preview) -> dict[str, Any]:
@@ -181,8 +147,8 @@ def _first(first: Preview) -> dict[str, Any]:
 def _first_table(first: Preview) -> Table:
     """What is done first, in its order; a row for each thing that is done, or waits."""
     rows: list[tuple[Cell, ...]] = []
-    for command in first.commands:
-        match command:
+    for step in first.commands:
+        match step:
             case RecordGaps(records):
                 rows.append(("record gaps", len(records), None))
             case Move(positions):
@@ -193,7 +159,7 @@ def _first_table(first: Preview) -> Table:
                 rows.append(("start", len(lane.partitions), f"lane {lane.name}"))
     waiting = Counter(first.waiting.values())
     rows += [("wait", count, why) for why, count in waiting.items()]
-    return Table("First", ("what", "partitions", "why"), rows, frozenset({"partitions"}))
+    return Table("First", ("what", "partitions", "why"), rows)
 
 
 def _tasks(plan: Plan) -> str:
@@ -201,12 +167,13 @@ def _tasks(plan: Plan) -> str:
     return ", ".join([f"{plan.tasks} for each source at most", *own])
 
 
-def _limits(limits: Mapping[str, Limit]) -> str | None:
+def _limits(aliases: Iterable[str], limits: Mapping[str, Limit]) -> str:
     said = []
-    for alias, limit in limits.items():
+    for alias in aliases:
+        limit = limits.get(alias, Limit())
         both = ((limit.records, "records/s"), (limit.bytes_, "bytes/s"))
         said += [f"{alias} {number:,.0f} {unit}" for number, unit in both if number is not None]
-    return ", ".join(said) or None
+    return ", ".join(said)
 
 
 def _clusters(plan: Plan) -> Table:
@@ -221,7 +188,7 @@ def _clusters(plan: Plan) -> Table:
         for alias, failure in plan.failed.items()
     ]
     columns = ("cluster", "cluster id", "brokers", "topics taken", "state")
-    return Table("Clusters", columns, rows, frozenset({"brokers", "topics taken"}))
+    return Table("Clusters", columns, rows)
 
 
 def _skipped(plan: Plan) -> Table:
@@ -233,7 +200,7 @@ def _skipped(plan: Plan) -> Table:
         (cluster, len(topics), reason, _some(topics))
         for (cluster, reason), topics in groups.items()
     ]
-    return Table("Not taken", ("source", "topics", "why", "names"), rows, frozenset({"topics"}))
+    return Table("Not taken", ("source", "topics", "why", "names"), rows)
 
 
 def _some(names: list[str], most: int = 5) -> str:

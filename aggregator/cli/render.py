@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from io import StringIO
+from operator import attrgetter
 from typing import Any
 
 import typer
+from pydantic import BaseModel
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
@@ -30,9 +32,13 @@ class Output(StrEnum):
     JSON = "json"
 
 
+Columns = Mapping[str, str | Callable[[Any], Cell]]
+"""Heading -> the attribute that a column shows, or what makes its cell of an item."""
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table; columns whose name is in `right` stand at the right."""
+    """A titled table. Columns of numbers stand at the right, and so do those in `right`."""
 
     title: str
     columns: tuple[str, ...]
@@ -40,12 +46,32 @@ class Table:
     right: frozenset[str] = frozenset()
 
 
+def table(title: str, columns: Columns, items: Iterable[Any], right: Iterable[str] = ()) -> Table:
+    """A table with a row for each item; an empty text is shown as nothing is."""
+    makers = [attrgetter(it) if isinstance(it, str) else it for it in columns.values()]
+    rows = [tuple(None if (found := make(it)) == "" else found for make in makers) for it in items]
+    return Table(title, tuple(columns), rows, frozenset(right))
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result in both forms: `data` is JSON-ready, `parts` are tables and lines of text."""
+    """A result in both forms: `data` is JSON-ready, `parts` are tables and lines of text.
+
+    `exit_code` is how the command ends that shows it.
+    """
 
     data: Any
-    parts: tuple[Table | str, ...] = field(default=())
+    parts: tuple[Table | str, ...] = ()
+    exit_code: int = 0
+
+    def with_more(self, name: str, data: Any, *parts: Table | str) -> Report:
+        """The same with more: `data` under a name, and parts behind the others."""
+        return replace(self, data={**self.data, name: data}, parts=(*self.parts, *parts))
+
+
+def report(found: BaseModel, *parts: Table | str, exit_code: int = 0) -> Report:
+    """A document as a report; `exit_code` is how the command ends that shows it."""
+    return Report(found.model_dump(mode="json"), parts, exit_code)
 
 
 def show(report: Report, output: Output) -> None:
@@ -125,8 +151,9 @@ def since(at: datetime | None, by: str) -> str:
 
 def _rich(table: Table) -> RichTable:
     rich = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in table.columns:
-        justify: Any = "right" if column in table.right else "left"
+    for at, column in enumerate(table.columns):
+        numbers = any(type(row[at]) in (int, float) for row in table.rows)
+        justify: Any = "right" if numbers or column in table.right else "left"
         rich.add_column(Text(column), justify=justify, overflow="fold")
     for row in table.rows:
         rich.add_row(*(Text(cell(value)) for value in row))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from aggregator.cli.command import Call, command
 from aggregator.cli.logs import event_log
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config, masked
 from aggregator.cli.recording import recording
-from aggregator.cli.render import Output, Report, Table, show
+from aggregator.cli.render import Columns, Report, show, table
 from aggregator.cli.serving import serving
 from aggregator.cli.signals import (
     SIGNAL_SECONDS,
@@ -27,49 +27,48 @@ from aggregator.config.load import Added
 from aggregator.config.schema import Config
 from aggregator.documents.document import Status
 from aggregator.errors import EXIT_DONE, EXIT_OTHER
-from aggregator.events import EventSink
 from aggregator.steering.control import Control
 
 if TYPE_CHECKING:
     from aggregator.engine.run import RunResult
     from aggregator.status.view import View
 
-EXAMPLES = (
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """When a run begins and ends."""
+
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
+    ] = False
+    take_over: Annotated[
+        bool,
+        typer.Option(
+            "--take-over", help="Take the place of the instance that runs on this checkpoint."
+        ),
+    ] = False
+    standby: Annotated[
+        bool,
+        typer.Option(
+            "--standby",
+            help="Wait while another instance runs on this checkpoint, and take its place when it "
+            "has ended or is silent for the time of its lease.",
+        ),
+    ] = False
+
+
+@command(
     "aggregator run -c aggregator.yaml",
     "aggregator run -c aggregator.yaml --until-caught-up",
     "aggregator run -c aggregator.yaml --take-over",
     "aggregator run -c aggregator.yaml --standby",
     "aggregator run -c aggregator.yaml --set api.listen=off --set stream.lanes=source",
 )
-
-Answer = TypeVar("Answer")
-
-UntilCaughtUp = Annotated[
-    bool, typer.Option("--until-caught-up", help="Copy what is there now, then end.")
-]
-TakeOver = Annotated[
-    bool,
-    typer.Option(
-        "--take-over", help="Take the place of the instance that runs on this checkpoint."
-    ),
-]
-Standby = Annotated[
-    bool,
-    typer.Option(
-        "--standby",
-        help="Wait while another instance runs on this checkpoint, and take its place when it has "
-        "ended or is silent for the time of its lease.",
-    ),
-]
-
-
 def run(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    until_caught_up: UntilCaughtUp = False,
-    take_over: TakeOver = False,
-    standby: Standby = False,
+    call: Call,
+    how: RunOptions,
     fresh: Annotated[
         bool,
         typer.Option(
@@ -77,7 +76,6 @@ def run(
             help="Trust the checkpoint: do not look in the hub for what it does not know of.",
         ),
     ] = False,
-    output: OutputOption = Output.TABLE,
 ) -> None:
     """Run the aggregation until it is stopped.
 
@@ -85,70 +83,65 @@ def run(
     checkpoint. SIGHUP has the config read again. Events are logged to stderr. With
     --until-caught-up a table of the sources is printed at the end.
     """
-    run_config(
-        ctx,
-        lambda added: load_config(ctx, config_file, sets, added),
-        until_caught_up=until_caught_up,
-        take_over=take_over,
-        standby=standby,
-        fresh=fresh,
-        output=output,
-    )
+    run_config(call, call.load, how, fresh=fresh)
 
 
 def run_config(
-    ctx: typer.Context,
+    call: Call,
     load: Callable[[Added], Config],
+    how: RunOptions,
     *,
-    until_caught_up: bool = False,
-    take_over: bool = False,
-    standby: bool = False,
     fresh: bool = False,
     only_backfills: bool = False,
-    output: Output = Output.TABLE,
 ) -> None:
     """Run what `load` gives, which is asked again when it is to be read anew; ends the command."""
 
     def read(added: Added) -> Config:
         return as_submitted(load(added))
 
-    if standby and (take_over or until_caught_up):
-        other = "--take-over" if take_over else "--until-caught-up"
+    if how.standby and (how.take_over or how.until_caught_up):
+        other = "--take-over" if how.take_over else "--until-caught-up"
         raise typer.BadParameter(f"it excludes {other}", param_hint="--standby")
-    config = read({})
-    control = Control(config, read, only_backfills=only_backfills)
-    log = event_log(lambda text: masked(ctx, text), level=control.log_level)
-    for warning in warnings(config):
+    control = Control(read({}), read, only_backfills=only_backfills)
+    log = event_log(call.masked, level=control.log_level)
+    for warning in warnings(control.config):
         log("warning", warning)
     stop = threading.Event()
     with (
         stop_on_signals(stop, log),
         stop_on_dead_thread(stop, log) as died,
         reload_on_hangup(lambda: _reload(control, log), log),
-        recording(control, log, lambda text: masked(ctx, text)) as record,
-        serving(control, log, record.recorder, take_over=take_over or standby) as put,
+        recording(control, log, call.masked) as record,
+        serving(control, log, record.recorder, take_over=how.take_over or how.standby) as put,
     ):
 
         def show_view(view: View) -> None:
             record.view = view
             put(view)
 
-        result = in_thread(
-            lambda: _engine(
-                *(control, until_caught_up, take_over, standby, fresh),
-                *(stop, show_view, record.take),
+        def work() -> RunResult:
+            from aggregator.engine.run import run as run_engine
+
+            return run_engine(
+                control.config,
+                control=control,
+                until_caught_up=how.until_caught_up,
+                take_over=how.take_over,
+                standby=how.standby,
+                fresh=fresh,
+                stop=stop,
+                on_view=show_view,
+                on_event=record.take,
             )
-        )
-    result = replace(
-        result,
-        exit_code=result.exit_code or (EXIT_OTHER if died else EXIT_DONE),
-        problems=(*result.problems, *died),
-    )
-    if until_caught_up and not only_backfills:
-        show(report_of_result(result.status, result.exit_code, result.problems), output)
+
+        result = in_thread(work)
+    code = result.exit_code or (EXIT_OTHER if died else EXIT_DONE)
+    result = replace(result, exit_code=code, problems=(*result.problems, *died))
+    if how.until_caught_up and not only_backfills:
+        show(report_of_result(result.status, code, result.problems), call.output)
     for problem in result.problems:
-        typer.echo(f"problem: {masked(ctx, problem)}", err=True)
-    raise typer.Exit(result.exit_code)
+        call.say(f"problem: {problem}")
+    raise typer.Exit(code)
 
 
 def _reload(control: Control, log: Callable[..., None]) -> None:
@@ -183,48 +176,16 @@ def in_thread(work: Callable[[], Answer]) -> Answer:
 
 def report_of_result(status: Status, exit_code: int, problems: tuple[str, ...]) -> Report:
     """What was copied, per source and in all."""
-    total = Table(
-        "Total",
-        ("sources", "topics", "partitions", "records", "lag"),
-        [
-            (
-                len(status.sources),
-                sum(source.topics for source in status.sources),
-                sum(source.partitions for source in status.sources),
-                sum(source.records for source in status.sources),
-                sum(source.lag or 0 for source in status.sources),
-            )
-        ],
-        frozenset({"sources", "topics", "partitions", "records", "lag"}),
-    )
+    columns: Columns = {
+        "sources": len,
+        "topics": lambda all: sum(it.topics for it in all),
+        "partitions": lambda all: sum(it.partitions for it in all),
+        "records": lambda all: sum(it.records for it in all),
+        "lag": lambda all: sum(it.lag or 0 for it in all),
+    }
     data = {
         "exit_code": exit_code,
         "problems": list(problems),
         "status": status.model_dump(mode="json"),
     }
-    return Report(data, (sources_table(status), total))
-
-
-def _engine(
-    control: Control,
-    until_caught_up: bool,
-    take_over: bool,
-    standby: bool,
-    fresh: bool,
-    stop: threading.Event,
-    put: Callable[[View], None],
-    on_event: EventSink,
-) -> RunResult:
-    from aggregator.engine.run import run as run_engine
-
-    return run_engine(
-        control.config,
-        control=control,
-        until_caught_up=until_caught_up,
-        take_over=take_over,
-        standby=standby,
-        fresh=fresh,
-        stop=stop,
-        on_view=put,
-        on_event=on_event,
-    )
+    return Report(data, (sources_table(status), table("Total", columns, [status.sources])))

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode
 from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 from pydantic import BaseModel, ValidationError
 
-from aggregator.backfills.document import BackfillsReport
 from aggregator.config.api import ApiConfig
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
 from aggregator.documents.document import Status
-from aggregator.documents.lag import LagReport
 from aggregator.errors import EXIT_OTHER, AggregatorError
-from aggregator.timeline.document import EventsReport
 
 TIMEOUT_SECONDS = 3.0
 COMMAND_SECONDS = 120.0
@@ -39,24 +34,34 @@ class Absent:
     is_there: bool = False
 
 
+def ask_running(config: Config, path: str, kind: type[Document]) -> Document | Absent:
+    """What the running instance of this config answers to GET."""
+    url = api_url(config.api)
+    if url is None:
+        return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
+    try:
+        answer = _get(config.api, Request(url + path))
+        name = answer.get("name") if isinstance(answer, dict) else None
+        if name != config.name:
+            other = f"aggregation '{name}'" if name else "something else"
+            return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
+        return kind.model_validate(answer)
+    except HTTPError as error:
+        if error.code in (401, 403):
+            reason = f"the instance on {config.api.listen} does not know this token"
+            return Absent(reason, is_there=True)
+        if error.code == 503:
+            return Absent(f"the instance on {config.api.listen} is still starting", is_there=True)
+        return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
+    except (URLError, OSError):
+        return Absent(f"no instance answers on {config.api.listen}")
+    except (ValueError, ValidationError):
+        return Absent(f"something else answers on {config.api.listen}")
+
+
 def running_status(config: Config) -> Status | Absent:
     """The status of the running instance of this config."""
-    return _ask(config, "/api/status", Status)
-
-
-def running_lag(config: Config) -> LagReport | Absent:
-    """The lag as the running instance of this config knows it."""
-    return _ask(config, "/api/lag", LagReport)
-
-
-def running_events(config: Config, query: Mapping[str, str]) -> EventsReport | Absent:
-    """The events that the running instance of this config tells, those not yet kept as well."""
-    return _ask(config, f"/api/events?{urlencode(query)}", EventsReport)
-
-
-def running_backfills(config: Config) -> BackfillsReport | Absent:
-    """The backfills as the running instance of this config knows them."""
-    return _ask(config, "/api/backfills", BackfillsReport)
+    return ask_running(config, "/api/status", Status)
 
 
 class CommandError(AggregatorError):
@@ -107,30 +112,6 @@ def api_url(api: ApiConfig) -> str | None:
     host = ANY_HOST.get(address[0], address[0])
     scheme = "http" if api.tls is None else "https"
     return f"{scheme}://[{host}]:{address[1]}" if ":" in host else f"{scheme}://{host}:{address[1]}"
-
-
-def _ask(config: Config, path: str, kind: type[Document]) -> Document | Absent:
-    url = api_url(config.api)
-    if url is None:
-        return Absent(f"api.listen is {config.api.listen}, so no instance can be asked")
-    try:
-        answer = _get(config.api, Request(url + path))
-        name = answer.get("name") if isinstance(answer, dict) else None
-        if name != config.name:
-            other = f"aggregation '{name}'" if name else "something else"
-            return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
-        return kind.model_validate(answer)
-    except HTTPError as error:
-        if error.code in (401, 403):
-            reason = f"the instance on {config.api.listen} does not know this token"
-            return Absent(reason, is_there=True)
-        if error.code == 503:
-            return Absent(f"the instance on {config.api.listen} is still starting", is_there=True)
-        return Absent(f"something else answers on {config.api.listen} (HTTP {error.code})")
-    except (URLError, OSError):
-        return Absent(f"no instance answers on {config.api.listen}")
-    except (ValueError, ValidationError):
-        return Absent(f"something else answers on {config.api.listen}")
 
 
 def _refusal(error: HTTPError) -> CommandError:

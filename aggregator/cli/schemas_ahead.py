@@ -42,7 +42,7 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
     lines += [f"warning: schemas: whether hub topics hold records is not known: {why}"] * bool(why)
     if not lines:
         lines = ["All schemas that the registries tell by topic fit together."]
-    return Report({**shown.data, "schemas": told}, (*shown.parts, *lines))
+    return shown.with_more("schemas", told, *lines)
 
 
 def _filled(config: Config, topics: Collection[str]) -> tuple[list[str], str]:

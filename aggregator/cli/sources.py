@@ -2,97 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from aggregator.checkpoint.controls import Controls
-from aggregator.cli.control import (
-    Alias,
-    check_alias,
-    pause,
-    report_of_reload,
-    report_of_source,
-    resume,
-)
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, cell, show, tell
-from aggregator.cli.running import Absent, command_running, running_status
+from aggregator.cli.command import Call, Group, command
+from aggregator.cli.control import pause, report_of_reload, report_of_source, resume
+from aggregator.cli.options import Alias
+from aggregator.cli.render import Report, Table, cell
 from aggregator.cli.tables import sources_table
-from aggregator.config.load import AS_WRITTEN
-from aggregator.config.schema import Config
 from aggregator.connect import core_words as words
 from aggregator.connect.core import translate
-from aggregator.connect.table import Change, ConnectorTable
-from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.errors import AggregatorError, ConfigError
-from aggregator.writing.lock import for_the_next, refuse_if_held
-
-EXAMPLES = (
-    "aggregator sources",
-    "aggregator sources add us --servers us:9092 --topics 'orders|payments[.].*'",
-    "aggregator sources add us --servers us:9092 --topics orders aggregator.on_gap=skip",
-    "aggregator sources pause us",
-    "aggregator sources restart us",
-    "aggregator sources remove us",
-    "aggregator sources reset us",
-)
-BY = "command line"
-
-app = typer.Typer(
-    help="List the sources; add, change, restart and remove one while the others flow.",
-    invoke_without_command=True,
-    rich_markup_mode=None,
-)
+from aggregator.connect.table import Change
+from aggregator.documents.document import Status
+from aggregator.errors import ConfigError
 
 
-@app.callback()
-def sources(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command()
+def sources(call: Call) -> Report:
     """List the sources; add, change, restart and remove one while the others flow.
 
     What is added or removed is kept beside the checkpoint, and holds over restarts.
     """
-    if ctx.invoked_subcommand is None:
-        _show(load_config(ctx, config_file, sets), output)
+    return _listed(call)
 
 
-@app.command("list")
-def list_sources(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command(name="list")
+def list_sources(call: Call) -> Report:
     """List the sources, as without a subcommand."""
-    _show(load_config(ctx, config_file, sets), output)
+    return _listed(call)
 
 
-def _show(config: Config, output: Output) -> None:
-    found = running_status(config)
-    changes = _table(config).changes()
-    if isinstance(found, Absent):
-        paused = Controls(config.checkpoint.path, config.checkpoint.storage_options).read().sources
-        table = Table("Sources", ("source", "state"), [
-            (alias, "PAUSED" if alias in paused else None) for alias in config.sources
-        ])  # fmt: skip
-        data = {"running": False, "reason": found.reason, "sources": [*config.sources]}
-        head: tuple[str, ...] = (f"{config.name}: not running ({found.reason})",)
+def _listed(call: Call) -> Report:
+    aggregation = call.aggregation
+    found = aggregation.ask("/api/status", Status, lambda absent: absent)
+    changes = aggregation.changes().values()
+    head: tuple[str, ...] = ()
+    if isinstance(found, Status):
+        shown = sources_table(found)
+        data: dict[str, Any] = {
+            "running": True,
+            "sources": [it.model_dump(mode="json") for it in found.sources],
+        }
     else:
-        table, head = sources_table(found), ()
-        data = {"running": True, "sources": [it.model_dump(mode="json") for it in found.sources]}
-    data["changes"] = [_change(it) for it in changes.values()]
-    show(Report(data, (*head, table, *(_words(it) for it in changes.values()))), output)
+        paused = aggregation.paused()
+        states = [(it, "PAUSED" if it in paused else None) for it in call.config.sources]
+        head = (f"{call.config.name}: not running ({found.reason})",)
+        shown = Table("Sources", ("source", "state"), states)
+        data = {"running": False, "reason": found.reason, "sources": [*call.config.sources]}
+    data["changes"] = [_change(it) for it in changes]
+    return Report(data, (*head, shown, *map(_words, changes)))
 
 
-@app.command()
+@command()
 def add(
-    ctx: typer.Context,
+    call: Call,
     alias: Alias,
     more: Annotated[
         list[str] | None,
@@ -104,10 +68,7 @@ def add(
     topics: Annotated[str, typer.Option(help="Regex of topics to take.")] = "",
     rename: Annotated[str, typer.Option(help="Hub topic name, e.g. ${topic}.replica.")] = "",
     start: Annotated[str, typer.Option(help="earliest, latest, or a time.")] = "",
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+) -> Report:
     """Add a source, or change the whole of one.
 
     A running instance takes it up at once; without one the next start does. Give a secret as
@@ -124,91 +85,28 @@ def add(
     found = translate(alias, connector)
     if found.problems:
         raise ConfigError(found.problems)
-    config = load_config(ctx, config_file, sets)
-    body = {"config": connector}
-    answer = command_running(config, "PUT", f"/api/sources/{alias}", ReloadReport, body)
-    if isinstance(answer, Absent):
-        # As a whole it has to be right, as for an instance that runs.
-        load_config(ctx, config_file, sets, {alias: found.source})
-        with for_the_next(config.checkpoint, tell):
-            answer = _noted(config, alias, connector, stays=True)
-    show(report_of_reload(answer), output)
+    done = call.aggregation.put_source(alias, connector, lambda: call.load({alias: found.source}))
     for key, why in found.notes.items():
-        typer.echo(f"warning: {key}: {why}", err=True)
+        call.say(f"warning: {key}: {why}")
+    return report_of_reload(done)
 
 
-@app.command()
-def remove(
-    ctx: typer.Context,
-    alias: Alias,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command()
+def remove(call: Call, alias: Alias) -> Report:
     """Take a source out. Its positions stay: added again, it goes on from where it was."""
-    config = load_config(ctx, config_file, sets)
-    answer = command_running(config, "DELETE", f"/api/sources/{alias}", ReloadReport)
-    if isinstance(answer, Absent):
-        check_alias(config, alias)
-        with for_the_next(config.checkpoint, tell):
-            answer = _noted(config, alias, None, stays=False)
-    show(report_of_reload(answer), output)
+    return report_of_reload(call.aggregation.remove_source(alias))
 
 
-@app.command()
-def reset(
-    ctx: typer.Context,
-    alias: Alias,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command()
+def reset(call: Call, alias: Alias) -> Report:
     """Take back what was added, changed or removed at run time: the config file holds again."""
-    config = load_config(ctx, config_file, sets)
-    answer = command_running(config, "PUT", f"/api/sources/{alias}/reset", ReloadReport)
-    if isinstance(answer, Absent):
-        with for_the_next(config.checkpoint, tell):
-            if alias not in _table(config).changes():
-                raise typer.BadParameter(f"source {alias} is as the config file has it")
-            # As a whole it has to be right without it.
-            after = load_config(ctx, config_file, sets, {alias: AS_WRITTEN})
-            answer = _noted(config, alias, AS_WRITTEN, stays=alias in after.sources)
-    show(report_of_reload(answer), output)
+    return report_of_reload(call.aggregation.reset_source(alias, call.load))
 
 
-@app.command()
-def restart(
-    ctx: typer.Context,
-    alias: Alias,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command()
+def restart(call: Call, alias: Alias) -> Report:
     """Let the lanes of a source end cleanly, and start anew."""
-    config = load_config(ctx, config_file, sets)
-    answer = command_running(config, "PUT", f"/api/sources/{alias}/restart", SourceControl)
-    if isinstance(answer, Absent):
-        refuse_if_held(config.checkpoint, tell)
-        raise AggregatorError(f"nothing to restart: {answer.reason}")
-    show(report_of_source(answer), output)
-
-
-def _noted(
-    config: Config, alias: str, connector: Mapping[str, str] | None, *, stays: bool
-) -> ReloadReport:
-    """Keep a change for the next start."""
-    if connector is AS_WRITTEN:
-        _table(config).take_back(alias, BY)
-    else:
-        _table(config).put(alias, connector, BY)
-    was = alias in config.sources
-    return ReloadReport(
-        name=config.name,
-        keys=(f"sources.{alias}",),
-        added=(alias,) if stays and not was else (),
-        removed=(alias,) if was and not stays else (),
-        notes=("nothing runs: it holds from the next start on",),
-    )
+    return report_of_source(call.aggregation.restart(alias))
 
 
 def _pairs(given: list[str]) -> dict[str, str]:
@@ -237,9 +135,18 @@ def _words(change: Change) -> str:
     return f"{change.name} was {what} at {cell(change.at)} UTC by {change.by}"
 
 
-def _table(config: Config) -> ConnectorTable:
-    return ConnectorTable(config.checkpoint.path, config.checkpoint.storage_options)
-
-
-app.command("pause")(pause)
-app.command("resume")(resume)
+GROUP = Group(
+    "sources",
+    "List the sources; add, change, restart and remove one while the others flow.",
+    (list_sources, add, remove, reset, restart, pause, resume),
+    (
+        "aggregator sources",
+        "aggregator sources add us --servers us:9092 --topics 'orders|payments[.].*'",
+        "aggregator sources add us --servers us:9092 --topics orders aggregator.on_gap=skip",
+        "aggregator sources pause us",
+        "aggregator sources restart us",
+        "aggregator sources remove us",
+        "aggregator sources reset us",
+    ),
+    alone=sources,
+)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,11 +12,10 @@ import typer
 import yaml
 
 from aggregator.checkpoint.table import CheckpointTable
+from aggregator.cli.command import Call
 from aggregator.cli.failures import Invocation
 from aggregator.cli.import_ import write_config
-from aggregator.cli.logs import event_log
-from aggregator.cli.options import masked
-from aggregator.cli.run import run_config
+from aggregator.cli.run import RunOptions, run_config
 from aggregator.config.load import Added
 from aggregator.config.node import check_alias
 from aggregator.config.overlay import overlay
@@ -31,36 +30,49 @@ from aggregator.moves.document import MovesReport
 
 CONFIG = "aggregator.yaml"
 
-Name = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Names the aggregation; else what groups the old processes."),
-]
-State = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        metavar="DIR",
-        help="Where it keeps how far it is; else aggregator/NAME in ~/.local/state.",
-    ),
-]
-Positions = Annotated[
-    bool,
-    typer.Option(
-        "--positions/--no-positions",
-        help="At the first start go on where the old tool was.",
-    ),
-]
+Words = dict[str, tuple[str, str]]
+"""Name of an old tool's option -> what its value is called, and what it does here."""
+NO_EFFECT = "Has no effect."
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
-    """A call of an old tool's stand-in. `words` say where the notes are about options of it."""
+class PlaceOptions:
+    """What an aggregation is called, and where it keeps its state."""
 
-    request: ImportRequest
-    name: str | None
-    state: str | None
-    positions: bool
-    sets: Sequence[str]
+    name: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Names the aggregation; else what groups the old processes."
+        ),
+    ] = None
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Where it keeps how far it is; else aggregator/NAME in ~/.local/state.",
+        ),
+    ] = None
+
+
+def old_options(words: Words) -> type:
+    """A dataclass of an old tool's options; one without a name for its value is a flag."""
+    fields = []
+    for name, (metavar, help_) in words.items():
+        option: Any = typer.Option(f"--{name}", metavar=metavar or None, help=help_)
+        kind: Any = Annotated[str | None, option] if metavar else Annotated[bool, option]
+        fields.append((name.replace(".", "_"), kind, None if metavar else False))
+    return make_dataclass("OldOptions", fields, frozen=True)
+
+
+def given_of(options: Any, words: Words) -> dict[str, str]:
+    """Those of an old tool's options that were given, by their names."""
+    found = {name: getattr(options, name.replace(".", "_")) for name in words}
+    return {
+        name: value if isinstance(value, str) else "true"
+        for name, value in found.items()
+        if value not in (None, False)
+    }
 
 
 def state_folder(name: str, env: Mapping[str, str] = os.environ) -> Path:
@@ -71,41 +83,46 @@ def state_folder(name: str, env: Mapping[str, str] = os.environ) -> Path:
 
 
 def run_stand_in(
-    ctx: typer.Context, call: StandIn, *, until_caught_up: bool, take_over: bool, standby: bool
+    call: Call,
+    request: ImportRequest,
+    place: PlaceOptions,
+    how: RunOptions,
+    *,
+    positions: bool = True,
 ) -> None:
     """Make the config, say what has no effect, take positions over at first, and run it."""
-    found = _made(call, Secrets.CLEAR)
+    found = _made(request, Secrets.CLEAR)
     for note in found.notes:
         typer.echo(f"no effect: {note.where}: {note.reason}", err=True)
-    name = call.name or found.name
+    name = place.name or found.name
     try:
         check_alias(name)
     except ValueError as error:
         raise typer.BadParameter(f"--name {error}") from error
-    folder = Path(call.state) if call.state is not None else state_folder(name)
-    call = replace(call, request=replace(call.request, known=_known_aliases(folder)))
-    found = _made(call, Secrets.CLEAR)
+    folder = Path(place.state) if place.state is not None else state_folder(name)
+    request = replace(request, known=_known_aliases(folder))
+    found = _made(request, Secrets.CLEAR)
     laid_over = {"name": name, "checkpoint": {"path": str(folder / "checkpoint")}}
 
     def load(added: Added) -> Config:
-        made = _made(call, Secrets.CLEAR)
-        text = dump(_laid(made, laid_over))
-        config = effective_text(text, call.sets, added=added, source=made.tool)
-        invocation = ctx.find_object(Invocation)
+        made = _made(request, Secrets.CLEAR)
+        text = dump({**made.tree, **laid_over})
+        config = effective_text(text, call.sets or (), added=added, source=made.tool)
+        invocation = call.ctx.find_object(Invocation)
         if invocation is not None:
             invocation.loaded(config)
         return config
 
     config = load({})
     folder.mkdir(parents=True, exist_ok=True)
-    _leave_config(call, folder, laid_over)
-    if call.positions:
-        _go_on(ctx, config, found)
-    run_config(ctx, load, until_caught_up=until_caught_up, take_over=take_over, standby=standby)
+    _leave_config(call, _made(request, Secrets.FILE), folder, laid_over)
+    if positions:
+        _go_on(call, config, found)
+    run_config(call, load, how)
 
 
-def _made(call: StandIn, secrets: Secrets) -> Finished:
-    (made,) = finished(call.request, secrets)
+def _made(request: ImportRequest, secrets: Secrets) -> Finished:
+    (made,) = finished(request, secrets)
     if refused := [note for note in made.notes if note.decide]:
         hint = f"leave it out, or write the config: aggregator import, with {made.tool}'s options"
         raise ConfigError([Problem(str(it.where), it.reason, hint) for it in refused])
@@ -125,17 +142,13 @@ def _known_aliases(folder: Path) -> list[str]:
         raise ConfigError([Problem("", f"cannot be read: {error}", hint)], str(file)) from error
 
 
-def _laid(made: Finished, laid_over: Mapping[str, object]) -> dict[str, Any]:
-    """The config as plain data, with name and place of this aggregation."""
-    return {**made.tree, **laid_over}
-
-
-def _leave_config(call: StandIn, folder: Path, laid_over: Mapping[str, object]) -> None:
+def _leave_config(
+    call: Call, made: Finished, folder: Path, laid_over: Mapping[str, object]
+) -> None:
     """The same config as a file, for the other commands."""
-    made = _made(call, Secrets.FILE)
     file = folder / CONFIG
-    tree = _laid(made, laid_over)
-    overlay(tree, call.sets)
+    tree = {**made.tree, **laid_over}
+    overlay(tree, call.sets or ())
     head = "".join(f"{line}\n" for line in made.text.splitlines() if line.startswith("#"))
     write_config(file, head + dump(tree), secret=True)
     typer.echo(f"state: {folder}", err=True)
@@ -144,20 +157,16 @@ def _leave_config(call: StandIn, folder: Path, laid_over: Mapping[str, object]) 
         typer.echo(f"  they need: export {secret.name}=...   # {secret.where}", err=True)
 
 
-def _go_on(ctx: typer.Context, config: Config, found: Finished) -> None:
+def _go_on(call: Call, config: Config, found: Finished) -> None:
     """At the first start, begin where the old tool was."""
-    place = config.checkpoint
+    place, log = config.checkpoint, call.log
     if CheckpointTable.open(place.path, place.storage_options) is not None:
         return
     from aggregator.imports.take_over import take_over
     from aggregator.moves.stopped import set_positions
 
-    log = event_log(lambda text: masked(ctx, text))
-
     def do(request: MoveRequest) -> MovesReport:
-        return set_positions(
-            config, request, lambda event: log(event.kind, event.message, **event.fields)
-        )
+        return set_positions(config, request, call.emit)
 
     for it in take_over(config, found.stored, do):
         if it.refused:

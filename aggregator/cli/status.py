@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import typer
+from collections.abc import Iterator
 
-from aggregator.cli.options import ConfigFile, OutputOption, Sets, load_config
-from aggregator.cli.render import Output, Report, Table, cell, show, since
-from aggregator.cli.running import Absent, running_status
+from aggregator.cli.aggregation import StoppedStatus
+from aggregator.cli.command import Call, command
+from aggregator.cli.render import Columns, Report, Table, cell, report, since, table
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
 from aggregator.documents.copied import DedupStatus
 from aggregator.documents.document import (
     AclSyncStatus,
     AuditStatus,
+    CheckpointStatus,
     GapsStatus,
     GroupSyncStatus,
     HeartbeatsStatus,
@@ -22,113 +23,97 @@ from aggregator.documents.document import (
     Status,
 )
 from aggregator.documents.overview import audit_words
-from aggregator.documents.stopped import CheckpointView, checkpoint_view
 from aggregator.documents.tee import TeeStatus
 
-EXAMPLES = ("aggregator status -c aggregator.yaml", "aggregator status -o json")
+LANES: Columns = {
+    "lane": "name",
+    "state": "state",
+    "sources": lambda it: ", ".join(it.clusters),
+    "partitions": "partitions",
+    "records": "records",
+    "last report": "reported_at",
+    "restarts": "restarts",
+}
+UNWELL: Columns = {
+    "source": "cluster",
+    "topic": "topic",
+    "partition": "partition",
+    "state": "state",
+    "position": "position",
+    "log end": "log_end",
+    "why": "reason",
+}
 
 
-def status(
-    ctx: typer.Context,
-    config_file: ConfigFile = None,
-    sets: Sets = None,
-    output: OutputOption = Output.TABLE,
-) -> None:
+@command("aggregator status -c aggregator.yaml", "aggregator status -o json")
+def status(call: Call) -> Report:
     """Show what runs, or where it stopped.
 
     Asks the running instance; without one the checkpoint tells the last positions.
     """
-    config = load_config(ctx, config_file, sets)
-    found = running_status(config)
-    if isinstance(found, Absent):
-        show(report_of_view(checkpoint_view(config), found.reason), output)
-    else:
-        show(report_of_status(found), output)
+    found = call.aggregation.status()
+    return report_of_status(found) if isinstance(found, Status) else report_of_view(found)
 
 
 def report_of_status(status: Status) -> Report:
     """The status document as a report; the JSON is the document itself and `running`."""
-    lanes = Table(
-        "Lanes",
-        ("lane", "state", "sources", "partitions", "records", "last report", "restarts"),
-        [
-            (
-                lane.name,
-                lane.state,
-                ", ".join(lane.clusters),
-                lane.partitions,
-                lane.records,
-                lane.reported_at,
-                lane.restarts,
-            )
-            for lane in status.lanes
-        ],
-        frozenset({"partitions", "records", "restarts"}),
-    )
-    unwell = Table(
-        "Partitions that are not well",
-        ("source", "topic", "partition", "state", "position", "log end", "why"),
-        [
-            (
-                part.cluster,
-                part.topic,
-                part.partition,
-                part.state,
-                part.position,
-                part.log_end,
-                part.reason,
-            )
-            for part in status.partitions
-            if part.state not in (PartitionState.RUNNING, PartitionState.PAUSED)
-        ],
-        frozenset({"partition", "position", "log end"}),
-    )
-    kept = status.checkpoint
-    checkpoint = f"Checkpoint: {kept.path}, commit {cell(kept.seq)}, epoch {cell(kept.epoch)}"
-    if kept.committed_at is not None:
-        checkpoint += f", {cell(kept.committed_at)} UTC"
+    well = (PartitionState.RUNNING, PartitionState.PAUSED)
+    unwell = [part for part in status.partitions if part.state not in well]
     head = f"{status.name}: {status.phase}, pid {status.pid} on {status.host}"
-    return Report(
-        {"running": True, **status.model_dump(mode="json")},
-        (
-            f"{head}, since {cell(status.started_at)} UTC",
-            *((f"Why: {status.reason}",) if status.reason else ()),
-            sources_table(status),
-            lanes,
-            unwell,
-            *_complete(status),
-            checkpoint,
-            *((f"checkpoint error: {kept.error}",) if kept.error else ()),
-            *((_recovered(status.recovery),) if status.recovery is not None else ()),
-            *((_gaps(status.gaps),) if status.gaps.total else ()),
-            *((quarantine_line(status.quarantine),) if status.quarantine is not None else ()),
-            *map(dedup_line, status.dedup),
-            *((_audit(status.audit),) if status.audit is not None else ()),
-            *((_heartbeats(status.heartbeats),) if status.heartbeats is not None else ()),
-            *map(_part, status.paused),
-            *((backfills_table(status.backfills),) if status.backfills else ()),
-            *(
-                f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
-                for it in status.refused_topics
-            ),
-            *(_synced(status.group_sync) if status.group_sync is not None else ()),
-            *(_acls(status.acl_sync) if status.acl_sync is not None else ()),
-            *(_tee(status.tee) if status.tee is not None else ()),
-            *(f"{key} waits for a restart" for key in status.waits_for_restart),
-            *(f"warning: {warning}" for warning in status.warnings),
-        ),
-    )
+    parts: list[Table | str] = [f"{head}, since {cell(status.started_at)} UTC"]
+    if status.reason:
+        parts.append(f"Why: {status.reason}")
+    parts += [sources_table(status), table("Lanes", LANES, status.lanes)]
+    parts.append(table("Partitions that are not well", UNWELL, unwell, ("position", "log end")))
+    parts += [*_complete(status), *_checkpoint(status.checkpoint), *_optional(status)]
+    parts += [f"{key} waits for a restart" for key in status.waits_for_restart]
+    parts += [f"warning: {warning}" for warning in status.warnings]
+    return Report({"running": True, **status.model_dump(mode="json")}, tuple(parts))
 
 
-def _complete(status: Status) -> tuple[Table, ...]:
+def _checkpoint(kept: CheckpointStatus) -> list[str]:
+    line = f"Checkpoint: {kept.path}, commit {cell(kept.seq)}, epoch {cell(kept.epoch)}"
+    if kept.committed_at is not None:
+        line += f", {cell(kept.committed_at)} UTC"
+    return [line, *((f"checkpoint error: {kept.error}",) if kept.error else ())]
+
+
+def _optional(status: Status) -> Iterator[Table | str]:
+    """What is said of what is on, or has happened."""
+    if status.recovery is not None:
+        yield _recovered(status.recovery)
+    if status.gaps.total:
+        yield _gaps(status.gaps)
+    if status.quarantine is not None:
+        yield quarantine_line(status.quarantine)
+    yield from map(dedup_line, status.dedup)
+    if status.audit is not None:
+        yield _audit(status.audit)
+    if status.heartbeats is not None:
+        yield _heartbeats(status.heartbeats)
+    yield from map(_part, status.paused)
+    if status.backfills:
+        yield backfills_table(status.backfills)
+    for it in status.refused_topics:
+        yield f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
+    if status.group_sync is not None:
+        yield from _synced(status.group_sync)
+    if status.acl_sync is not None:
+        yield from _acls(status.acl_sync)
+    if status.tee is not None:
+        yield from _tee(status.tee)
+
+
+def _complete(status: Status) -> Iterator[Table]:
     told = status.completeness.topics if status.completeness is not None else ()
-    rows = [
-        (it.topic, it.up_to, it.lost, it.laggard.words if it.laggard is not None else None)
-        for it in told
-        if it.source is None
-    ]
-    columns = ("hub topic", "up to (UTC)", "lost offsets", "held up by")
-    return (Table("Complete", columns, rows, frozenset({"lost offsets"})),) if rows else ()
+    columns: Columns = {
+        "hub topic": "topic",
+        "up to (UTC)": "up_to",
+        "lost offsets": "lost",
+        "held up by": lambda it: it.laggard.words if it.laggard is not None else None,
+    }
+    if whole := [it for it in told if it.source is None]:
+        yield table("Complete", columns, whole)
 
 
 def _part(part: PausedPart) -> str:
@@ -214,12 +199,11 @@ def dedup_line(found: DedupStatus) -> str:
     return f"One event once in {found.hub_topic}, by {found.by}: {stand}; see aggregator dedup list"
 
 
-def report_of_view(view: CheckpointView, reason: str = "") -> Report:
+def report_of_view(view: StoppedStatus) -> Report:
     """What the checkpoint says of an instance that does not answer."""
-    data = {**view.model_dump(mode="json"), "reason": reason}
-    head = f"{view.name}: not running" + (f" ({reason})" if reason else "")
+    head = f"{view.name}: not running" + (f" ({view.reason})" if view.reason else "")
     if view.seq is None:
-        return Report(data, (head, f"There is no checkpoint under {view.path} yet."))
+        return report(view, head, f"There is no checkpoint under {view.path} yet.")
     how = "clean" if view.clean else "not clean: the next start looks for what the hub holds"
     when = f"{cell(view.committed_at)} UTC" if view.committed_at else "at an unknown time"
     last = f"Last commit {view.seq} of epoch {view.epoch}, {when}, {how}"
@@ -228,4 +212,4 @@ def report_of_view(view: CheckpointView, reason: str = "") -> Report:
         for alias, at in sorted(view.paused.items())
     ]
     paused += map(_part, view.paused_parts)
-    return Report(data, (head, last, *paused, positions_table(view.positions)))
+    return report(view, head, last, *paused, positions_table(view.positions))

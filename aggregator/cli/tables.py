@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aggregator.cli.render import Table
+from aggregator.cli.render import Columns, Table, table
 from aggregator.documents.document import BackfillStatus, SourceStatus, Status
 from aggregator.documents.stopped import PositionRow
 from aggregator.documents.units import short_duration, size_text
@@ -16,35 +16,18 @@ def sources_table(status: Status) -> Table:
 
     `latency` is the age of records on arrival, p50 / p99 of the last minute.
     """
-    return Table(
-        "Sources",
-        (
-            "source",
-            "state",
-            "topics",
-            "partitions",
-            "records",
-            "bytes",
-            "latency",
-            "lag",
-            "why",
-        ),
-        [
-            (
-                source.alias,
-                source.state,
-                source.topics,
-                source.partitions,
-                source.records,
-                size_text(source.bytes),
-                latency_text(source),
-                source.lag,
-                source.reason or None,
-            )
-            for source in status.sources
-        ],
-        frozenset({"topics", "partitions", "records", "bytes", "latency", "lag"}),
-    )
+    columns: Columns = {
+        "source": "alias",
+        "state": "state",
+        "topics": "topics",
+        "partitions": "partitions",
+        "records": "records",
+        "bytes": lambda it: size_text(it.bytes),
+        "latency": latency_text,
+        "lag": "lag",
+        "why": "reason",
+    }
+    return table("Sources", columns, status.sources, ("bytes", "latency", "lag"))
 
 
 def latency_text(source: SourceStatus) -> str | None:
@@ -60,43 +43,31 @@ def latency_text(source: SourceStatus) -> str | None:
 
 def positions_table(positions: Sequence[PositionRow]) -> Table:
     """Positions of the checkpoint."""
-    return Table(
-        "Positions (the next offset to read)",
-        ("source", "topic", "partition", "position", "log end then", "lane", "commit", "clean"),
-        [
-            (
-                row.cluster,
-                row.topic,
-                row.partition,
-                row.position,
-                row.log_end,
-                row.lane,
-                row.seq,
-                row.clean,
-            )
-            for row in positions
-        ],
-        frozenset({"partition", "position", "log end then", "commit"}),
-    )
+    columns: Columns = {
+        "source": "cluster",
+        "topic": "topic",
+        "partition": "partition",
+        "position": "position",
+        "log end then": "log_end",
+        "lane": "lane",
+        "commit": "seq",
+        "clean": "clean",
+    }
+    return table("Positions (the next offset to read)", columns, positions, ("log end then",))
 
 
-def backfills_table(backfills: tuple[BackfillStatus, ...]) -> Table:
+def backfills_table(backfills: Sequence[BackfillStatus]) -> Table:
     """A line for each backfill."""
-    rows = [
-        (
-            it.id,
-            it.source,
-            it.topic,
-            it.state,
-            len(it.parts),
-            it.records,
-            it.left,
-            it.lost,
-            it.ordered_at,
-            "; ".join(part for part in (it.doing, it.reason) if part) or None,
-        )
-        for it in backfills
-    ]
-    columns = ("id", "source", "topic", "state", "partitions", "records", "left", "lost")
-    right = frozenset(columns[4:])
-    return Table("Backfills", (*columns, "ordered (UTC)", "what it does"), rows, right)
+    columns: Columns = {
+        "id": "id",
+        "source": "source",
+        "topic": "topic",
+        "state": "state",
+        "partitions": lambda it: len(it.parts),
+        "records": "records",
+        "left": "left",
+        "lost": "lost",
+        "ordered (UTC)": "ordered_at",
+        "what it does": lambda it: "; ".join(part for part in (it.doing, it.reason) if part),
+    }
+    return table("Backfills", columns, backfills)

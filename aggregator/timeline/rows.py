@@ -116,7 +116,7 @@ def moment_of(text: str, now: datetime) -> datetime:
         millis = int(timestamp_to_millis(datetime.fromisoformat(text.strip())))
     except ValueError as error:
         raise ValueError(
-            f"'{text}' is no time; write 90s, 1h or 7d for so long ago, or 2026-01-31T12:00:00Z"
+            f"'{text}' is no time ({error}); write 90s, 1h or 7d ago, or 2026-01-31T12:00:00Z"
         ) from error
     return datetime.fromtimestamp(millis / 1000, UTC)
 

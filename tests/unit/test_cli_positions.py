@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from aggregator.checkpoint.rows import Checkpoint
 from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
-from aggregator.cli.positions import parse_time
+from aggregator.cli.options import moment_ms
 from aggregator.config import load_text
 from aggregator.config.schema import Config
 from aggregator.documents.rates import UNKNOWN
@@ -137,10 +137,10 @@ def test_at_and_version_exclude_each_other() -> None:
     assert CliRunner().invoke(app, args).exit_code == 2
 
 
-def test_parse_time() -> None:
-    assert parse_time("2026-01-31T12:00:00Z") == START_MS
+def test_a_time_is_one_with_a_utc_offset() -> None:
+    assert moment_ms("--at", "2026-01-31T12:00:00Z") == START_MS
     with pytest.raises(typer.BadParameter, match="UTC offset"):
-        parse_time("2026-01-31T12:00:00")
+        moment_ms("--at", "2026-01-31T12:00:00")
 
 
 @pytest.mark.usefixtures("table")

@@ -12,14 +12,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.run import report_of_result
-from aggregator.cli.running import Absent, api_url, running_lag, running_status
+from aggregator.cli.running import Absent, api_url, ask_running, running_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.api import ApiConfig, TlsConfig
@@ -127,7 +126,7 @@ def stranger() -> Iterator[Callable[[int, str], str]]:
 
 def test_a_running_instance_answers(listen: str) -> None:
     assert running_status(config_of(listen)) == STATUS
-    assert isinstance(running_lag(config_of(listen)), LagReport)
+    assert isinstance(ask_running(config_of(listen), "/api/lag", LagReport), LagReport)
 
 
 def test_another_aggregation_is_not_ours(listen: str) -> None:
@@ -252,10 +251,10 @@ def test_lag_shows_for_how_long_a_partition_has_been_behind(
         seconds_behind_at_least=at_least,
     )
     lag = report_of(STATUS.model_copy(update={"partitions": (part,)}))
-    report = report_of_lag(typer.Context(typer.main.get_command(app)), lag)
+    report = report_of_lag(lag, str)
     shown = to_text(report, tty=False)
     rows, totals = (line for line in shown.splitlines() if line.startswith("eu "))
-    assert re.search(rf"^eu +orders +0 +3 +5 +2 +4[.]0 kB +{text} +RUNNING +-$", rows)
+    assert re.search(rf"^eu +orders +0 +3 +5 +2 +4[.]0 kB +{text} +- +RUNNING +-$", rows)
     assert re.search(rf"^eu +1 +0 +2 +4[.]0 kB +{text} +- +- +unknown$", totals)
     assert report.data["rows"][0]["seconds_behind"] == seconds
     assert report.data["totals"][0]["seconds_behind_at_least"] is at_least

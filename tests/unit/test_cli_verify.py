@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from aggregator.audits.table import SCHEMA
@@ -103,22 +102,20 @@ def test_it_is_shown_with_what_explains_it() -> None:
         ),
         notes=("a note",),
     )
-    context = typer.Context(typer.main.get_command(app))
-    shown = report_of_audit(context, report)
+    shown = report_of_audit(report, str)
     text = to_text(shown, tty=False)
     for part in ("1,234", "has no origin", "us: no answer", "a note", "Something is wrong"):
         assert part in text
     assert "superseded" not in text
     assert shown.data["totals"]["missing"] == 1
     assert shown.data["exit_code"] == EXIT_DATA
-    assert "All is well" in to_text(report_of_audit(context, audit(partition())), tty=False)
+    assert "All is well" in to_text(report_of_audit(audit(partition()), str), tty=False)
 
 
 def test_all_is_well_is_said_only_of_what_was_judged() -> None:
-    context = typer.Context(typer.main.get_command(app))
 
     def said(*partitions: PartitionResult) -> str:
-        return to_text(report_of_audit(context, audit(*partitions)), tty=False)
+        return to_text(report_of_audit(audit(*partitions), str), tty=False)
 
     reasons = {"forgotten": 3, "not_begun": 4, "schemas_unknown": 5}
     text = said(partition(expected=9, present=9, ahead=1_200, **reasons), partition(expired=1_000))
