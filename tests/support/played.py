@@ -75,7 +75,8 @@ def played_api(state: Path, *sets: str) -> Iterator[PlayedApi]:
     recorder.feed.close()
     engine = PlayedEngine(control)
     with pytest.MonkeyPatch.context() as patch:
-        agreed: Any = SimpleNamespace(raise_if_refused=lambda: None, refused=())
+        hub = SimpleNamespace(topics={})
+        agreed: Any = SimpleNamespace(raise_if_refused=lambda: None, refused=(), routes=(), hub=hub)
         patch.setattr(engine_control, "discover", lambda config: None)
         patch.setattr(engine_control, "hub_facts", lambda found: None)
         patch.setattr(engine_control, "plan_with", lambda *found: agreed)
