@@ -65,16 +65,9 @@ def report_of_look(look: TopicLook) -> Report:
     if not look.records:
         none = f"None of the newest offsets of {look.topic} at {where} holds a record."
         return report(look, none, *look.notes)
-    with_origin = any(it.origin is not None for it in look.records)
-    columns: Columns = {
-        "at (UTC)": lambda it: moment_of(it.timestamp_ms),
-        "partition": "partition",
-        "offset": "offset",
-        **({"origin": "origin"} if with_origin else {}),
-        "key": "key",
-        "value": _value,
-        "read as": _format,
-    }
+    columns = dict(COLUMNS)
+    if all(it.origin is None for it in look.records):
+        del columns["origin"]
     title = f"The newest records of {look.topic} at {where}"
     return report(look, table(title, columns, look.records), *look.notes)
 
@@ -89,6 +82,17 @@ def _value(record: PeekedRecord) -> str | None:
 def _format(record: PeekedRecord) -> str:
     schema = f" {record.value_schema}" if record.value_schema is not None else ""
     return f"{record.value_format}{schema}"
+
+
+COLUMNS: Columns = {
+    "at (UTC)": lambda it: moment_of(it.timestamp_ms),
+    "partition": "partition",
+    "offset": "offset",
+    "origin": "origin",
+    "key": "key",
+    "value": _value,
+    "read as": _format,
+}
 
 
 def _line(record: PeekedRecord, output: Output) -> str:

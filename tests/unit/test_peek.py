@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 
-from aggregator.cli.peek import _line, _row
-from aggregator.cli.render import Output, cell, moment_of
+from aggregator.cli.peek import COLUMNS, _line
+from aggregator.cli.render import Output, cell, moment_of, table
 from aggregator.config import load_text
 from aggregator.embedded.topics import NewRecord
 from aggregator.model import OffsetRange, TopicPartition
@@ -71,7 +71,7 @@ def assert_told(record: NewRecord) -> None:
     assert json.loads(found.model_dump_json())["value_bytes"] == len(record.value or b"")
     for output in Output:
         _line(found, output).encode()
-    for shown_as in _row(found, with_origin=True):
+    for shown_as in table("Records", COLUMNS, [found]).rows[0]:
         cell(shown_as).encode()
     parse(raw)
 
