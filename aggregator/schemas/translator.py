@@ -201,7 +201,9 @@ class _Worker:
         while not self._over:
             due = look_at if again_at is None else min(look_at, again_at)
             is_asked = self._news.wait(max(0.0, due - time.monotonic()))
-            self._news.clear()
+            if is_asked:
+                # Only then: what is asked for just after the wait has ended must not be forgotten.
+                self._news.clear()
             if is_asked or (again_at is not None and time.monotonic() >= again_at):
                 with self._lock:
                     wanted = sorted(self._wanted, key=str)

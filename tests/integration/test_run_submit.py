@@ -146,7 +146,7 @@ def test_executors_do_all_jobs_and_each_record_is_there_once_in_both_modes(
     assert (totals["present"], totals["missing"]) == (2 * RECORDS + LEFT_OUT, 0)
     kept = {it["table"]: (it["done"], it["failed"]) for it in done["tables"]}
     assert set(kept.values()) == {(True, "")}, kept
-    tables = {"checkpoints", "history", "events", "topics", "backfills", f"tee/{unique}"}
+    tables = {"checkpoints", "history", "events", "topics", "backfills", "audits", f"tee/{unique}"}
     assert kept.keys() - {"completeness"} == tables
     assert sorted(it.value for it in read_topic(hub.bootstrap_servers, late) if it.value) == (
         sorted(b"%d" % at for at in range(LEFT_OUT))
