@@ -39,8 +39,6 @@ TARGET = "target"
 """The alias of the target when none is given."""
 RESET = "auto.offset.reset"
 ADDRESS = "bootstrap.servers"
-CYCLE = "cycles"
-"""In the place of a key where no key says it."""
 
 DEFAULT_POLICY = "DefaultReplicationPolicy"
 IDENTITY_POLICIES = ("IdentityReplicationPolicy", "CustomMM2ReplicationPolicy")

@@ -9,8 +9,6 @@ from pydantic import Field
 from aggregator.documents.document import Document
 from aggregator.quarantine.ledger import LedgerEntry
 
-REASON = "duplicate"
-
 
 class DroppedRecord(Document):
     """One record whose event the hub held already; its content is not told."""

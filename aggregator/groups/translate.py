@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -319,8 +318,3 @@ def _places(
 def _named(partitions: Collection[SourcePartition]) -> str:
     first, *others = partitions
     return f"{first} and {len(others)} others" if others else str(first)
-
-
-def by_deadline(seconds: float) -> float:
-    """The deadline of a `HubReading` that may take so long."""
-    return time.monotonic() + seconds

@@ -23,7 +23,6 @@ WHOLE_BATCH_BYTES = 131_072
 MOST_BYTES = 2**31 - 1
 """The largest size that Kafka can say, of a topic as of a producer's request."""
 
-DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
 DEFAULT_RETENTION_MS = 604_800_000
 UNLIMITED_MS = 9_223_372_036_854_775_807
 UNLIMITED = -1

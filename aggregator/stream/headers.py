@@ -1,4 +1,4 @@
-"""Column functions that read and write the origin of a record: its last headers, in either form."""
+"""Column functions that read the origin of a record: its last headers, in either form."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from aggregator.model import (
     ORIGIN_CLUSTER,
     ORIGIN_HEADER,
     ORIGIN_HEADERS,
-    ORIGIN_OFFSET,
-    ORIGIN_PARTITION,
     ORIGIN_TEXT,
-    ORIGIN_TIMESTAMP,
-    ORIGIN_TOPIC,
-    OriginForm,
 )
 from aggregator.rules import ANY_ORIGIN
 
@@ -24,32 +19,6 @@ from aggregator.rules import ANY_ORIGIN
 BEYOND_MS = 253_402_214_400_000
 """The last day of the year 9999 begins, UTC: so a moment before is in that year in each zone."""
 WHOLE_TEXT = rf"^{ORIGIN_TEXT}\z"
-
-
-def with_origin_headers(frame: DataFrame, cluster: str, form: OriginForm = "headers") -> DataFrame:
-    """Append the origin behind the record's own headers: five of them, or one.
-
-    In: a Kafka source frame with `headers` (null for a record without any), `topic`, `partition`,
-    `offset`, `timestamp`. Out: the same frame, `headers` never null. Values are UTF-8 text.
-    The record's own headers keep their order, duplicates and null values.
-    """
-    if form == "header":
-        place = (F.col(name).cast("string") for name in ("topic", "partition", "offset"))
-        origin = F.array(_header(ORIGIN_HEADER, F.concat_ws("/", F.lit(cluster), *place)))
-    else:
-        origin = F.array(
-            _header(ORIGIN_CLUSTER, F.lit(cluster)),
-            _header(ORIGIN_TOPIC, F.col("topic")),
-            _header(ORIGIN_PARTITION, F.col("partition").cast("string")),
-            _header(ORIGIN_OFFSET, F.col("offset").cast("string")),
-            _header(ORIGIN_TIMESTAMP, F.unix_millis("timestamp").cast("string")),
-        )
-    # The branch costs less than concat(coalesce(headers, empty), origin): most records have no
-    # headers, and then nothing is copied.
-    own = F.col("headers")
-    return frame.withColumn(
-        "headers", F.when(own.isNull(), origin).otherwise(F.concat(own, origin))
-    )
 
 
 def filter_not_from_hub(frame: DataFrame, hub_names: Collection[str]) -> DataFrame:
@@ -160,8 +129,3 @@ def _at_its_place(key: str) -> Column:
     place = F.lit(ORIGIN_HEADERS.index(key) - len(ORIGIN_HEADERS))
     header = F.try_element_at("headers", place)
     return F.when(header["key"] == key, header["value"].cast("string"))
-
-
-def _header(key: str, value: Column) -> Column:
-    """One header as a column: its value is the UTF-8 text of `value`."""
-    return F.struct(F.lit(key).alias("key"), value.cast("binary").alias("value"))

@@ -1,13 +1,13 @@
-"""Column functions, each on a few rows: origin headers, loop guard, hub topic, hub partition.
+"""Column functions, each on a few rows: origin headers and loop guard.
 
-The origin is written and read in both forms, and the notebook's columns come of it; so do those of
-a landing table.
+The origin is read in both forms, and the notebook's columns come of it; so do those of a landing
+table.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,6 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from aggregator.model import OriginForm, Route
 from aggregator.notebook import with_origin_columns
 from aggregator.plan.murmur2 import partition_for_key
 from aggregator.rules import ANY_ORIGIN
@@ -26,9 +25,7 @@ from aggregator.stream.headers import (
     headers_before_origin,
     origin_columns,
     origin_texts,
-    with_origin_headers,
 )
-from aggregator.stream.partitioning import with_hub_partition, with_hub_topic
 from aggregator.stream.ranges import to_origins
 from aggregator.stream.transform import RECORD_SCHEMA
 from aggregator.tee.decode import MISFIT, JsonDecoder
@@ -52,11 +49,6 @@ ONE = [("origin", b"eu/orders/3/41")]
 PLACE = ("eu", "orders", 3, 41)
 
 
-def route(topic: str, **options: Any) -> Route:
-    defaults = {"hub_topic": topic, "partitions": 6, "hub_partitions": 4}
-    return Route(cluster="eu", topic=topic, **{**defaults, **options})
-
-
 def record(
     spark: SparkSession,
     headers: Headers,
@@ -67,46 +59,6 @@ def record(
 ) -> DataFrame:
     row = (b"k", b"v", topic, partition, offset, moment, headers)
     return spark.createDataFrame([row], RECORD_SCHEMA)
-
-
-def headers_of(frame: DataFrame) -> list[tuple[str, bytes | None]]:
-    (row,) = frame.collect()
-    return [(key, None if value is None else bytes(value)) for key, value in row["headers"]]
-
-
-@pytest.mark.parametrize(
-    "own",
-    [
-        None,
-        [],
-        [("a", b"1"), ("b", None), ("a", b""), ("a", b"1")],
-        [("origin.cluster", b"evil"), ("origin.timestamp", None)],
-        [("origin", b"web"), *ONE, *ORIGIN, ("origin", None)],
-    ],
-)
-def test_origin_headers_come_behind_the_records_own(spark: SparkSession, own: Headers) -> None:
-    tagged = with_origin_headers(record(spark, own), "eu")
-    assert headers_of(tagged) == [*(own or ()), *ORIGIN]
-    in_one = with_origin_headers(record(spark, own), "eu", "header")
-    assert headers_of(in_one) == [*(own or ()), *ONE]
-
-
-@pytest.mark.parametrize("form", ["headers", "header"])
-def test_origin_headers_touch_nothing_else(spark: SparkSession, form: OriginForm) -> None:
-    frame = record(spark, None)
-    tagged = with_origin_headers(frame, "eu", form)
-    assert tagged.columns == frame.columns
-    assert_df_equality(tagged.drop("headers"), frame.drop("headers"))
-
-
-@pytest.mark.parametrize("millis", [-1, 0, 1, 4_102_444_800_123])
-def test_origin_timestamp_is_in_milliseconds(spark: SparkSession, millis: int) -> None:
-    moment = spark.sql(f"select timestamp_millis({millis}) as timestamp")
-    frame = record(spark, None).drop("timestamp").crossJoin(moment)
-    assert headers_of(with_origin_headers(frame, "eu"))[-1] == (
-        "origin.timestamp",
-        str(millis).encode(),
-    )
 
 
 def test_records_that_have_been_to_this_hub_are_dropped(spark: SparkSession) -> None:
@@ -249,38 +201,6 @@ def test_the_notebooks_columns_are_of_either_form(spark: SparkSession) -> None:
         assert (told and told.astimezone(UTC)) == moment
         found = row["headers"]
         assert (found and {k: None if v is None else bytes(v) for k, v in found.items()}) == left
-
-
-def test_hub_topic_follows_the_route(spark: SparkSession) -> None:
-    routes = [route("orders"), route("payments", hub_topic="eu.payments"), route("refunds")]
-    frame = spark.createDataFrame(
-        [(r.topic, r.hub_topic) for r in routes], "topic string, want string"
-    )
-    got = with_hub_topic(frame, routes)
-    assert [row["hub_topic"] for row in got.collect()] == [row["want"] for row in got.collect()]
-
-
-def test_hub_partition_follows_the_rule_of_the_route(spark: SparkSession) -> None:
-    routes = [
-        route("by-key"),
-        route("by-source", partition_by="source_partition", hub_partitions=4),
-        route("in-turn", partition_by="round_robin", hub_partitions=5),
-        route("by-cluster", partition_by="cluster", hub_partitions=7),
-    ]
-    places = [(partition, offset) for partition in range(6) for offset in (0, 1, 2, 12_345_678_901)]
-    rules: dict[str, Callable[[int, int], int | None]] = {
-        "by-key": lambda partition, offset: None,
-        "by-source": lambda partition, offset: partition % 4,
-        "in-turn": lambda partition, offset: (partition + offset) % 5,
-        "by-cluster": lambda partition, offset: (murmur2(b"eu") & 0x7FFFFFFF) % 7,
-    }
-    rows = [(r.topic, partition, offset) for r in routes for partition, offset in places]
-    wanted = [(*row, rules[row[0]](row[1], row[2])) for row in rows]
-    schema = "topic string, partition int, offset bigint"
-    got = with_hub_partition(spark.createDataFrame(rows, schema), routes)
-    assert_df_equality(
-        got, spark.createDataFrame(wanted, f"{schema}, hub_partition int"), ignore_nullable=True
-    )
 
 
 def test_our_partition_for_a_key_is_the_java_producers(spark: SparkSession) -> None:

@@ -103,7 +103,9 @@ class Reads:
         )
         there = reduce(DataFrame.unionAll, frames).where(F.col("offset") % HOLE != 0)
         return there.select(
-            *("topic", "partition", "offset"),
+            "topic",
+            "partition",
+            "offset",
             F.lit(None).cast("binary").alias("key"),
             self._value.cast("string").cast("binary").alias("value"),
             F.timestamp_millis(F.lit(1_795_000_000_000)).alias("timestamp"),
