@@ -142,8 +142,14 @@ class BackfillTry:
         )
         readings = plan_readings(self.routes, backfill.positions)
         self.query = LaneQuery.start(
-            *(self._tools.spark, self._tools.connector, lane, self._generation),
-            *(readings, settings, scanned.skips, 0),
+            spark=self._tools.spark,
+            connector=self._tools.connector,
+            lane=lane,
+            generation=self._generation,
+            readings=readings,
+            settings=settings,
+            skips=scanned.skips,
+            snapshot=0,
         )
         self._tools.translator.follow(self.routes)
         self.key = self.query.key

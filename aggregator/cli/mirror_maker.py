@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -39,6 +40,15 @@ WORDS: Words = {
 Options: Any = old_options(WORDS)
 
 
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """The files of the old process, and what its sources are called."""
+
+    consumers: ConsumerConfigs = None
+    producer: ProducerConfig = None
+    alias: Aliases = None
+
+
 @command(
     "aggregator mirror-maker --consumer.config a.properties --consumer.config b.properties \\",
     "    --producer.config hub.properties --num.streams 4 --whitelist '.*'",
@@ -47,12 +57,10 @@ Options: Any = old_options(WORDS)
 )
 def mirror_maker(
     call: Call,
+    clients: ClientOptions,
     options: Options,
     place: PlaceOptions,
     how: RunOptions,
-    consumers: ConsumerConfigs = None,
-    producer: ProducerConfig = None,
-    alias: Aliases = None,
     positions: Annotated[
         bool,
         typer.Option(
@@ -66,10 +74,10 @@ def mirror_maker(
     the first start it goes on where the group of the consumer was; later where it was itself.
     """
     request = ImportRequest(
-        consumers=consumers or (),
-        producer=producer,
+        consumers=clients.consumers or (),
+        producer=clients.producer,
         options=given_of(options, WORDS),
         mirror_maker=True,
-        aliases=alias or (),
+        aliases=clients.alias or (),
     )
     run_stand_in(call, request, place, how, positions=positions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -64,16 +65,21 @@ def list_quarantined(
     return report_of_entries(found, call.config, limit)
 
 
+@dataclass(frozen=True, slots=True)
+class RetryOptions:
+    """Which records are tried."""
+
+    origin: Origins = None
+    source: SourceOption = None
+    topic: TopicOption = None
+    reason: Reason = None
+    everything: Annotated[bool, typer.Option("--all", help="All that are not retried yet.")] = False
+
+
 @command()
 def retry(
     call: Call,
-    origin: Origins = None,
-    source: SourceOption = None,
-    topic: TopicOption = None,
-    reason: Reason = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="All that are not retried yet.")
-    ] = False,
+    wanted: RetryOptions,
     dry_run: WouldDo = False,
     overwrite: Annotated[
         bool,
@@ -89,12 +95,14 @@ def retry(
 
     Ends with 4 when any record could not be written.
     """
-    if not (origin or source or topic or reason or everything):
+    origin = wanted.origin
+    if not (origin or wanted.source or wanted.topic or wanted.reason or wanted.everything):
         raise typer.BadParameter("name them: --origin, --source, --topic, --reason, or --all")
     config = call.config
-    wanted = Filter(source, topic, reason, origins_of(origin) if origin else None)
+    origins = origins_of(origin) if origin else None
+    chosen = Filter(wanted.source, wanted.topic, wanted.reason, origins)
     with opened(config) as shelf:
-        retry_those(call, shelf, wanted, dry_run=dry_run, overwrite=overwrite)
+        retry_those(call, shelf, chosen, dry_run=dry_run, overwrite=overwrite)
 
 
 def retry_those(

@@ -114,7 +114,13 @@ class SourceWatch:
         seen = replace(seen, highs=high)
         stable = {sp: end for sp, end in own.items() if end < high.get(sp, end)}
         mark = Mark(
-            *(asked_at, asked_ms, ids.cluster_id, ids.topic_ids, ids.partitions, high, stable)
+            asked_at=asked_at,
+            asked_ms=asked_ms,
+            cluster_id=ids.cluster_id,
+            topic_ids=ids.topic_ids,
+            partitions=ids.partitions,
+            ends=high,
+            stable=stable,
         )
         return seen, mark
 

@@ -97,8 +97,14 @@ def _merged(before: Claim | None, claim: Claim) -> Claim:
     if before.topics != claim.topics:
         return claim
     return Claim(
-        *(claim.source, claim.topic, before.up_to_ms, claim.laggard, claim.lost),
-        *(claim.topics, claim.cluster_id, claim.hub_id),
+        source=claim.source,
+        topic=claim.topic,
+        up_to_ms=before.up_to_ms,
+        laggard=claim.laggard,
+        lost=claim.lost,
+        topics=claim.topics,
+        cluster_id=claim.cluster_id,
+        hub_id=claim.hub_id,
     )
 
 

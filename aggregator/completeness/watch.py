@@ -86,13 +86,16 @@ class CompletenessWatch:
             self._scope,
             self._listed,
             state.topics.came,
-            {(sp.cluster, sp.topic) for sp, it in state.partitions.items()
-             if it.stage not in SETTLED},
+            {
+                (sp.cluster, sp.topic)
+                for sp, it in state.partitions.items()
+                if it.stage not in SETTLED
+            },
             lost_of(state.gaps.values()),
             int(state.config.completeness.allowed_lateness * 1_000),
             now_ms,
             lambda alias, sp: blame(state, measured, self._ledger, alias, sp),
-        )  # fmt: skip
+        )
         self.latest = self._claims.make(self._ledger, sight)
         self.keeper.take(self.latest)
 

@@ -58,20 +58,34 @@ HINTS = {
 
 LOGIN_HINTS = (
     (r"certificate has expired(?!.*alert)", "the broker's own certificate has to be renewed"),
-    (r"hostname mismatch|IP address mismatch|subject name", "the broker's certificate has no such "
-     "name: use the name that it has in {servers}, or set ssl.endpoint.identification.algorithm: "
-     '"" in {settings}'),
-    (r"certificate verify failed", "the broker's certificate is of no CA in "
-     "ssl.truststore.location or ssl.truststore.certificates of {settings}"),
-    (r"alert.*(certificate|unknown ca|handshake)|certificate.*alert", "the broker refuses our "
-     "certificate: check ssl.keystore.location or ssl.keystore.certificate.chain of {settings}, "
-     "and whether it has expired (aggregator check)"),
+    (
+        r"hostname mismatch|IP address mismatch|subject name",
+        "the broker's certificate has no such name: use the name that it has in {servers}, or set "
+        'ssl.endpoint.identification.algorithm: "" in {settings}',
+    ),
+    (
+        r"certificate verify failed",
+        "the broker's certificate is of no CA in "
+        "ssl.truststore.location or ssl.truststore.certificates of {settings}",
+    ),
+    (
+        r"alert.*(certificate|unknown ca|handshake)|certificate.*alert",
+        "the broker refuses our certificate: check ssl.keystore.location or "
+        "ssl.keystore.certificate.chain of {settings}, and whether it has expired (aggregator "
+        "check)",
+    ),
     (r"unsupported|supported mechanisms|not enabled", "check sasl.mechanism of {settings}"),
-    (r"token|OIDC|OAUTHBEARER", "check sasl.oauthbearer.token.endpoint.url, and clientId and "
-     "clientSecret in sasl.jaas.config, of {settings}"),
-    (r"authentication|SASL", "check user and password in sasl.jaas.config of {settings}; when they "
-     "were changed: aggregator reload"),
-)  # fmt: skip
+    (
+        r"token|OIDC|OAUTHBEARER",
+        "check sasl.oauthbearer.token.endpoint.url, and clientId and "
+        "clientSecret in sasl.jaas.config, of {settings}",
+    ),
+    (
+        r"authentication|SASL",
+        "check user and password in sasl.jaas.config of {settings}; when they "
+        "were changed: aggregator reload",
+    ),
+)
 """What to do about a login that is refused, by the words of librdkafka, OpenSSL or the broker."""
 
 

@@ -85,13 +85,8 @@ class Engine:
         self._stop = stop
         self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
         self._lanes = Lanes(threads.spark, threads.connector, observer, threads.translator)
-        self._recovery = Recovery(
-            *(threads.connector, observer, threads.hub, self._gaps, emit, stop, threads.stood)
-        )
-        self._hands = Hands(
-            *(threads.spark, self._lanes, self._recovery, observer, threads.lookout),
-            *(threads.hub, self._gaps, self._seen, emit, stop),
-        )
+        self._recovery = self._make_recovery(threads)
+        self._hands = self._make_hands(threads)
         first = replace(view, config=config, state=self.state)
         self.backfills = Backfills(
             Tools(threads.spark, threads.connector, threads.hub, threads.translator, emit),
@@ -99,7 +94,12 @@ class Engine:
             self.look_again,
         )
         self._teller = Teller(
-            *(first, threads.told, control, emit, on_view, self.backfills.statuses)
+            view=first,
+            told=threads.told,
+            control=control,
+            emit=emit,
+            on_view=on_view,
+            backfills=self.backfills.statuses,
         )
         self._steering = Steering(self, observer, self._gaps, control, emit)
         self._known = KnownOf(observer)
@@ -110,6 +110,31 @@ class Engine:
         self._news: Measured | None = None
         """What was measured, until a step was told of it."""
         self._next_measure = 0.0
+
+    def _make_recovery(self, threads: Threads) -> Recovery:
+        return Recovery(
+            connector=threads.connector,
+            observer=self._observer,
+            hub=threads.hub,
+            gaps=self._gaps,
+            emit=self._emit,
+            stop=self._stop,
+            stood=threads.stood,
+        )
+
+    def _make_hands(self, threads: Threads) -> Hands:
+        return Hands(
+            spark=threads.spark,
+            lanes=self._lanes,
+            recovery=self._recovery,
+            observer=self._observer,
+            lookout=threads.lookout,
+            hub=threads.hub,
+            gaps=self._gaps,
+            seen=self._seen,
+            emit=self._emit,
+            stop=self._stop,
+        )
 
     @property
     def view(self) -> View:
@@ -271,8 +296,13 @@ class Engine:
         """Make the claims of completeness of what is known now."""
         known = self._known.now().remembered
         self._completeness.follow(
-            *(self.state, known.logs, known.positions, self._sources.marks(), self._measured),
-            *(time.monotonic(), time.time_ns() // 1_000_000),
+            state=self.state,
+            logs=known.logs,
+            positions=known.positions,
+            marks=self._sources.marks(),
+            measured=self._measured,
+            now=time.monotonic(),
+            now_ms=time.time_ns() // 1_000_000,
             last=last,
         )
 
@@ -333,8 +363,12 @@ class Engine:
         if look is None:
             return None
         return BackfillSight(
-            *(self._in_force.config, look, self._observer.positions, self._sources.seen()),
-            *(self.state.refused, self._why_rests),
+            config=self._in_force.config,
+            look=look,
+            live=self._observer.positions,
+            seen=self._sources.seen(),
+            refused=self.state.refused,
+            rests=self._why_rests,
         )
 
     def _why_rests(self, sp: SourcePartition) -> str:

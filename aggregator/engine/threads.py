@@ -143,8 +143,16 @@ def threads_of(
                 dedup.start()
                 try:
                     told = Told(
-                        *(observer, quarantine, audits, groups, heartbeats, group_sync),
-                        *(completeness, acl_sync, tee, dedup),
+                        observer=observer,
+                        quarantine=quarantine,
+                        audits=audits,
+                        groups=groups,
+                        heartbeats=heartbeats,
+                        group_sync=group_sync,
+                        completeness=completeness,
+                        acl_sync=acl_sync,
+                        tee=tee,
+                        dedup=dedup,
                     )
                     yield Threads(
                         spark, connector, lookout, sources, admin, stood, told, translator

@@ -102,8 +102,11 @@ def plan_duplicates(
         for source in found
     ]
     aside = Aside(
-        *(duplicates_topic(config), "duplicates topic", "topics.duplicates"),
-        *("topics.dedup: off", DUPLICATES_MS),
+        name=duplicates_topic(config),
+        called="duplicates topic",
+        setting="topics.duplicates",
+        without="topics.dedup: off",
+        retention_ms=DUPLICATES_MS,
     )
     return _plan(aside, sources, config, contributions, hub)
 

@@ -82,9 +82,9 @@ class _Told(Collector):
 
 def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     """Our own metrics of a status."""
-    yield _gauge("info", "Name and version.", ("name", "version"), [
-        ((status.name, status.version), 1.0)
-    ])  # fmt: skip
+    yield _gauge(
+        "info", "Name and version.", ("name", "version"), [((status.name, status.version), 1.0)]
+    )
     yield _states("phase", "1 for the phase it is in.", "phase", Phase, [((), status.phase)])
     yield from _of_sources(status)
     yield from _of_topics(status)
@@ -101,18 +101,31 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
 def _of_sources(status: Status) -> Iterator[Metric]:
     sources = status.sources
     up = (SourceState.RUNNING, SourceState.CATCHING_UP)
-    yield _gauge("source_up", "1 while a source runs, or catches up.", ("source",), [
-        ((it.alias,), float(it.state in up)) for it in sources
-    ])  # fmt: skip
-    yield _states("source_state", "1 for the state a source is in.", "state", SourceState, [
-        ((it.alias,), it.state) for it in sources
-    ], ("source",))  # fmt: skip
+    yield _gauge(
+        "source_up",
+        "1 while a source runs, or catches up.",
+        ("source",),
+        [((it.alias,), float(it.state in up)) for it in sources],
+    )
+    yield _states(
+        "source_state",
+        "1 for the state a source is in.",
+        "state",
+        SourceState,
+        [((it.alias,), it.state) for it in sources],
+        ("source",),
+    )
     held = Counter((it.cluster, it.state) for it in status.partitions)
-    yield _gauge("source_partitions", "Partitions of a source in a state.", ("source", "state"), [
-        ((it.alias, state), float(held[it.alias, state]))
-        for it in sources
-        for state in PartitionState
-    ])  # fmt: skip
+    yield _gauge(
+        "source_partitions",
+        "Partitions of a source in a state.",
+        ("source", "state"),
+        [
+            ((it.alias, state), float(held[it.alias, state]))
+            for it in sources
+            for state in PartitionState
+        ],
+    )
     yield _gauge(
         "seconds_behind",
         "Since when a log reaches beyond what is copied, the longest of a source.",
@@ -125,6 +138,10 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         ("source",),
         [((it.alias,), _seconds(it.lost_at)) for it in sources],
     )
+    yield from _read_of_sources(sources)
+
+
+def _read_of_sources(sources: Sequence[SourceStatus]) -> Iterator[Metric]:
     yield _counter(
         "records_read",
         "Records read: written, or left out for the hub held them or they came from it.",
@@ -143,12 +160,14 @@ def _of_sources(status: Status) -> Iterator[Metric]:
         ("records_quarantined", "Records that the hub refused.", "quarantined"),
         ("lost_offsets", "Offsets lost in gaps, as far as known.", "lost"),
     ):
-        yield _counter(name, words, ("source",), [
-            ((it.alias,), float(getattr(it, field))) for it in sources
-        ])  # fmt: skip
-    yield _histogram("record_age_seconds", "From a record's timestamp to its acknowledgement.", [
-        (it, it.age_counts) for it in sources
-    ])  # fmt: skip
+        yield _counter(
+            name, words, ("source",), [((it.alias,), float(getattr(it, field))) for it in sources]
+        )
+    yield _histogram(
+        "record_age_seconds",
+        "From a record's timestamp to its acknowledgement.",
+        [(it, it.age_counts) for it in sources],
+    )
     yield _histogram(
         "replication_latency_seconds",
         "From a record's fetch from its source to its acknowledgement by the hub.",
@@ -159,12 +178,18 @@ def _of_sources(status: Status) -> Iterator[Metric]:
 def _of_topics(status: Status) -> Iterator[Metric]:
     copied = [(it.alias, topic) for it in status.sources for topic in it.copied]
     labels = ("source", "topic")
-    yield _counter("records_written", "Records written to the hub.", labels, [
-        ((alias, it.topic), float(it.records)) for alias, it in copied
-    ])  # fmt: skip
-    yield _counter("written_bytes", "Bytes of their keys and values.", labels, [
-        ((alias, it.topic), float(it.bytes)) for alias, it in copied
-    ])  # fmt: skip
+    yield _counter(
+        "records_written",
+        "Records written to the hub.",
+        labels,
+        [((alias, it.topic), float(it.records)) for alias, it in copied],
+    )
+    yield _counter(
+        "written_bytes",
+        "Bytes of their keys and values.",
+        labels,
+        [((alias, it.topic), float(it.bytes)) for alias, it in copied],
+    )
     lags: Counter[tuple[str, str]] = Counter()
     size = sizes_of(status)
     unknown: Counter[tuple[str, str]] = Counter()
@@ -173,42 +198,68 @@ def _of_topics(status: Status) -> Iterator[Metric]:
         unknown[key] += it.lag is None
         if it.lag is not None:
             lags[key] += it.lag
-    yield _gauge("lag_offsets", "Offsets behind, of the partitions that tell.", labels, [
-        (key, float(lag)) for key, lag in lags.items()
-    ])  # fmt: skip
-    yield _gauge("lag_bytes", "The same, by the mean size of what was copied.", labels, [
-        (key, size(*key, lag)) for key, lag in lags.items()
-    ])  # fmt: skip
-    yield _gauge("lag_unknown_partitions", "Partitions whose lag is not known.", labels, [
-        (key, float(count)) for key, count in unknown.items()
-    ])  # fmt: skip
+    yield _gauge(
+        "lag_offsets",
+        "Offsets behind, of the partitions that tell.",
+        labels,
+        [(key, float(lag)) for key, lag in lags.items()],
+    )
+    yield _gauge(
+        "lag_bytes",
+        "The same, by the mean size of what was copied.",
+        labels,
+        [(key, size(*key, lag)) for key, lag in lags.items()],
+    )
+    yield _gauge(
+        "lag_unknown_partitions",
+        "Partitions whose lag is not known.",
+        labels,
+        [(key, float(count)) for key, count in unknown.items()],
+    )
 
 
 def _of_the_whole(status: Status) -> Iterator[Metric]:
     yield _gauge("start_time_seconds", "When it started.", (), [((), _seconds(status.started_at))])
     lanes = Counter(it.state for it in status.lanes)
-    yield _gauge("lanes", "Lanes in a state.", ("state",), [
-        ((state,), float(lanes[state])) for state in LaneState
-    ])  # fmt: skip
-    yield _counter("lane_restarts", "Starts of lanes after a failure.", ("lane",), [
-        ((it.name,), float(it.restarts)) for it in status.lanes
-    ])  # fmt: skip
+    yield _gauge(
+        "lanes",
+        "Lanes in a state.",
+        ("state",),
+        [((state,), float(lanes[state])) for state in LaneState],
+    )
+    yield _counter(
+        "lane_restarts",
+        "Starts of lanes after a failure.",
+        ("lane",),
+        [((it.name,), float(it.restarts)) for it in status.lanes],
+    )
     checkpoint = status.checkpoint
-    yield _gauge("checkpoint_timestamp_seconds", "When positions were last committed.", (), [
-        ((), _seconds(checkpoint.committed_at))
-    ])  # fmt: skip
+    yield _gauge(
+        "checkpoint_timestamp_seconds",
+        "When positions were last committed.",
+        (),
+        [((), _seconds(checkpoint.committed_at))],
+    )
     age = None
     if checkpoint.committed_at is not None:
         age = (status.at - checkpoint.committed_at).total_seconds()
     yield _gauge("checkpoint_age_seconds", "How long ago that was.", (), [((), age)])
-    yield _gauge("checkpoint_failing", "1 while a commit is tried again.", (), [
-        ((), float(bool(checkpoint.error)))
-    ])  # fmt: skip
+    yield _gauge(
+        "checkpoint_failing",
+        "1 while a commit is tried again.",
+        (),
+        [((), float(bool(checkpoint.error)))],
+    )
     gaps = status.gaps
-    yield _gauge("gaps", "Gaps ever found, open or decided.", ("state",), [
-        (("open",), float(gaps.open)),
-        (("decided",), float(gaps.total - gaps.open)),
-    ])  # fmt: skip
+    yield _gauge(
+        "gaps",
+        "Gaps ever found, open or decided.",
+        ("state",),
+        [
+            (("open",), float(gaps.open)),
+            (("decided",), float(gaps.total - gaps.open)),
+        ],
+    )
     yield from _of_the_audit(status.audit)
     found = status.recovery
     if found is not None:
@@ -223,21 +274,33 @@ def _of_the_whole(status: Status) -> Iterator[Metric]:
 
 def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
     known = audit if audit is not None and audit.at is not None else None
-    yield _gauge("audit_timestamp_seconds", "When the hub was last verified.", (), [
-        ((), _seconds(known.at) if known is not None else None)
-    ])  # fmt: skip
+    yield _gauge(
+        "audit_timestamp_seconds",
+        "When the hub was last verified.",
+        (),
+        [((), _seconds(known.at) if known is not None else None)],
+    )
     if known is None:
         return
     yield _gauge("audit_wrong", "1 when something was wrong then.", (), [((), float(known.wrong))])
-    yield _gauge("audit_records", "Records, by what was found of them then.", ("finding",), [
-        ((name,), float(getattr(known, name))) for name in FINDINGS
-    ])  # fmt: skip
-    yield _gauge("audit_partitions", "Source partitions that were judged then.", (), [
-        ((), float(known.partitions))
-    ])  # fmt: skip
-    yield _gauge("audit_partitions_not_compared", "Of these silent, or with a conflict.", (), [
-        ((), float(known.not_compared))
-    ])  # fmt: skip
+    yield _gauge(
+        "audit_records",
+        "Records, by what was found of them then.",
+        ("finding",),
+        [((name,), float(getattr(known, name))) for name in FINDINGS],
+    )
+    yield _gauge(
+        "audit_partitions",
+        "Source partitions that were judged then.",
+        (),
+        [((), float(known.partitions))],
+    )
+    yield _gauge(
+        "audit_partitions_not_compared",
+        "Of these silent, or with a conflict.",
+        (),
+        [((), float(known.not_compared))],
+    )
 
 
 def _of_completeness(status: Status) -> Iterator[Metric]:
@@ -256,9 +319,12 @@ def _of_completeness(status: Status) -> Iterator[Metric]:
         ("hub_topic",),
         [((it.topic,), _seconds(it.up_to)) for it in told.topics if it.source is None],
     )
-    yield _counter("records_late", "Records that came below such a claim, at least.", ("source",), [
-        ((alias,), float(count)) for alias, count in sorted(told.late.items())
-    ])  # fmt: skip
+    yield _counter(
+        "records_late",
+        "Records that came below such a claim, at least.",
+        ("source",),
+        [((alias,), float(count)) for alias, count in sorted(told.late.items())],
+    )
 
 
 def _of_group_sync(status: Status) -> Iterator[Metric]:
@@ -288,12 +354,18 @@ def _of_dedup(status: Status) -> Iterator[Metric]:
         labels,
         [(names, float(own.without_id)) for names, own in counts],
     )
-    yield _gauge("dedup_events", "Events of a hub topic that are remembered.", ("hub_topic",), [
-        ((it.hub_topic,), float(it.events)) for it in status.dedup
-    ])  # fmt: skip
-    yield _gauge("dedup_bytes", "Memory that these events take.", ("hub_topic",), [
-        ((it.hub_topic,), float(it.bytes)) for it in status.dedup
-    ])  # fmt: skip
+    yield _gauge(
+        "dedup_events",
+        "Events of a hub topic that are remembered.",
+        ("hub_topic",),
+        [((it.hub_topic,), float(it.events)) for it in status.dedup],
+    )
+    yield _gauge(
+        "dedup_bytes",
+        "Memory that these events take.",
+        ("hub_topic",),
+        [((it.hub_topic,), float(it.bytes)) for it in status.dedup],
+    )
 
 
 def _of_acl_sync(status: Status) -> Iterator[Metric]:
@@ -310,15 +382,16 @@ def _of_tee(status: Status) -> Iterator[Metric]:
         return
     well = float(told.state is TeeState.RUNNING)
     yield _gauge("tee_up", "1 while hub records land in Delta.", (), [((), well)])
-    yield _states("tee_state", "1 for the state of the tee.", "state", TeeState, [
-        ((), told.state)
-    ])  # fmt: skip
+    yield _states("tee_state", "1 for the state of the tee.", "state", TeeState, [((), told.state)])
     lag = None if told.lag is None else float(told.lag)
     for name, words, value in (
-        ("tee_seconds_behind", "Since when, at least, some of the hub has not landed.",
-         told.seconds_behind),
+        (
+            "tee_seconds_behind",
+            "Since when, at least, some of the hub has not landed.",
+            told.seconds_behind,
+        ),
         ("tee_lag_offsets", "Offsets of the hub that have not landed.", lag),
-    ):  # fmt: skip
+    ):
         yield _gauge(name, words, (), [((), value)])
     for name, words, count in (
         ("tee_records", "Records that landed in Delta.", told.records),
@@ -338,9 +411,12 @@ def _of_partitions(status: Status) -> Iterator[Metric]:
         ("partition_lag_offsets", "Offsets behind.", "lag"),
     ):
         yield _gauge(name, words, labels, [(key, getattr(it, field)) for key, it in rows])
-    yield _gauge("partition_up", "1 while it is read.", labels, [
-        (key, float(it.state is PartitionState.RUNNING)) for key, it in rows
-    ])  # fmt: skip
+    yield _gauge(
+        "partition_up",
+        "1 while it is read.",
+        labels,
+        [(key, float(it.state is PartitionState.RUNNING)) for key, it in rows],
+    )
 
 
 def _gauge(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric:
@@ -368,9 +444,12 @@ def _states(
     labels: Sequence[str] = (),
 ) -> Metric:
     every = list(states)
-    return _gauge(name, words, (*labels, label), [
-        ((*key, state), float(state == now)) for key, now in rows for state in every
-    ])  # fmt: skip
+    return _gauge(
+        name,
+        words,
+        (*labels, label),
+        [((*key, state), float(state == now)) for key, now in rows for state in every],
+    )
 
 
 def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequence[int]]]) -> Metric:

@@ -160,7 +160,10 @@ class LandingTable:
         rows = self.spark.sql(
             f"DESCRIBE HISTORY {name}" + (f" LIMIT {limit}" if limit is not None else "")
         ).select(
-            *("version", "operation", "userMetadata", "operationParameters"),
+            "version",
+            "operation",
+            "userMetadata",
+            "operationParameters",
             F.unix_millis("timestamp").alias("at"),
         )
         found = [

@@ -142,7 +142,10 @@ def hub_rows(
     spark = records.sparkSession
     parts = origin_columns("texts")
     tagged = records.withColumn("texts", origin_texts()).select(
-        *("key", "value", "headers", "timestamp_ms"),
+        "key",
+        "value",
+        "headers",
+        "timestamp_ms",
         F.col("topic").alias("hub_topic"),
         F.col("partition").alias("hub_partition"),
         F.col("offset").alias("hub_offset"),
@@ -174,7 +177,12 @@ def hub_rows(
         )
     )
     return rows.select(
-        *("sid", "offset", "zone", *whole, "s", "tid"),
+        "sid",
+        "offset",
+        "zone",
+        *whole,
+        "s",
+        "tid",
         _place().alias("place"),
         F.lit(None).cast("boolean").alias("must"),
         F.lit(None).cast("boolean").alias("tombstone"),

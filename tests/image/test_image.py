@@ -117,8 +117,15 @@ def image(buildah: Builder, base: str) -> str:
     """The image, built as the README says."""
     name = f"aggregator-{uuid.uuid4().hex[:8]}"
     buildah(
-        *("bud", "--pull-never", "--format", "docker", "-t", name),
-        *("-f", "docker/Dockerfile", "."),
+        "bud",
+        "--pull-never",
+        "--format",
+        "docker",
+        "-t",
+        name,
+        "-f",
+        "docker/Dockerfile",
+        ".",
         seconds=BUILD_SECONDS,
     )
     return name

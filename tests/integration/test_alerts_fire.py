@@ -117,7 +117,7 @@ def audited(world: Watched) -> Watched:
     servers, topic = world.hub.bootstrap_servers, world.topic("orders")
     write_again(world.hub, topic, read_topic(servers, topic)[:3])
     code, text = world.command(
-        *("verify", "--source", "eu", "--topic", topic, "--set", "spark.master=local[1]")
+        "verify", "--source", "eu", "--topic", topic, "--set", "spark.master=local[1]"
     )
     assert code == EXIT_DATA, text
     return world

@@ -71,11 +71,13 @@ class Twins:
     def send(self, alias: str, *events: str) -> None:
         """Write a record of each event."""
         records = [
-            NewRecord(f"{event} of {alias}".encode(), event.encode(), headers=[
-                ("event-id", event.encode())
-            ])
+            NewRecord(
+                f"{event} of {alias}".encode(),
+                event.encode(),
+                headers=[("event-id", event.encode())],
+            )
             for event in events
-        ]  # fmt: skip
+        ]
         produce(self.servers(alias), self.topic, records)
         self.sent += [(alias, event) for event in events]
 

@@ -170,8 +170,11 @@ def test_ids_that_clash_become_those_of_the_hub_live_with_references_and_new_ver
     assert other == customer
     first = {"id": 7, "by": {"name": "Ada"}}
     shop.send(
-        *("eu", framed_avro(key, NUMBER, {"n": 1}), framed_avro(order, whole(ORDER), first)),
-        *({"n": 1}, first),
+        "eu",
+        framed_avro(key, NUMBER, {"n": 1}),
+        framed_avro(order, whole(ORDER), first),
+        {"n": 1},
+        first,
     )
     shop.send("us", b"plain", framed_avro(other, PAYMENT, {"cents": 5}), b"plain", {"cents": 5})
     shop.send("us", None, b'{"no": "Avro"}')

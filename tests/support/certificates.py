@@ -71,9 +71,23 @@ class Issued:
         target.unlink(missing_ok=True)
         _keytool(
             self.folder,
-            *("-importkeystore", "-srckeystore", self.pkcs12(), "-srcstorepass", STORE_PASSWORD),
-            *("-destkeystore", target, "-deststoretype", "JKS", "-deststorepass", STORE_PASSWORD),
-            *("-srcalias", self.name, "-srckeypass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD),
+            "-importkeystore",
+            "-srckeystore",
+            self.pkcs12(),
+            "-srcstorepass",
+            STORE_PASSWORD,
+            "-destkeystore",
+            target,
+            "-deststoretype",
+            "JKS",
+            "-deststorepass",
+            STORE_PASSWORD,
+            "-srcalias",
+            self.name,
+            "-srckeypass",
+            STORE_PASSWORD,
+            "-destkeypass",
+            KEY_PASSWORD,
         )
         return target
 
@@ -117,22 +131,53 @@ class Authority:
         target = self.folder / f"{name}.pem"
         _openssl(
             self.folder,
-            *("req", "-x509", *NEW_KEY, "-keyout", f"{name}.key"),
-            *("-out", target, "-subj", f"/CN={name}", "-days", "4000"),
+            "req",
+            "-x509",
+            *NEW_KEY,
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            target,
+            "-subj",
+            f"/CN={name}",
+            "-days",
+            "4000",
         )
         return target
 
     def _sign(self, name: str, by: str, kind: str, begins: str, ends: str) -> Issued:
         _openssl(
             self.folder,
-            *("req", *NEW_KEY, "-keyout", f"{name}.key"),
-            *("-out", f"{name}.csr", "-subj", f"/CN={name}"),
+            "req",
+            *NEW_KEY,
+            "-keyout",
+            f"{name}.key",
+            "-out",
+            f"{name}.csr",
+            "-subj",
+            f"/CN={name}",
         )
         _openssl(
             self.folder,
-            *("ca", "-batch", "-notext", "-config", "ca.cnf", "-in", f"{name}.csr"),
-            *("-cert", f"{by}.pem", "-keyfile", f"{by}.key", "-out", f"{name}.pem"),
-            *("-extensions", kind, "-startdate", begins, "-enddate", ends),
+            "ca",
+            "-batch",
+            "-notext",
+            "-config",
+            "ca.cnf",
+            "-in",
+            f"{name}.csr",
+            "-cert",
+            f"{by}.pem",
+            "-keyfile",
+            f"{by}.key",
+            "-out",
+            f"{name}.pem",
+            "-extensions",
+            kind,
+            "-startdate",
+            begins,
+            "-enddate",
+            ends,
         )
         return Issued(self.folder, name)
 

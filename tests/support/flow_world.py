@@ -423,9 +423,7 @@ class World:
 
     def _measured(self) -> Measured:
         ends = {sp: log.end for sp, log in self.logs.items()}
-        return Measured(
-            *(ends, {}, self.lags, self.stuck, self.silent, self.answered, self.arrivals)
-        )
+        return Measured(ends, {}, self.lags, self.stuck, self.silent, self.answered, self.arrivals)
 
     def _known(self) -> Known:
         running = {sp: at for it in self.lanes.values() for sp, at in it.positions.items()}
@@ -685,7 +683,9 @@ class World:
         self._may_crash()
         holes = {
             sp: c.Hole(
-                *(positions[sp], self.entries[sp].snapshot.snapshot_at_ms, skip),
+                positions[sp],
+                self.entries[sp].snapshot.snapshot_at_ms,
+                skip,
                 _ends_of(HUB_TOPICS.values(), bounds[sp]),
             )
             for sp, skip in skips.items()

@@ -87,8 +87,13 @@ def spark_workers(folder: Path, count: int = 2, cores: int = 8) -> Iterator[Work
         _start(
             made,
             folder / "master.log",
-            *("master.Master", "--host", HOST, "--port", str(port)),
-            *("--webui-port", str(pages[0])),
+            "master.Master",
+            "--host",
+            HOST,
+            "--port",
+            str(port),
+            "--webui-port",
+            str(pages[0]),
         )
         wait_for(
             lambda: "Starting Spark master" in made.processes[0].log_tail(100), "a Spark master"
@@ -97,9 +102,18 @@ def spark_workers(folder: Path, count: int = 2, cores: int = 8) -> Iterator[Work
             _start(
                 made,
                 folder / f"worker-{number}.log",
-                *("worker.Worker", "--host", HOST, "--cores", str(cores), "--memory", "1g"),
-                *("--webui-port", str(pages[1 + number])),
-                *("--work-dir", str(folder / f"work-{number}"), made.url),
+                "worker.Worker",
+                "--host",
+                HOST,
+                "--cores",
+                str(cores),
+                "--memory",
+                "1g",
+                "--webui-port",
+                str(pages[1 + number]),
+                "--work-dir",
+                str(folder / f"work-{number}"),
+                made.url,
             )
         wait_for(
             lambda: made.processes[0].log_tail(200).count("Registering worker") == count,

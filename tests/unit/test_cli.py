@@ -152,10 +152,15 @@ def test_every_problem_of_a_config_at_once(folder: Path) -> None:
 
 def test_set_values_alone_make_a_config() -> None:
     result = run(
-        *("config", "-o", "json"),
-        *("--set", "hub.bootstrap_servers=h:1"),
-        *("--set", "sources.eu.bootstrap_servers=s:1"),
-        *("--set", "sources.eu.topics.include=orders"),
+        "config",
+        "-o",
+        "json",
+        "--set",
+        "hub.bootstrap_servers=h:1",
+        "--set",
+        "sources.eu.bootstrap_servers=s:1",
+        "--set",
+        "sources.eu.topics.include=orders",
     )
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["sources"]["eu"]["topics"]["include"] == "orders"

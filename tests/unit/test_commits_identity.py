@@ -38,8 +38,13 @@ class World:
         table.claim_epoch("the test")
         nobody = cast("Connector", None)
         self.observer = Observer(
-            *(table, self.read, nobody, identity("T"), InForce(config_of())),
-            *(3600.0, lambda _: None),
+            table,
+            self.read,
+            nobody,
+            identity("T"),
+            InForce(config_of()),
+            3600.0,
+            lambda _: None,
         )
         self.observer.moved(Positions({SP: 5, OTHER: 15}))
 

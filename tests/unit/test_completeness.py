@@ -278,7 +278,7 @@ def test_a_run_that_ends_claims_what_it_has_copied_however_short_it_was(tmp_path
     # So soon after the claims before nothing is claimed, but by the last ones.
     for last, claimed in ((False, None), (True, NOON_MS - 1 - 10_000)):
         watch.follow(
-            *(at_its_end, log, Positions({SP: 7}), {"eu": mark}, None, 2.5, NOON_MS), last=last
+            at_its_end, log, Positions({SP: 7}), {"eu": mark}, None, 2.5, NOON_MS, last=last
         )
         assert {it.up_to_ms for it in watch.latest} == {claimed}
     assert watch.has_heard(["eu"]) and not watch.has_heard(["eu", "us"])

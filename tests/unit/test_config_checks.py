@@ -32,52 +32,99 @@ def problems_of(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("auto.offset.reset: latest", "auto.offset.reset: refused: positions come from the"
-         " checkpoint (use start: of the source)"),
-        ("bootstrap.servers: x", "bootstrap.servers: refused: stands outside of this map"
-         " (use bootstrap_servers: of the cluster)"),
-        ("enable.auto.commit: false", "enable.auto.commit: refused: offsets are kept in the"
-         " checkpoint, never in a group (remove it)"),
+        (
+            "auto.offset.reset: latest",
+            "auto.offset.reset: refused: positions come from the"
+            " checkpoint (use start: of the source)",
+        ),
+        (
+            "bootstrap.servers: x",
+            "bootstrap.servers: refused: stands outside of this map"
+            " (use bootstrap_servers: of the cluster)",
+        ),
+        (
+            "enable.auto.commit: false",
+            "enable.auto.commit: refused: offsets are kept in the"
+            " checkpoint, never in a group (remove it)",
+        ),
         ("group.id: x", "group.id: refused: no consumer group is used (we use none; remove it)"),
-        ("interceptor.classes: x", "interceptor.classes: refused: it could change a record"
-         " behind our back (remove it)"),
-        ("key.deserializer: x", "key.deserializer: refused: records are copied as bytes"
-         " (the aggregator sets it itself; remove it)"),
-        ("value.serializer: x", "value.serializer: refused: records are copied as bytes"
-         " (the aggregator sets it itself; remove it)"),
-        ("minPartitions: 9", "minPartitions: refused: splitting a partition breaks the order of"
-         " its records (remove it)"),
-        ("transactional.id: x", "transactional.id: refused: nothing is written in transactions,"
-         " so every write would fail (the aggregator sets it itself; remove it)"),
-        ("enable.idempotence: false", "enable.idempotence: refused: a retried request could write"
-         " twice (remove it)"),
+        (
+            "interceptor.classes: x",
+            "interceptor.classes: refused: it could change a record behind our back (remove it)",
+        ),
+        (
+            "key.deserializer: x",
+            "key.deserializer: refused: records are copied as bytes"
+            " (the aggregator sets it itself; remove it)",
+        ),
+        (
+            "value.serializer: x",
+            "value.serializer: refused: records are copied as bytes"
+            " (the aggregator sets it itself; remove it)",
+        ),
+        (
+            "minPartitions: 9",
+            "minPartitions: refused: splitting a partition breaks the order of"
+            " its records (remove it)",
+        ),
+        (
+            "transactional.id: x",
+            "transactional.id: refused: nothing is written in transactions,"
+            " so every write would fail (the aggregator sets it itself; remove it)",
+        ),
+        (
+            "enable.idempotence: false",
+            "enable.idempotence: refused: a retried request could write twice (remove it)",
+        ),
         ("acks: 1", "acks: refused: a record could be lost with one broker (remove it)"),
         ("retries: 0", "retries: refused: any hiccup of a broker would end the query (remove it)"),
-        ("max.in.flight.requests.per.connection: 6", "max.in.flight.requests.per.connection:"
-         " refused: an idempotent producer keeps order with at most 5 (remove it)"),
-        ("kafka.client.id: x", "kafka.client.id: a setting has no 'kafka.' in front here"
-         " (did you mean client.id?)"),
-        ("secrity.protocol: SSL", "secrity.protocol: unknown Kafka setting"
-         " (did you mean security.protocol?)"),
-        ("SSL.Truststore_location: x", "SSL.Truststore_location: unknown Kafka setting"
-         " (did you mean ssl.truststore.location?)"),
-        ("sasl.username: x", "sasl.username: is a setting of librdkafka"
-         " (the Java name is sasl.jaas.config)"),
-        ("sasl.mechanisms: x", "sasl.mechanisms: is a setting of librdkafka"
-         " (the Java name is sasl.mechanism)"),
+        (
+            "max.in.flight.requests.per.connection: 6",
+            "max.in.flight.requests.per.connection:"
+            " refused: an idempotent producer keeps order with at most 5 (remove it)",
+        ),
+        (
+            "kafka.client.id: x",
+            "kafka.client.id: a setting has no 'kafka.' in front here (did you mean client.id?)",
+        ),
+        (
+            "secrity.protocol: SSL",
+            "secrity.protocol: unknown Kafka setting (did you mean security.protocol?)",
+        ),
+        (
+            "SSL.Truststore_location: x",
+            "SSL.Truststore_location: unknown Kafka setting"
+            " (did you mean ssl.truststore.location?)",
+        ),
+        (
+            "sasl.username: x",
+            "sasl.username: is a setting of librdkafka (the Java name is sasl.jaas.config)",
+        ),
+        (
+            "sasl.mechanisms: x",
+            "sasl.mechanisms: is a setting of librdkafka (the Java name is sasl.mechanism)",
+        ),
         ("request.timeout.ms: 10s", "request.timeout.ms: '10s' is not a whole number"),
     ],
-)  # fmt: skip
+)
 def test_refused_settings(setting: str, expected: str) -> None:
     assert problems_of(text_of(f"{{{setting}}}")) == [f"sources.eu.kafka.{expected}"]
 
 
 @pytest.mark.parametrize(
     "setting",
-    ["acks: all", "acks: -1", "enable.idempotence: true", "retries: 3",
-     "max.in.flight.requests.per.connection: 5", "schema.registry.url: x", "oauth.client.id: x",
-     "oauth.token.endpoint.uri: x", "my.plugin: x"],
-)  # fmt: skip
+    [
+        "acks: all",
+        "acks: -1",
+        "enable.idempotence: true",
+        "retries: 3",
+        "max.in.flight.requests.per.connection: 5",
+        "schema.registry.url: x",
+        "oauth.client.id: x",
+        "oauth.token.endpoint.uri: x",
+        "my.plugin: x",
+    ],
+)
 def test_settings_that_pass(setting: str) -> None:
     load_text(text_of(f"{{{setting}}}"), env={})
 
@@ -130,14 +177,20 @@ def test_names_of_this_machine_are_one_host() -> None:
     [
         ("retries: 3", "no client of a source reads this, so it has no effect; take it out"),
         ("linger.ms: 3", "no client of a source reads this, so it has no effect; take it out"),
-        ("session.timeout.ms: 9", "has no effect: partitions are assigned by hand, not by a"
-         " consumer group; take it out"),
-        ("max.poll.interval.ms: 9", "has no effect: partitions are assigned by hand, not by a"
-         " consumer group; take it out"),
-        ("auto.commit.interval.ms: 9", "has no effect: positions are kept in the checkpoint; take"
-         " it out"),
+        (
+            "session.timeout.ms: 9",
+            "has no effect: partitions are assigned by hand, not by a consumer group; take it out",
+        ),
+        (
+            "max.poll.interval.ms: 9",
+            "has no effect: partitions are assigned by hand, not by a consumer group; take it out",
+        ),
+        (
+            "auto.commit.interval.ms: 9",
+            "has no effect: positions are kept in the checkpoint; take it out",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_setting_without_effect_is_warned_of(setting: str, told: str) -> None:
     name = setting.split(":")[0]
     config = load_text(text_of(f"{{{setting}}}"), env={})

@@ -255,80 +255,149 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
     [
         ("nam: x", "nam: unknown key (did you mean name?)"),
         ("Name: x", "Name: unknown key (did you mean name?)"),
-        ("zzz:", "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
-         " spark, supervision, api, metrics, timeline, completeness,"
-         " tee, heartbeats)"),
-        ("stream: {checkpoint-interval: 1s}",
-         "stream.checkpoint-interval: unknown key (did you mean checkpoint_interval?)"),
-        ("stream: {partition_by: key}",
-         "stream.partition_by: unknown key (did you mean topics.partition_by?)"),
-        ("topics: {start: latest}",
-         "topics.start: unknown key (did you mean sources.<alias>.start?)"),
-        ("topics: {overrides: {a.b: {rename: x y}}}", "topics.overrides.a.b.rename: must be the"
-         " name of one hub topic: letters, digits, '.', '_' and '-'"),
-        ("topics: {overrides: {a: {rename: b}, b: {}}}", "topics: overrides.a.rename: b has an"
-         " override of its own; write all keys under a"),
-        ("topics: {overrides: {a: {rename: c}, b: {rename: c}}}", "topics: overrides.a.rename: two"
-         " overrides are called c; use a rule of topics.rename to bring topics together"),
-        ("topics: {overrides: {a: {config_exclude: ['(']}}}",
-         "topics.overrides.a.config_exclude[0]: '(' is not a regex:"
-         " missing ), unterminated subpattern at column 1"),
-        ("topics: {configs: {retention.ms: 5d}}", "topics.configs.retention.ms: '5d' is no number"
-         " (write a number of milliseconds or bytes, -1 for no limit)"),
-        ("topics: {overrides: {a: {configs: {message.timestamp.type: x}}}}",
-         "topics.overrides.a.configs.message.timestamp.type: refused: the timestamps of the sources"
-         " are kept (the aggregator sets it itself; remove it)"),
-        ("topics: {rename: [{match: 'a(.)', to: 'b$2'}]}", "topics.rename[0]: to 'b$2': match has"
-         " no group $2; there are $1, ${topic}, ${cluster}"),
-        ("topics: {rename: [{match: a, to: b}, {match: 'a(?<n>.)', to: '${m}'}]}",
-         "topics.rename[1]: to '${m}': match has no group ${m}; there are $1, ${n}, ${topic},"
-         " ${cluster}"),
-        ("topics: {rename: [{match: 'a(', to: b}]}", "topics.rename[0]: match 'a(' is not a regex:"
-         " missing ), unterminated subpattern at column 2"),
-        ("topics: {rename: [{match: a, to: 'b c'}]}", "topics.rename[0]: to 'b c': only letters,"
-         " digits, '.', '_' and '-' may stand in a topic name"),
+        (
+            "zzz:",
+            "zzz: unknown key (valid here: name, hub, sources, topics, stream, checkpoint,"
+            " spark, supervision, api, metrics, timeline, completeness,"
+            " tee, heartbeats)",
+        ),
+        (
+            "stream: {checkpoint-interval: 1s}",
+            "stream.checkpoint-interval: unknown key (did you mean checkpoint_interval?)",
+        ),
+        (
+            "stream: {partition_by: key}",
+            "stream.partition_by: unknown key (did you mean topics.partition_by?)",
+        ),
+        (
+            "topics: {start: latest}",
+            "topics.start: unknown key (did you mean sources.<alias>.start?)",
+        ),
+        (
+            "topics: {overrides: {a.b: {rename: x y}}}",
+            "topics.overrides.a.b.rename: must be the"
+            " name of one hub topic: letters, digits, '.', '_' and '-'",
+        ),
+        (
+            "topics: {overrides: {a: {rename: b}, b: {}}}",
+            "topics: overrides.a.rename: b has an override of its own; write all keys under a",
+        ),
+        (
+            "topics: {overrides: {a: {rename: c}, b: {rename: c}}}",
+            "topics: overrides.a.rename: two"
+            " overrides are called c; use a rule of topics.rename to bring topics together",
+        ),
+        (
+            "topics: {overrides: {a: {config_exclude: ['(']}}}",
+            "topics.overrides.a.config_exclude[0]: '(' is not a regex:"
+            " missing ), unterminated subpattern at column 1",
+        ),
+        (
+            "topics: {configs: {retention.ms: 5d}}",
+            "topics.configs.retention.ms: '5d' is no number"
+            " (write a number of milliseconds or bytes, -1 for no limit)",
+        ),
+        (
+            "topics: {overrides: {a: {configs: {message.timestamp.type: x}}}}",
+            "topics.overrides.a.configs.message.timestamp.type: refused: the timestamps of the "
+            "sources are kept (the aggregator sets it itself; remove it)",
+        ),
+        (
+            "topics: {rename: [{match: 'a(.)', to: 'b$2'}]}",
+            "topics.rename[0]: to 'b$2': match has no group $2; there are $1, ${topic}, ${cluster}",
+        ),
+        (
+            "topics: {rename: [{match: a, to: b}, {match: 'a(?<n>.)', to: '${m}'}]}",
+            "topics.rename[1]: to '${m}': match has no group ${m}; there are $1, ${n}, ${topic},"
+            " ${cluster}",
+        ),
+        (
+            "topics: {rename: [{match: 'a(', to: b}]}",
+            "topics.rename[0]: match 'a(' is not a regex:"
+            " missing ), unterminated subpattern at column 2",
+        ),
+        (
+            "topics: {rename: [{match: a, to: 'b c'}]}",
+            "topics.rename[0]: to 'b c': only letters,"
+            " digits, '.', '_' and '-' may stand in a topic name",
+        ),
         ("topics: {rename: [{match: a}]}", "topics.rename[0]: to is required"),
-        ("topics: {rename: [{match: '(?<topic>.)', to: b}]}", "topics.rename[0]: match: ${topic}"
-         " has a meaning already; call the group so not"),
-        ("topics: {overrides: {a: {partition: 1}}}",
-         "topics.overrides.a.partition: unknown key (did you mean partitions?)"),
+        (
+            "topics: {rename: [{match: '(?<topic>.)', to: b}]}",
+            "topics.rename[0]: match: ${topic} has a meaning already; call the group so not",
+        ),
+        (
+            "topics: {overrides: {a: {partition: 1}}}",
+            "topics.overrides.a.partition: unknown key (did you mean partitions?)",
+        ),
         ("topics: {overrides: {a: 5}}", "topics.overrides.a: '5' is not a map of settings"),
         ("topics: {overrides: [a]}", "topics.overrides: a list is not a map of settings"),
-        ("topics: {overrides: {'a.*': {grow: true}}}", "topics.overrides.a.*: is no topic name"
-         " (an override is for one hub topic; a regex does not work here)"),
-        ("topics: {config_exclude: ['a{4294967296}']}", "topics.config_exclude[0]:"
-         " 'a{4294967296}' is not a regex: the repetition number is too large"),
-        ("topics: {config_exclude: ['a', '(']}", "topics.config_exclude[1]: '(' is not a regex:"
-         " missing ), unterminated subpattern at column 1"),
+        (
+            "topics: {overrides: {'a.*': {grow: true}}}",
+            "topics.overrides.a.*: is no topic name"
+            " (an override is for one hub topic; a regex does not work here)",
+        ),
+        (
+            "topics: {config_exclude: ['a{4294967296}']}",
+            "topics.config_exclude[0]:"
+            " 'a{4294967296}' is not a regex: the repetition number is too large",
+        ),
+        (
+            "topics: {config_exclude: ['a', '(']}",
+            "topics.config_exclude[1]: '(' is not a regex:"
+            " missing ), unterminated subpattern at column 1",
+        ),
         ("topics: {config_exclude: x}", "topics.config_exclude: 'x' is not a list of text"),
         ("topics: {create: maybe}", "topics.create: 'maybe' is not true or false"),
-        ("topics: {replication_factor: 1.5}",
-         "topics.replication_factor: '1.5' is not a whole number from 1 to 100"),
-        ("topics: {rename: a b}", "topics.rename: only letters, digits, '.', '_' and '-'"
-         " may stand in a topic name"),
-        ("topics: {rename: '${topc}'}", "topics.rename: environment variable topc is not set"
-         " (${cluster} and ${topic} are filled in here; else export topc=...)"),
+        (
+            "topics: {replication_factor: 1.5}",
+            "topics.replication_factor: '1.5' is not a whole number from 1 to 100",
+        ),
+        (
+            "topics: {rename: a b}",
+            "topics.rename: only letters, digits, '.', '_' and '-' may stand in a topic name",
+        ),
+        (
+            "topics: {rename: '${topc}'}",
+            "topics.rename: environment variable topc is not set"
+            " (${cluster} and ${topic} are filled in here; else export topc=...)",
+        ),
         ("topics: {transform: x}", "topics.transform: 'x' is not module:function"),
-        ("topics: {refresh_interval: 0}", "topics.refresh_interval: '0s' is not"
-         " a length of time above 0s, such as 500ms, 10s or 5m"),
-        ("topics: {refresh_interval: soon}", "topics.refresh_interval: 'soon' is no length"
-         " of time; write 500ms, 10s, 5m, 2h or 7d"),
-        ("stream: {max_records_per_second: 0}",
-         "stream.max_records_per_second: '0' is not a whole number of at least 1"),
-        ("stream: {trigger: realtime}", "stream.trigger: unknown key (valid here: lanes,"
-         " checkpoint_interval, max_records_per_second, max_bytes_per_second)"),
+        (
+            "topics: {refresh_interval: 0}",
+            "topics.refresh_interval: '0s' is not"
+            " a length of time above 0s, such as 500ms, 10s or 5m",
+        ),
+        (
+            "topics: {refresh_interval: soon}",
+            "topics.refresh_interval: 'soon' is no length of time; write 500ms, 10s, 5m, 2h or 7d",
+        ),
+        (
+            "stream: {max_records_per_second: 0}",
+            "stream.max_records_per_second: '0' is not a whole number of at least 1",
+        ),
+        (
+            "stream: {trigger: realtime}",
+            "stream.trigger: unknown key (valid here: lanes,"
+            " checkpoint_interval, max_records_per_second, max_bytes_per_second)",
+        ),
         ("stream: {lanes: 4}", "stream.lanes: '4' is not one of auto, source"),
         ("stream: fast", "stream: 'fast' is not a map of settings"),
         ("spark: {jars: [a]}", "spark.jars: a list is not text"),
         ("spark: {conf: x}", "spark.conf: 'x' is not a map of settings"),
-        ("spark: {conf: {spark: {ui: {port: 1}}}}",
-         "spark.conf.spark: a map is not text (write spark.NAME: VALUE in one line)"),
-        ("spark: {conf: {spark.task.maxFailures: 4}}", "spark.conf.spark.task.maxFailures: refused:"
-         " a retried task would write its records again (remove it; it is 1)"),
+        (
+            "spark: {conf: {spark: {ui: {port: 1}}}}",
+            "spark.conf.spark: a map is not text (write spark.NAME: VALUE in one line)",
+        ),
+        (
+            "spark: {conf: {spark.task.maxFailures: 4}}",
+            "spark.conf.spark.task.maxFailures: refused:"
+            " a retried task would write its records again (remove it; it is 1)",
+        ),
         ("checkpoint: {path: ''}", "checkpoint.path: must not be empty"),
         ("api: {listen: nowhere}", "api.listen: 'nowhere' is not host:port, nor 'off'"),
     ],
-)  # fmt: skip
+)
 def test_one_wrong_thing_is_one_problem(more: str, expected: str) -> None:
     assert problems_with(more) == [expected]
 
@@ -476,16 +545,24 @@ def test_the_environment_of_the_process_is_the_default(monkeypatch: pytest.Monke
     ("value", "expected"),
     [
         ("${NO}", "environment variable NO is not set (export NO=..., or write ${NO:-default})"),
-        ("${file:gone}", "cannot read gone: No such file or directory"
-         " (check the path in ${file:PATH})"),
+        (
+            "${file:gone}",
+            "cannot read gone: No such file or directory (check the path in ${file:PATH})",
+        ),
         ("${file:/}", "cannot read /: Is a directory (check the path in ${file:PATH})"),
-        ("${a b}", "'${a b}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
-         " or ${dir:PATH:FILE}; $${ for a literal ${)"),
+        (
+            "${a b}",
+            "'${a b}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
+            " or ${dir:PATH:FILE}; $${ for a literal ${)",
+        ),
         ("x${OPEN", "'${' is not closed by '}' (write $${ for a literal ${)"),
-        ("${}", "'${}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
-         " or ${dir:PATH:FILE}; $${ for a literal ${)"),
+        (
+            "${}",
+            "'${}' is no reference (write ${NAME}, ${NAME:-default}, ${file:PATH}"
+            " or ${dir:PATH:FILE}; $${ for a literal ${)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_failed_reference_is_the_only_problem_of_its_setting(value: str, expected: str) -> None:
     assert problems_with(f"topics: {{partitions: '{value}'}}") == [f"topics.partitions: {expected}"]
 

@@ -113,23 +113,50 @@ def test_a_login_line_of_another_form_is_masked_too(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["ssl.key.password", "sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem", "my.secret",
-     "api_key", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY",
-     "azure_storage_sas_key", "fs.s3a.access.key", "google_service_account_credentials",
-     "sasl.oauthbearer.client.secret", "spark.hadoop.fs.azure.account.key.x.net",
-     "basic.auth.user.info", "schema.registry.basic.auth.user.info", "confluent.license",
-     "proxy.authorization.header", "ldap.bind.pwd"],
-)  # fmt: skip
+    [
+        "ssl.key.password",
+        "sasl.jaas.config",
+        "ssl.keystore.key",
+        "ssl.key.pem",
+        "my.secret",
+        "api_key",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AZURE_STORAGE_ACCOUNT_KEY",
+        "azure_storage_sas_key",
+        "fs.s3a.access.key",
+        "google_service_account_credentials",
+        "sasl.oauthbearer.client.secret",
+        "spark.hadoop.fs.azure.account.key.x.net",
+        "basic.auth.user.info",
+        "schema.registry.basic.auth.user.info",
+        "confluent.license",
+        "proxy.authorization.header",
+        "ldap.bind.pwd",
+    ],
+)
 def test_secret_names(name: str) -> None:
     assert is_secret(name)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["partition_by", "ssl.keystore.location", "ssl.keystore.type", "key.serializer", "client.id",
-     "sasl.oauthbearer.token.endpoint.url", "ssl.truststore.certificates", "bootstrap_servers",
-     "ssl.keystore.certificate.chain", "spark.sql.shuffle.partitions", "partition.assignment.x",
-     "basic.auth.credentials.source", "confluent.license.topic", "sasl.kerberos.service.name"],
-)  # fmt: skip
+    [
+        "partition_by",
+        "ssl.keystore.location",
+        "ssl.keystore.type",
+        "key.serializer",
+        "client.id",
+        "sasl.oauthbearer.token.endpoint.url",
+        "ssl.truststore.certificates",
+        "bootstrap_servers",
+        "ssl.keystore.certificate.chain",
+        "spark.sql.shuffle.partitions",
+        "partition.assignment.x",
+        "basic.auth.credentials.source",
+        "confluent.license.topic",
+        "sasl.kerberos.service.name",
+    ],
+)
 def test_harmless_names(name: str) -> None:
     assert not is_secret(name)

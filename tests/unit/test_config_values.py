@@ -39,9 +39,18 @@ def test_patterns_are_what_commas_joined(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [("500ms", 0.5), ("10s", 10), ("5m", 300), ("2h", 7200), ("7d", 604800), (" 1.5 s ", 1.5),
-     ("3", 3), (4, 4), (0.25, 0.25)],
-)  # fmt: skip
+    [
+        ("500ms", 0.5),
+        ("10s", 10),
+        ("5m", 300),
+        ("2h", 7200),
+        ("7d", 604800),
+        (" 1.5 s ", 1.5),
+        ("3", 3),
+        (4, 4),
+        (0.25, 0.25),
+    ],
+)
 def test_durations(value: object, seconds: float) -> None:
     assert parse_duration(value) == seconds
 

@@ -108,8 +108,11 @@ def test_a_policy_of_somebody_else_is_refused() -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "words"),
     [
-        ({"value__converter": "org.apache.kafka.connect.json.JsonConverter"}, "value.converter",
-         "would change records"),
+        (
+            {"value__converter": "org.apache.kafka.connect.json.JsonConverter"},
+            "value.converter",
+            "would change records",
+        ),
         ({"transforms": "route"}, "transforms", "topics.transform"),
         ({"transforms__route__type": "x"}, "transforms.route.type", "topics.transform"),
         ({"connector__class": "Jdbc"}, "connector.class", "no connector is called Jdbc"),
@@ -120,10 +123,13 @@ def test_a_policy_of_somebody_else_is_refused() -> None:
         ({"tasks__max": "²"}, "tasks.max", "'²' is no number above 0"),
         ({"name": "other"}, "name", "is other, and the connector is called connect-test"),
         ({"aggregator__on_gaps": "skip"}, "aggregator.on_gaps", "did you mean aggregator.on_gap?"),
-        ({"src__kafka__sasl__jaas__config": 'x required password="p";'},
-         "src.kafka.sasl.jaas.config", "holds a secret"),
+        (
+            {"src__kafka__sasl__jaas__config": 'x required password="p";'},
+            "src.kafka.sasl.jaas.config",
+            "holds a secret",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused_names_its_key(changes: dict[str, str], key: str, words: str) -> None:
     found = problems(translate("connect-test", with_config(**changes)))
     assert list(found) == [key]

@@ -19,9 +19,17 @@ def test_the_java_tests_pass(tmp_path: Path) -> None:
     compile_tests(sources, tmp_path)
     done = run_java(
         tmp_path,
-        *(RUNNER, "execute", "--scan-class-path", str(tmp_path)),
-        *("--fail-if-no-tests", "--disable-banner", "--disable-ansi-colors"),
-        *("--details", "tree", "--details-theme", "ascii"),
+        RUNNER,
+        "execute",
+        "--scan-class-path",
+        str(tmp_path),
+        "--fail-if-no-tests",
+        "--disable-banner",
+        "--disable-ansi-colors",
+        "--details",
+        "tree",
+        "--details-theme",
+        "ascii",
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

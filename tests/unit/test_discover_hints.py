@@ -18,15 +18,27 @@ FAILED = "ssl://eu:9093/bootstrap: SSL handshake failed: error:0A000086:SSL rout
     [
         (SSL, f"{FAILED}certificate verify failed: x", "ssl.truststore.location"),
         (SSL, f"{FAILED}tlsv13 alert certificate required", "ssl.keystore.location"),
-        (SSL, "eu:9093: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate"
-         " unknown: SSL alert number 46", "has expired (aggregator check)"),
-        (SASL, "eu:9093: SASL authentication error: Authentication failed during authentication due"
-         " to invalid credentials with SASL mechanism SCRAM-SHA-512", "sasl.jaas.config"),
-        (SASL, "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's"
-         " supported mechanisms: SCRAM-SHA-512", "check sasl.mechanism of"),
+        (
+            SSL,
+            "eu:9093: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate"
+            " unknown: SSL alert number 46",
+            "has expired (aggregator check)",
+        ),
+        (
+            SASL,
+            "eu:9093: SASL authentication error: Authentication failed during authentication due"
+            " to invalid credentials with SASL mechanism SCRAM-SHA-512",
+            "sasl.jaas.config",
+        ),
+        (
+            SASL,
+            "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's"
+            " supported mechanisms: SCRAM-SHA-512",
+            "check sasl.mechanism of",
+        ),
         (SASL, "Failed to acquire SASL OAUTHBEARER token: 401", "token.endpoint.url"),
     ],
-)  # fmt: skip
+)
 def test_a_refusal_names_the_setting(code: int, text: str, hint: str) -> None:
     failure = explain("eu", "sources.eu", None, [KafkaError(code, text)], 1)
     assert failure.kind is FailureKind.REFUSED

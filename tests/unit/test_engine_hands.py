@@ -37,7 +37,14 @@ class World:
         nobody: Any = None
         self.events: list[Event] = []
         self.hands = Hands(
-            *(nobody, edge, nobody, edge, edge, nobody, edge, edge),
+            nobody,
+            edge,
+            nobody,
+            edge,
+            edge,
+            nobody,
+            edge,
+            edge,
             self.events.append,
             self.stop,
         )

@@ -75,7 +75,8 @@ def test_a_source_that_gives_no_answer_is_a_state_and_one_event(
     # It ends when the connection is known to be refused, however busy the machine is.
     monkeypatch.setattr(admin, "GRACE_SECONDS", 0.0)
     config = config_of(
-        *("sources.eu.groups.sync=a.*", "sources.eu.groups.every=1s"),
+        "sources.eu.groups.sync=a.*",
+        "sources.eu.groups.every=1s",
         "supervision.connect_timeout=2s",
     )
     sync.follow(config, plan_of(config), CheckpointState())

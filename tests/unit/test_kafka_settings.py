@@ -357,24 +357,40 @@ def test_kerberos() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"sasl.mechanism": "NTLM"}, "sasl.mechanism: librdkafka has no mechanism NTLM"
-         " (one of GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM)"),
-        ({"sasl.mechanism": "PLAIN"}, "sasl.jaas.config: is required for SASL PLAIN"
-         " (write sasl.jaas.config: ...LoginModule required ...;)"),
-        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u" password="p"'},
-         "sasl.jaas.config: does not end with ';'"
-         ' (write MODULE required username="..." password="...";)'),
-        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "hunter2"},
-         "sasl.jaas.config: does not begin with a login module and 'required'"
-         ' (write MODULE required username="..." password="...";)'),
-        ({"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u";'},
-         'sasl.jaas.config: has no password="..."'),
-        ({"sasl.mechanism": "OAUTHBEARER",
-          "sasl.jaas.config": f'{OAUTH} clientId="i" clientSecret="s";'},
-         "sasl.oauthbearer.token.endpoint.url: is required"
-         " (librdkafka takes tokens from an OpenID Connect endpoint only)"),
+        (
+            {"sasl.mechanism": "NTLM"},
+            "sasl.mechanism: librdkafka has no mechanism NTLM"
+            " (one of GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM)",
+        ),
+        (
+            {"sasl.mechanism": "PLAIN"},
+            "sasl.jaas.config: is required for SASL PLAIN"
+            " (write sasl.jaas.config: ...LoginModule required ...;)",
+        ),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u" password="p"'},
+            "sasl.jaas.config: does not end with ';'"
+            ' (write MODULE required username="..." password="...";)',
+        ),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": "hunter2"},
+            "sasl.jaas.config: does not begin with a login module and 'required'"
+            ' (write MODULE required username="..." password="...";)',
+        ),
+        (
+            {"sasl.mechanism": "PLAIN", "sasl.jaas.config": f'{PLAIN} username="u";'},
+            'sasl.jaas.config: has no password="..."',
+        ),
+        (
+            {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f'{OAUTH} clientId="i" clientSecret="s";',
+            },
+            "sasl.oauthbearer.token.endpoint.url: is required"
+            " (librdkafka takes tokens from an OpenID Connect endpoint only)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_logins_that_cannot_work(settings: dict[str, str], expected: str) -> None:
     assert refused({"security.protocol": "SASL_SSL", **settings}) == [f"kafka.{expected}"]
 

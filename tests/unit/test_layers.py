@@ -16,7 +16,10 @@ import pytest
 import aggregator
 
 ROOT = Path(aggregator.__file__).parent
-MAX_LINES = 400
+MAX_LINES = 600
+MAX_FUNCTION_LINES, MAX_PARAMETERS = 60, 7
+LARGE = 23
+"""Functions with more than that. Lower it when one becomes smaller; never raise it."""
 
 WORDS = {"errors", "events", "model", "rules", "version"}
 EDGES = {
@@ -247,6 +250,39 @@ def test_pure_parts_know_no_client() -> None:
 def test_a_module_is_short() -> None:
     lines = {name_of(path): read(path).lines for path in MODULES}
     assert {name: found for name, found in lines.items() if found > MAX_LINES} == {}
+
+
+def test_functions_are_short_and_take_few_parameters() -> None:
+    large = [
+        f"{name_of(path)}: {it.name}"
+        for path in MODULES
+        for it in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(it, ast.FunctionDef | ast.AsyncFunctionDef) and _is_large(it)
+    ]
+    assert len(large) <= LARGE, large
+
+
+def _is_large(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    own = [it for it in given if it.arg not in ("self", "cls")]
+    return lines > MAX_FUNCTION_LINES or len(own) > MAX_PARAMETERS
+
+
+def test_no_call_packs_its_arguments_and_no_code_dodges_the_formatter() -> None:
+    for path in (*MODULES, *(ROOT.parent / "tests").rglob("*.py")):
+        text = path.read_text("utf-8")
+        assert not re.search(r"# fmt: (?:skip|off)$", text, re.MULTILINE), path
+        if "*(" not in text:
+            continue
+        packed = [
+            argument.lineno
+            for call in ast.walk(ast.parse(text))
+            if isinstance(call, ast.Call)
+            for argument in call.args
+            if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple)
+        ]
+        assert packed == [], path
 
 
 def test_a_module_says_its_purpose() -> None:
