@@ -7,10 +7,10 @@ PREPARED := $(VENV)/.prepared
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 LOCKS := requirements.lock requirements-java.lock
 
-JAVA_SOURCES := $(wildcard aggregator/connector/*.java)
+JAVA_SOURCES := $(wildcard aggregator/datapath/connector/*.java)
 BENCH_JAVA := $(wildcard bench/*.java)
 JAVA_TESTS := $(wildcard tests/java/*.java tests/java/*/*.java)
-JAR := aggregator/connector/aggregator-connector.jar
+JAR := aggregator/datapath/connector/aggregator-connector.jar
 
 # The first Python on PATH that is new enough; `make setup PYTHON=...` names another one.
 NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
@@ -31,7 +31,8 @@ UNIT_JOBS ?= $(shell expr `getconf _NPROCESSORS_ONLN` + 2)
 # seconds. `make test` runs all of it.
 QUICK := -m "not slow" --hypothesis-profile few -p no:schemathesis -p no:nbmake -p no:anyio \
 	--ignore tests/unit/test_api_fuzz.py --ignore tests/unit/test_plots.py
-# Shows in minutes whether records arrive, copying resumes after a stop, and each is once after a crash.
+# Shows in minutes whether records arrive, copying resumes after a stop, and each is once after a
+# crash.
 FAST_TESTS := tests/integration/test_run.py tests/integration/test_restart.py \
 	tests/integration/test_hub_tail.py
 
@@ -144,11 +145,11 @@ $(STAMP): $(LOCKS) pyproject.toml
 	@# By as many processes as there are cores; what some Python cannot compile is left to it.
 	@$(BIN)/python -m compileall -q -j 0 $(VENV)/lib || true
 	@# The project's own search (JAVA_HOME, then PATH) says whether the Java package is needed.
-	@$(BIN)/python -c 'from aggregator.jars import java_home; java_home()' 2>/dev/null || { \
+	@$(BIN)/python -c 'from aggregator.datapath.jars import java_home; java_home()' 2>/dev/null || { \
 		echo "No Java 17 or newer in JAVA_HOME or on PATH: installing one into $(VENV)"; \
 		$(PIP) --require-hashes -r requirements-java.lock; }
 	@# Ahead of the package, which would compile it too, but says less well what is wrong.
-	$(BIN)/python -m aggregator.connector.build
+	$(BIN)/python -m aggregator.datapath.connector.build
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -161,7 +162,7 @@ $(PREPARED): $(STAMP)
 	@$(BIN)/aggregator jars > /dev/null
 	@touch $@
 
-# Always run, because it compares contents. A current jar is left alone: the class archive belongs to
-# the jar with its time stamp.
+# Always run, because it compares contents. A current jar is left alone: the class archive belongs
+# to the jar with its time stamp.
 connector: $(PREPARED) ## Compile the connector's Java, when it has changed
-	@$(BIN)/python -m aggregator.connector.build
+	@$(BIN)/python -m aggregator.datapath.connector.build

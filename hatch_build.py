@@ -15,7 +15,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ConnectorJar(BuildHookInterface[BuilderConfig]):
-    """Builds `aggregator/connector/aggregator-connector.jar` unless it is current."""
+    """Builds `aggregator/datapath/connector/aggregator-connector.jar` unless it is current."""
 
     PLUGIN_NAME = "custom"
 
@@ -25,9 +25,9 @@ class ConnectorJar(BuildHookInterface[BuilderConfig]):
         Otherwise what the sources are compiled against, and a Java where there is none.
         """
         self._find_the_sources()
-        from aggregator.connector.build import jar_is_current
-        from aggregator.errors import JarsError
-        from aggregator.jars import java_command
+        from aggregator.datapath.connector.build import jar_is_current
+        from aggregator.datapath.jars import java_command
+        from aggregator.model.errors import JarsError
 
         if jar_is_current():
             return []
@@ -45,15 +45,15 @@ class ConnectorJar(BuildHookInterface[BuilderConfig]):
         Exits with what is wrong when it is neither there nor can be built.
         """
         self._find_the_sources()
-        from aggregator.connector.build import ensure_jar
-        from aggregator.errors import AggregatorError
+        from aggregator.datapath.connector.build import ensure_jar
+        from aggregator.model.errors import AggregatorError
 
         say: Callable[[str], None] = self.app.display_info
         try:
             ensure_jar(say)
         except AggregatorError as error:
             # A traceback through the build backend would hide the reason.
-            sys.exit(f"the jar of aggregator/connector cannot be had: {error}")
+            sys.exit(f"the jar of aggregator/datapath/connector cannot be had: {error}")
 
     def _find_the_sources(self) -> None:
         """Let the package be imported from where it is built, before any that is installed."""

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from aggregator import __version__
-from aggregator.errors import AggregatorError
-from aggregator.jars import jars, java_command
-from aggregator.jars.lock import jars_of
+from aggregator.datapath.jars import jars, java_command
+from aggregator.datapath.jars.lockfile import jars_of
+from aggregator.model.errors import AggregatorError
 from bench.files import RAW, new_files, write
 from bench.measure import OURS, THEIRS, Run
 from bench.report import Result

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.settings import HERE, Hosts
-from aggregator.embedded.topics import create_topic, delete_topic
-from aggregator.embedded.waiting import wait_until
-from aggregator.errors import AggregatorError
+from aggregator.extras.embedded.broker_settings import HERE, Hosts
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.topics import create_topic, delete_topic
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.errors import AggregatorError
 from bench.load import Values, preload
 from bench.tools import BROKER_CONFIG, BROKER_JAVA, Job, Tool
 from bench.works import Kind, Work

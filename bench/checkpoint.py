@@ -21,11 +21,11 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from aggregator.checkpoint.delta import table_uri
-from aggregator.checkpoint.maintenance import maintain
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.maintenance import maintain
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.delta import table_uri
 
 HISTORY_SECONDS = 7 * 86_400.0
 HUB_PARTITIONS = 12

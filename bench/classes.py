@@ -1,7 +1,8 @@
 """`python -m bench.classes`: write the list of classes that a run with a recovery loads.
 
-The list is what `aggregator/stream/classes.py` makes its archive from. Write it anew when Spark,
-the Kafka client or Delta change; a list that is out of date costs time at a start, nothing else.
+The list is what `aggregator/datapath/spark/class_archive.py` makes its archive from. Write it anew
+when Spark, the Kafka client or Delta change; a list that is out of date costs time at a start,
+nothing else.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from pathlib import Path
 
 import yaml
 
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.embedded.waiting import wait_until
-from aggregator.errors import AggregatorError
-from aggregator.stream.classes import CLASS_LIST
+from aggregator.datapath.spark.class_archive import CLASS_LIST
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.errors import AggregatorError
 from bench.tools import Job, ours_settings
 from bench.works import WORKS
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from aggregator.errors import ClusterError
+from aggregator.model.errors import ClusterError
 
 FILLERS = 256
 """So many different values: together beyond the 64 KB that lz4 looks back, for 1,000 bytes each."""

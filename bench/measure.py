@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aggregator.embedded.oracle import percentile
+from aggregator.extras.demo.verdict import percentile
 
 OURS = "aggregator"
 THEIRS = "MirrorMaker 2"

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import yaml
 
-from aggregator.jars import java_command
-from aggregator.plan.memory import DEFAULT_HEAP, HEAP
+from aggregator.datapath.jars import java_command
+from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from bench.bed import Bed, Tell
 from bench.measure import OURS
 from bench.rounds import run_one

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from aggregator.errors import ClusterError
+from aggregator.model.errors import ClusterError
 from bench.measure import record_id
 
 ASK_SECONDS = 10.0
@@ -33,7 +33,7 @@ class Ends:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = dict.fromkeys(self._partitions, latest)
         try:
-            # librdkafka must know the leaders already: `aggregator.discover.offsets` says why.
+            # librdkafka must know the leaders already: `aggregator.kafka.admin.offsets` says why.
             self._admin.list_topics(self._partitions[0].topic, timeout=ASK_SECONDS)
             answers = self._admin.list_offsets(asked, request_timeout=ASK_SECONDS)
             ends = [answer.result(ASK_SECONDS).offset for answer in answers.values()]

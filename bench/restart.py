@@ -20,11 +20,11 @@ from pathlib import Path
 
 import yaml
 
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.topics import create_topic, end_offsets
-from aggregator.embedded.waiting import wait_until
-from aggregator.errors import AggregatorError
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.topics import create_topic, end_offsets
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.errors import AggregatorError
 from bench.load import Values, steady
 from bench.tools import Job, ours_settings
 from bench.usage import cpu_seconds, members

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from aggregator.errors import AggregatorError
+from aggregator.model.errors import AggregatorError
 from bench.bed import Bed, Tell
 from bench.copying import copy
 from bench.flowing import flow, idle, kill

@@ -17,11 +17,11 @@ import yaml
 
 from aggregator.config.kafka_settings import DEFAULTS, ENFORCED
 from aggregator.config.schema import Config
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.settings import LOG4J, render_properties
-from aggregator.errors import AggregatorError
-from aggregator.jars import jars, java_command
-from aggregator.plan.memory import DEFAULT_HEAP, HEAP
+from aggregator.datapath.jars import jars, java_command
+from aggregator.extras.embedded.broker_settings import LOG4J, render_properties
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.model.errors import AggregatorError
+from aggregator.plan.lanes.memory import DEFAULT_HEAP, HEAP
 from bench.measure import LOOP, LOOP_ORIGIN, OURS, THEIRS, THEIRS_DEFAULTS, THEIRS_EXACTLY
 from bench.works import Work
 

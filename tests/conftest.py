@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 from support.clusters import ClusterFactory, factory
 from support.commands import keep_commands
 from support.examples import register_profiles

@@ -14,42 +14,40 @@ from urllib.parse import quote, urlencode
 
 import typer
 
-from aggregator.backfills.core import BackfillRequest
-from aggregator.backfills.document import BackfillReport, BackfillsReport, backfill_status
-from aggregator.backfills.stopped import (
+from aggregator.cli.options import check_source
+from aggregator.cli.render import tell
+from aggregator.cli.running import Absent, Document, ask_running, command_running, running_status
+from aggregator.config.load import AS_WRITTEN, Added
+from aggregator.config.schema import Config
+from aggregator.features.backfill.backfill_report import (
+    BackfillReport,
+    BackfillsReport,
+    backfill_status,
+)
+from aggregator.features.backfill.order_stopped import (
     are_busy,
     cancel_stopped,
     order_stopped,
     refuse_moves,
     table_of,
 )
-from aggregator.checkpoint.controls import Controls, to_resume
-from aggregator.cli.options import check_source
-from aggregator.cli.render import tell
-from aggregator.cli.running import (
-    Absent,
-    Document,
-    ask_running,
-    command_running,
-    running_status,
-)
-from aggregator.completeness.wait import complete_topic_of
-from aggregator.config.load import AS_WRITTEN, Added
-from aggregator.config.schema import Config
-from aggregator.connect.table import Change, ConnectorTable
-from aggregator.documents.completeness import CompleteTopic
-from aggregator.documents.controls import ReloadReport, SourceControl, source_control
-from aggregator.documents.document import Status
-from aggregator.documents.lag import LagReport
-from aggregator.documents.stopped import CheckpointView, checkpoint_view, stopped_lag
-from aggregator.errors import AggregatorError
-from aggregator.events import EventSink
-from aggregator.model import Part
-from aggregator.moves.core import MoveRequest
-from aggregator.moves.document import MovesReport
-from aggregator.timeline.document import EventsReport
-from aggregator.timeline.read import read_events
-from aggregator.writing.lock import for_the_next, refuse_if_held
+from aggregator.features.backfill.ranges import BackfillRequest
+from aggregator.features.completeness.wait import complete_topic_of
+from aggregator.features.connectors.connector_table import Change, ConnectorTable
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.features.positions.targets import MoveRequest
+from aggregator.features.timeline.past_queries import read_events
+from aggregator.features.timeline.timeline_report import EventsReport
+from aggregator.model.errors import AggregatorError
+from aggregator.model.events import EventSink
+from aggregator.model.values import Part
+from aggregator.status.command_answers import ReloadReport, SourceControl, source_control
+from aggregator.status.completeness import CompleteTopic
+from aggregator.status.from_checkpoint import CheckpointView, checkpoint_view, stopped_lag
+from aggregator.status.lag import LagReport
+from aggregator.status.schema import Status
+from aggregator.store.controls import Controls, to_resume
+from aggregator.store.lease.lock import for_the_next, refuse_if_held
 
 BY = "command line"
 Other = TypeVar("Other")
@@ -278,8 +276,8 @@ class Aggregation:
         def set_here(_: Absent) -> MovesReport:
             # Not even shown: whoever runs there has other positions than the checkpoint.
             refuse_if_held(self._place, tell)
-            from aggregator.moves.propose import propose
-            from aggregator.moves.stopped import set_positions
+            from aggregator.features.positions.proposal import propose
+            from aggregator.features.positions.set_stopped import set_positions
 
             if dry_run:
                 return propose(self.config, request).report(

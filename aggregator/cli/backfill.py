@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from aggregator.backfills.core import BackfillRequest, BackfillState
-from aggregator.backfills.document import BackfillReport, BackfillsReport
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import PartitionOption, moment_ms
 from aggregator.cli.render import Columns, Report, report, table
 from aggregator.cli.run import RunOptions, run_config
 from aggregator.cli.tables import backfills_table
 from aggregator.config.values import parse_size
-from aggregator.errors import EXIT_DATA, EXIT_DONE, EXIT_OTHER
+from aggregator.features.backfill.backfill_report import BackfillReport, BackfillsReport
+from aggregator.features.backfill.ranges import BackfillRequest, BackfillState
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE, EXIT_OTHER
 
 WAIT_SECONDS = 1.0
 

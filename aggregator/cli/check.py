@@ -9,9 +9,9 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.render import Columns, Report, table
 from aggregator.config.checks import warnings
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, CheckResult, check_cluster
-from aggregator.discover.parallel import ask_all
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DONE, ClusterError
+from aggregator.kafka.admin import HUB, CheckResult, check_cluster
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DONE, ClusterError
 
 QUESTIONS = 3
 """Questions put to a cluster one after the other, each with its own deadline."""
@@ -34,7 +34,7 @@ def check(call: Call) -> Report:
 
 def _planned(config: Config) -> tuple[list[str], list[str], list[str]]:
     """What the plan would say: refusals, topics that are not taken, and warnings."""
-    from aggregator.clusters.prepare import ahead, prepare
+    from aggregator.kafka.discovery.prepare import ahead, prepare
 
     try:
         plan = ahead(config, prepare(config))

@@ -23,7 +23,7 @@ from aggregator.cli.render import Output, Report, show
 from aggregator.config.checks import warnings
 from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
-from aggregator.events import Event
+from aggregator.model.events import Event
 
 KIND = inspect.Parameter.KEYWORD_ONLY
 CONTEXT = inspect.Parameter("ctx", KIND, annotation=typer.Context)

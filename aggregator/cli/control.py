@@ -9,8 +9,8 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import Alias
 from aggregator.cli.render import Report, report, since
-from aggregator.documents.controls import ReloadReport, SourceControl
-from aggregator.model import Part
+from aggregator.model.values import Part
+from aggregator.status.command_answers import ReloadReport, SourceControl
 
 Topic = Annotated[str | None, typer.Option(metavar="NAME", help="Only this topic of it.")]
 Partition = Annotated[

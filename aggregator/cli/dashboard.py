@@ -10,7 +10,7 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.running import Absent, api_url, running_status
 from aggregator.config.schema import Config
-from aggregator.errors import AggregatorError
+from aggregator.model.errors import AggregatorError
 
 
 @command(

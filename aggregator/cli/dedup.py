@@ -10,10 +10,10 @@ from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import Newest, SinceOption, SourceOption, TopicOption, moment
 from aggregator.cli.quarantine import Origins, WouldDo, origins_of, retry_those
 from aggregator.cli.render import Columns, Report, moment_of, table
-from aggregator.dedup.document import DroppedReport, dropped_report
-from aggregator.plan.quarantine import duplicates_topic
-from aggregator.quarantine.ledger import Filter
-from aggregator.quarantine.shelf import opened_duplicates
+from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
+from aggregator.features.quarantine.ledger import Filter
+from aggregator.features.quarantine.open_topic import opened_duplicates
+from aggregator.plan.topics.quarantine_topics import duplicates_topic
 
 COLUMNS: Columns = {
     "origin": "origin",

@@ -16,8 +16,8 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.demo_view import DemoView, LineView, LiveView
 from aggregator.cli.render import Report, Table, show
 from aggregator.cli.signals import SIGNAL_SECONDS
-from aggregator.embedded.demo import Demo, DemoOutcome, Options
-from aggregator.errors import EXIT_DATA, EXIT_DONE
+from aggregator.extras.demo.demo import Demo, DemoOutcome, Options
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 
 SWITCH_SECONDS = 0.0005
 

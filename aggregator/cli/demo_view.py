@@ -14,8 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from aggregator.embedded.demo import Progress
-from aggregator.embedded.oracle import Flow
+from aggregator.extras.demo.demo import Progress
+from aggregator.extras.demo.verdict import Flow
 
 LINE_SECONDS = 2.0
 RATE_SECONDS = 3.0

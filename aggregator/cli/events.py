@@ -13,7 +13,7 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import Follow, Newest, SinceOption, SourceOption, UntilOption, moment
 from aggregator.cli.render import Columns, Output, Report, cell, report, table
-from aggregator.timeline.document import EventRow, EventsReport
+from aggregator.features.timeline.timeline_report import EventRow, EventsReport
 
 FOLLOW_SECONDS = 1.0
 

@@ -18,11 +18,11 @@ from aggregator.cli.set_positions import report_of_moves
 from aggregator.config.java_regex import RegexError, compiled
 from aggregator.config.values import patterns
 from aggregator.config.yaml_text import parse_yaml
-from aggregator.errors import EXIT_DATA, EXIT_DONE
-from aggregator.failover.document import FailbackReport, FailoverReport, StepRow
+from aggregator.features.failover.failover_report import FailbackReport, FailoverReport, StepRow
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 
 if TYPE_CHECKING:
-    from aggregator.failover.out import FailoverRules
+    from aggregator.features.failover.failover import FailoverRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class FailoverOptions:
 
     def rules(self, groups: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> FailoverRules:
         """The same with the groups that come along."""
-        from aggregator.failover.out import FailoverRules
+        from aggregator.features.failover.failover import FailoverRules
 
         return FailoverRules(
             dry_run=self.dry_run,
@@ -72,7 +72,7 @@ def failover(
     way back. Prints what to start where. Done again, it tries those groups alone that were not
     taken over, and changes nothing else; ends with 4 when not all are at the hub.
     """
-    from aggregator.failover.out import fail_over
+    from aggregator.features.failover.failover import fail_over
 
     config = call.config
     rules = pace.rules(_patterns("--groups", groups), _patterns("--exclude", exclude))
@@ -101,7 +101,7 @@ def failback(
     clusters, and has it begin where the hub ended at the failover. Without --write it prints the
     config and sets nothing. Done twice, it changes nothing.
     """
-    from aggregator.failover.back import BackFile, fail_back
+    from aggregator.features.failover.failback import BackFile, fail_back
 
     config = call.config
     file = file_of(call.config_file)

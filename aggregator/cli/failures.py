@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 
 from aggregator.config.mask import hide_passwords, mask_text
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_OTHER, AggregatorError, JarsError
-from aggregator.jars import spark_home
+from aggregator.datapath.jars import spark_home
+from aggregator.model.errors import EXIT_OTHER, AggregatorError, JarsError
 
 
 @dataclass(slots=True)

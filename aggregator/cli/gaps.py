@@ -11,12 +11,12 @@ from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import SourceOption, TopicOption
 from aggregator.cli.render import Columns, Report, report, table
 from aggregator.config.schema import Config
-from aggregator.documents.document import GapStatus
-from aggregator.errors import RefusedError
-from aggregator.gaps.core import GapRecord
-from aggregator.gaps.decide import accept_gaps, load_gaps
-from aggregator.gaps.document import GapsReport, gap_status, gaps_report
-from aggregator.gaps.table import GapTable
+from aggregator.features.gaps.accept import accept_gaps, load_gaps
+from aggregator.model.errors import RefusedError
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.status.gaps import GapsReport, gap_status, gaps_report
+from aggregator.status.schema import GapStatus
+from aggregator.store.gaps import GapTable
 
 TITLE = "Gaps (offsets from, up to and without to)"
 COLUMNS: Columns = {

@@ -12,11 +12,11 @@ from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import DryRun, SourceOption, Timeout, duration
 from aggregator.cli.render import Columns, Report, Table, report, table
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
-from aggregator.groups.core import ApplyRules
-from aggregator.groups.cutover import cut_over, translate_group
-from aggregator.groups.document import GroupReport, GroupsReport
-from aggregator.groups.overview import list_groups
+from aggregator.features.groups.cutover import cut_over, translate_group
+from aggregator.features.groups.group_list import list_groups
+from aggregator.features.groups.group_report import GroupReport, GroupsReport
+from aggregator.features.groups.hub_offsets import ApplyRules
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 

@@ -16,9 +16,9 @@ from aggregator.cli.options import (
     moment,
 )
 from aggregator.cli.render import Columns, Report, report, table
-from aggregator.documents.units import short_duration, size_text
-from aggregator.timeline.document import HistoryReport
-from aggregator.timeline.read import read_history
+from aggregator.features.timeline.past_queries import read_history
+from aggregator.features.timeline.timeline_report import HistoryReport
+from aggregator.status.units import short_duration, size_text
 
 COLUMNS: Columns = {
     "until (UTC)": "at",

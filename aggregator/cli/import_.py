@@ -14,12 +14,12 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.config import ConfigOutput
 from aggregator.cli.render import Output, Report, Table, to_json
 from aggregator.cli.set_positions import report_of_moves
-from aggregator.connect.core_mirror import Version, version_of
-from aggregator.errors import EXIT_CONFIG, EXIT_DONE
-from aggregator.imports.connect_cluster import is_address
-from aggregator.imports.core_yaml import Finished, Secrets
-from aggregator.imports.document import document_of
-from aggregator.imports.request import ImportRequest, finished
+from aggregator.extras.importers.connect_cluster import is_address
+from aggregator.extras.importers.import_report import document_of
+from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_yaml import Finished, Secrets
+from aggregator.features.connectors.mirror_maker_source import Version, version_of
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DONE
 
 FLAGS = frozenset({"new.consumer"})
 """Options of the old tools without a value."""
@@ -302,7 +302,7 @@ def _single_target(found: Sequence[Finished]) -> Finished:
 
 
 def _taken_over(call: Call, found: Finished, how: TakeOverOptions) -> Report:
-    from aggregator.imports.take_over import take_over
+    from aggregator.extras.importers.take_over import take_over
 
     taken = take_over(
         call.config,

@@ -10,8 +10,8 @@ import typer
 
 from aggregator.cli.command import Call, command
 from aggregator.cli.render import Output, to_json
-from aggregator.jars import cache_folder, download, spark_java_home
-from aggregator.jars import jars as jars_of_set
+from aggregator.datapath.jars import cache_folder, download, spark_java_home
+from aggregator.datapath.jars import jars as jars_of_set
 
 
 class JarSet(StrEnum):
@@ -59,8 +59,8 @@ def jars(
 
 def _spark_jars() -> list[Path]:
     # Imported here: Spark's library takes a second to import, and the other sets do not need it.
-    from aggregator.stream.classes import class_archive
-    from aggregator.stream.driver import spark_jars
+    from aggregator.datapath.spark.class_archive import class_archive
+    from aggregator.datapath.spark.jvm import spark_jars
 
     paths = spark_jars(None, _progress)
     class_archive(cache_folder(), spark_java_home(), paths, _progress)

@@ -12,11 +12,11 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import SourceOption, TopicOption
 from aggregator.cli.render import Columns, Output, Report, report, show, table
-from aggregator.documents.lag import LagReport, delay_of, only
-from aggregator.documents.rates import UNKNOWN
-from aggregator.documents.sample import measure
-from aggregator.documents.units import short_duration, size_text
-from aggregator.plan.behind import Delay
+from aggregator.plan.health.delays import Delay
+from aggregator.status.lag import LagReport, delay_of, only
+from aggregator.status.measure import measure
+from aggregator.status.rates import UNKNOWN
+from aggregator.status.units import short_duration, size_text
 
 CLEAR = "\x1b[2J\x1b[H"
 TEXTS = ("position", "log end", "lag", "bytes", "behind")

@@ -8,7 +8,7 @@ from typing import TextIO
 
 import structlog
 
-from aggregator.events import LogLevel, level_of
+from aggregator.model.events import LogLevel, level_of
 
 
 def event_log(

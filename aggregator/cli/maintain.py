@@ -10,7 +10,7 @@ from aggregator.cli.run import in_thread
 from aggregator.cli.submit import as_submitted
 
 if TYPE_CHECKING:
-    from aggregator.upkeep.run import Upkeep
+    from aggregator.features.maintenance.maintain_all import Upkeep
 
 
 @command(
@@ -27,7 +27,7 @@ def maintain(call: Call) -> Report:
     config = as_submitted(call.config)
 
     def work() -> Upkeep:
-        from aggregator.upkeep.run import maintain_all
+        from aggregator.features.maintenance.maintain_all import maintain_all
 
         return maintain_all(config)
 

@@ -18,7 +18,7 @@ from aggregator.cli.stand_in import (
     old_options,
     run_stand_in,
 )
-from aggregator.imports.request import ImportRequest
+from aggregator.extras.importers.import_request import ImportRequest
 
 WORDS: Words = {
     "whitelist": ("REGEX", 'A comma means "or".'),

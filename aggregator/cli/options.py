@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
-from aggregator.checkpoint.rows import to_millis
 from aggregator.cli.failures import Invocation
 from aggregator.cli.render import Output
 from aggregator.config.load import NOTHING, Added
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_duration
-from aggregator.connect.effective import load_effective
-from aggregator.errors import ConfigError, Problem
-from aggregator.timeline.rows import moment_of
+from aggregator.features.connectors.effective_config import load_effective
+from aggregator.features.timeline.minutes import moment_of
+from aggregator.model.errors import ConfigError, Problem
+from aggregator.store.checkpoint.rows import to_millis
 
 DEFAULT_FILE = Path("aggregator.yaml")
 FILE_VARIABLE = "AGGREGATOR_CONFIG"

@@ -10,9 +10,9 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import Follow, PartitionOption, check_source
 from aggregator.cli.render import Columns, Output, Report, cell, moment_of, report, table
-from aggregator.peek.document import PeekedRecord, TopicLook
-from aggregator.peek.follow import follow as follow_topic
-from aggregator.peek.read import look_at
+from aggregator.features.peek.follow import follow as follow_topic
+from aggregator.features.peek.read_topic import look_at
+from aggregator.features.peek.topic_report import PeekedRecord, TopicLook
 
 MOST_SHOWN = 300
 """So much of a key or value stands in a table; -o json has all of it."""

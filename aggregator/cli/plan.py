@@ -11,11 +11,11 @@ from aggregator.cli.command import Call, command
 from aggregator.cli.render import Cell, Columns, Report, Table, table
 from aggregator.cli.schemas_ahead import with_schemas
 from aggregator.config.schema import Config
-from aggregator.errors import EXIT_CONFIG, EXIT_DONE, CheckpointError, ClusterError
-from aggregator.flow.commands import Move, RecordGaps, Recover, Start
-from aggregator.plan.pace import Limit
+from aggregator.engine.dry_run.first_step import Preview
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DONE, CheckpointError, ClusterError
+from aggregator.plan.lanes.rate_limits import Limit
+from aggregator.plan.lifecycle.commands import Move, RecordGaps, Recover, Start
 from aggregator.plan.plan import Plan
-from aggregator.preview.first import Preview
 
 ROUTES: Columns = {
     "source": "cluster",
@@ -41,8 +41,8 @@ def plan(call: Call) -> Report:
     """
     config = call.config
     call.warn(config)
-    from aggregator.clusters.prepare import ahead, prepare
-    from aggregator.preview.ask import preview_of
+    from aggregator.engine.dry_run.dry_run_inputs import preview_of
+    from aggregator.kafka.discovery.prepare import ahead, prepare
 
     prepared = prepare(config)
     prepared = replace(prepared, plan=ahead(config, prepared))
@@ -60,7 +60,7 @@ def _with_acls(shown: Report, config: Config, plan: Plan) -> Report:
     """The same with the ACLs that would be added at the hub, where a source has acls.sync."""
     if not any(it.acls.sync for it in config.sources.values()):
         return shown
-    from aggregator.acls.ask import look_at_acls
+    from aggregator.features.acls.acl_admin import look_at_acls
 
     try:
         found, failed = look_at_acls(config, plan)

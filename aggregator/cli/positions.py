@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from aggregator.checkpoint.history import Commit, history
-from aggregator.checkpoint.rows import to_moment
 from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import PartitionOption, SourceOption, TopicOption, moment_ms
 from aggregator.cli.render import Columns, Report, cell, table
 from aggregator.cli.set_positions import rewind, set_positions
 from aggregator.cli.tables import positions_table
-from aggregator.documents.stopped import (
+from aggregator.status.from_checkpoint import (
     CheckpointView,
     PositionChange,
     checkpoint_view,
     position_changes,
 )
+from aggregator.store.checkpoint.history import Commit, history
+from aggregator.store.checkpoint.rows import to_moment
 
 
 @command(name="show")

@@ -13,16 +13,16 @@ from aggregator.cli.command import Call, Group, command
 from aggregator.cli.options import Newest, SourceOption, TopicOption
 from aggregator.cli.render import Columns, Report, moment_of, show, table
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterAdmin
-from aggregator.errors import EXIT_DATA
-from aggregator.plan.quarantine import quarantine_topic
-from aggregator.quarantine.document import ABSENT, record_of, retry_rows
-from aggregator.quarantine.ledger import Filter, Ledger, LedgerEntry
-from aggregator.quarantine.reader import QuarantineReader
-from aggregator.quarantine.records import Origin, RecordState, parse_origin
-from aggregator.quarantine.retry import Retry, RetryOutcome
-from aggregator.quarantine.shelf import chosen_of, opened
-from aggregator.rules import PoisonReason
+from aggregator.features.quarantine.ledger import Filter, Ledger, LedgerEntry
+from aggregator.features.quarantine.open_topic import chosen_of, opened
+from aggregator.features.quarantine.quarantined import ABSENT, record_of, retry_rows
+from aggregator.features.quarantine.reader import QuarantineReader
+from aggregator.features.quarantine.records import Origin, RecordState, parse_origin
+from aggregator.features.quarantine.retry import Retry, RetryOutcome
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.model.errors import EXIT_DATA
+from aggregator.model.record_rules import PoisonReason
+from aggregator.plan.topics.quarantine_topics import quarantine_topic
 
 COLUMNS: Columns = {
     "origin": "origin",

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aggregator.events import Event
+from aggregator.model.events import Event
 
 if TYPE_CHECKING:
-    from aggregator.documents.document import Status
+    from aggregator.engine.control.commands import Control
+    from aggregator.features.timeline.recorder import Recorder
+    from aggregator.status.schema import Status
     from aggregator.status.view import View
-    from aggregator.steering.control import Control
-    from aggregator.timeline.recorder import Recorder
 
 Log = Callable[..., None]
 
@@ -21,8 +21,8 @@ class Record:
     """Takes each event of a run, and its newest view."""
 
     def __init__(self, control: Control, log: Log, mask: Callable[[str], str]) -> None:
-        from aggregator.connector.reports import bucket_bounds
-        from aggregator.timeline.recorder import Recorder
+        from aggregator.datapath.connector.reports import bucket_bounds
+        from aggregator.features.timeline.recorder import Recorder
 
         self.view: View | None = None
         self._log = log
@@ -36,7 +36,7 @@ class Record:
         self.recorder.take(event)
 
     def _latest(self) -> Status | None:
-        from aggregator.status.document import status
+        from aggregator.status.assemble import status
 
         view = self.view
         return status(view) if view is not None else None

@@ -25,12 +25,12 @@ from aggregator.cli.tables import sources_table
 from aggregator.config.checks import warnings
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
-from aggregator.documents.document import Status
-from aggregator.errors import EXIT_DONE, EXIT_OTHER
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.model.errors import EXIT_DONE, EXIT_OTHER
+from aggregator.status.schema import Status
 
 if TYPE_CHECKING:
-    from aggregator.engine.run import RunResult
+    from aggregator.engine.application import RunResult
     from aggregator.status.view import View
 
 Answer = TypeVar("Answer")
@@ -120,7 +120,7 @@ def run_config(
             put(view)
 
         def work() -> RunResult:
-            from aggregator.engine.run import run as run_engine
+            from aggregator.engine.application import run as run_engine
 
             return run_engine(
                 control.config,

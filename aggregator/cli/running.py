@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from aggregator.config.api import ApiConfig
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
-from aggregator.documents.document import Status
-from aggregator.errors import EXIT_OTHER, AggregatorError
+from aggregator.model.errors import EXIT_OTHER, AggregatorError
+from aggregator.status.schema import Status
 
 TIMEOUT_SECONDS = 3.0
 COMMAND_SECONDS = 120.0

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from aggregator.cli.render import Report
 from aggregator.config.schema import Config
-from aggregator.errors import ClusterError
+from aggregator.model.errors import ClusterError
 from aggregator.plan.plan import Plan
 
 OLD_IDS = (
@@ -21,7 +21,7 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
     And with hub topics that hold records already, while the hub's registry has no subject of theirs
     yet: so they were copied when ids were not translated.
     """
-    from aggregator.schemas.ask import look_at_schemas, translated
+    from aggregator.features.schemas.check_ahead import look_at_schemas, translated
 
     if not translated(plan.routes):
         return shown
@@ -47,8 +47,8 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
 
 def _filled(config: Config, topics: Collection[str]) -> tuple[list[str], str]:
     """Those of these hub topics that hold records; or why that is not known."""
-    from aggregator.clusters.hub import read_logs
-    from aggregator.discover import HUB, open_admin
+    from aggregator.kafka.admin import HUB, open_admin
+    from aggregator.kafka.discovery.hub_logs import read_logs
 
     if not topics:
         return [], ""

@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from aggregator.config.values import parse_listen
-from aggregator.errors import AggregatorError, ConfigError
+from aggregator.model.errors import AggregatorError, ConfigError
 
 if TYPE_CHECKING:
-    from aggregator.serve.holder import StatusHolder
-    from aggregator.serve.server import ApiServer
+    from aggregator.api.latest_status import StatusHolder
+    from aggregator.api.server import ApiServer
+    from aggregator.engine.control.commands import Control
+    from aggregator.features.timeline.recorder import Recorder
+    from aggregator.features.verify.audit_process import AuditRunner
     from aggregator.status.view import View
-    from aggregator.steering.control import Control
-    from aggregator.timeline.recorder import Recorder
-    from aggregator.verify.apart import AuditRunner
 
 RETRY_SECONDS = 0.5
 
@@ -35,9 +35,9 @@ def serving(
     With a port that cannot be had: CheckpointConflictError when that is because another instance
     runs on this checkpoint, else ConfigError. With `take_over` it answers once the port is free.
     """
-    from aggregator.serve.holder import StatusHolder
-    from aggregator.status.document import status
-    from aggregator.verify.apart import AuditRunner
+    from aggregator.api.latest_status import StatusHolder
+    from aggregator.features.verify.audit_process import AuditRunner
+    from aggregator.status.assemble import status
 
     holder, audits = StatusHolder(), AuditRunner()
     make = partial(_server, control, holder, recorder, audits, log)
@@ -48,7 +48,7 @@ def serving(
         server = make()
     except ConfigError:
         if not take_over:
-            from aggregator.writing.lock import refuse_if_locked
+            from aggregator.store.lease.lock import refuse_if_locked
 
             refuse_if_locked(control.config.checkpoint.path)
             raise
@@ -104,8 +104,8 @@ def _server(
     address = parse_listen(config.api.listen)
     if address is None:
         return None
-    from aggregator.serve.app import make_app
-    from aggregator.serve.server import ApiServer
+    from aggregator.api.app import make_app
+    from aggregator.api.server import ApiServer
 
     app = make_app(control, holder, recorder, audits)
 

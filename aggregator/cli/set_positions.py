@@ -18,8 +18,8 @@ from aggregator.cli.options import (
     moment_ms,
 )
 from aggregator.cli.render import Columns, Report, report, table
-from aggregator.moves.core import TARGETS, MoveRequest
-from aggregator.moves.document import MovesReport
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.features.positions.targets import TARGETS, MoveRequest
 
 
 @dataclass(frozen=True, slots=True)

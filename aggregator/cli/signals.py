@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from aggregator.errors import EXIT_OTHER, AggregatorError
-from aggregator.steering.door import NotReadyError
+from aggregator.engine.control.command_queue import NotReadyError
+from aggregator.model.errors import EXIT_OTHER, AggregatorError
 
 SIGNAL_SECONDS = 0.5
 """The main thread waits no longer than this without a look.

@@ -11,11 +11,11 @@ from aggregator.cli.control import pause, report_of_reload, report_of_source, re
 from aggregator.cli.options import Alias
 from aggregator.cli.render import Report, Table, cell
 from aggregator.cli.tables import sources_table
-from aggregator.connect import core_words as words
-from aggregator.connect.core import translate
-from aggregator.connect.table import Change
-from aggregator.documents.document import Status
-from aggregator.errors import ConfigError
+from aggregator.features.connectors import config_keys as words
+from aggregator.features.connectors.connector_table import Change
+from aggregator.features.connectors.to_source import translate
+from aggregator.model.errors import ConfigError
+from aggregator.status.schema import Status
 
 
 @command()

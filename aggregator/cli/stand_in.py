@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.command import Call
 from aggregator.cli.failures import Invocation
 from aggregator.cli.import_ import write_config
@@ -21,12 +20,13 @@ from aggregator.config.node import check_alias
 from aggregator.config.overlay import overlay
 from aggregator.config.render import dump
 from aggregator.config.schema import Config
-from aggregator.connect.effective import effective_text
-from aggregator.errors import ConfigError, Problem
-from aggregator.imports.core_yaml import Finished, Secrets
-from aggregator.imports.request import ImportRequest, finished
-from aggregator.moves.core import MoveRequest
-from aggregator.moves.document import MovesReport
+from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_yaml import Finished, Secrets
+from aggregator.features.connectors.effective_config import effective_text
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.features.positions.targets import MoveRequest
+from aggregator.model.errors import ConfigError, Problem
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 
 CONFIG = "aggregator.yaml"
 
@@ -162,8 +162,8 @@ def _go_on(call: Call, config: Config, found: Finished) -> None:
     place, log = config.checkpoint, call.log
     if CheckpointTable.open(place.path, place.storage_options) is not None:
         return
-    from aggregator.imports.take_over import take_over
-    from aggregator.moves.stopped import set_positions
+    from aggregator.extras.importers.take_over import take_over
+    from aggregator.features.positions.set_stopped import set_positions
 
     def do(request: MoveRequest) -> MovesReport:
         return set_positions(config, request, call.emit)

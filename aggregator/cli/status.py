@@ -8,8 +8,9 @@ from aggregator.cli.aggregation import StoppedStatus
 from aggregator.cli.command import Call, command
 from aggregator.cli.render import Columns, Report, Table, cell, report, since, table
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
-from aggregator.documents.copied import DedupStatus
-from aggregator.documents.document import (
+from aggregator.status.copied import DedupStatus
+from aggregator.status.overview import audit_words
+from aggregator.status.schema import (
     AclSyncStatus,
     AuditStatus,
     CheckpointStatus,
@@ -22,8 +23,7 @@ from aggregator.documents.document import (
     RecoveryStatus,
     Status,
 )
-from aggregator.documents.overview import audit_words
-from aggregator.documents.tee import TeeStatus
+from aggregator.status.sink import TeeStatus
 
 LANES: Columns = {
     "lane": "name",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aggregator.cli.render import Columns, Table, table
-from aggregator.documents.document import BackfillStatus, SourceStatus, Status
-from aggregator.documents.stopped import PositionRow
-from aggregator.documents.units import short_duration, size_text
-from aggregator.model import SourceState
+from aggregator.model.values import SourceState
+from aggregator.status.from_checkpoint import PositionRow
+from aggregator.status.schema import BackfillStatus, SourceStatus, Status
+from aggregator.status.units import short_duration, size_text
 
 
 def sources_table(status: Status) -> Table:

@@ -14,7 +14,7 @@ from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
 
 if TYPE_CHECKING:
-    from aggregator.tee.report import TeeReport
+    from aggregator.features.delta_sink.sink_report import TeeReport
 
 HARD = "stopped at once by a second signal; what was under way lands next time\n"
 
@@ -44,7 +44,7 @@ def tee(
     stop = threading.Event()
 
     def work() -> TeeReport:
-        from aggregator.tee.run import tee as run_tee
+        from aggregator.features.delta_sink.sink import tee as run_tee
 
         return run_tee(config, once=once, stop=stop, tell=call.emit)
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from aggregator.audits.table import NOT_JUDGED
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import (
     PartitionOption,
@@ -24,9 +23,10 @@ from aggregator.cli.render import Columns, Report, Table, report, show, table
 from aggregator.cli.run import in_thread
 from aggregator.cli.signals import stop_on_signals
 from aggregator.cli.submit import as_submitted
-from aggregator.errors import EXIT_DATA, EXIT_OTHER, CheckpointError
-from aggregator.verify.core import Scope, Standing
-from aggregator.verify.report import VerifyReport
+from aggregator.features.verify.audit_report import VerifyReport
+from aggregator.features.verify.audit_scope import Scope, Standing
+from aggregator.features.verify.audit_table import NOT_JUDGED
+from aggregator.model.errors import EXIT_DATA, EXIT_OTHER, CheckpointError
 
 if TYPE_CHECKING:
     from aggregator.config.schema import Config
@@ -120,8 +120,8 @@ def _audit(
     stop = threading.Event()
 
     def work() -> VerifyReport:
-        from aggregator.verify.run import VerifyRequest
-        from aggregator.verify.run import verify as run_verify
+        from aggregator.features.verify.audit import VerifyRequest
+        from aggregator.features.verify.audit import verify as run_verify
 
         request = VerifyRequest(scope, examples=examples, allow_foreign=allow_foreign)
         return run_verify(
@@ -187,7 +187,7 @@ def _named(fields: tuple[str, ...]) -> dict[str, str]:
 
 def _record(config: Config, report: VerifyReport) -> str:
     """Record the report; returns why it could not be. It is shown all the same."""
-    from aggregator.verify.record import record
+    from aggregator.features.verify.audit_rows import record
 
     try:
         record(config, report)

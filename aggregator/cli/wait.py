@@ -9,9 +9,9 @@ import typer
 from aggregator.cli.command import Call, command
 from aggregator.cli.options import duration, moment
 from aggregator.cli.render import Columns, Report, report, table
-from aggregator.completeness.wait import wait_for
-from aggregator.documents.completeness import CompleteTopic
-from aggregator.errors import EXIT_DATA, EXIT_DONE
+from aggregator.features.completeness.wait import wait_for
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
+from aggregator.status.completeness import CompleteTopic
 
 
 @command(

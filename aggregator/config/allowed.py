@@ -15,7 +15,7 @@ from typing import Any
 
 from aggregator.config.files import LOCATIONS
 from aggregator.config.jaas import parse_jaas
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 SETTING = "api.references"
 OR_FILE = "write the source into the config file"

@@ -14,8 +14,8 @@ from aggregator.config.librdkafka import to_librdkafka
 from aggregator.config.node import settings_to_text
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen, patterns
-from aggregator.errors import Problem
-from aggregator.model import HEARTBEATS_TOPIC
+from aggregator.model.errors import Problem
+from aggregator.model.values import HEARTBEATS_TOPIC
 
 _OURS = "the aggregator sets it itself; remove it"
 REFUSED: Mapping[str, tuple[str, str]] = {

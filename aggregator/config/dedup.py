@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from aggregator.config.node import Node, Seconds
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 PLACES = ("key", "header", "value")
 

@@ -8,7 +8,7 @@ from aggregator.config.kafka_names import READERS, Role
 from aggregator.config.librdkafka import MSK_IAM, to_librdkafka
 from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
 from aggregator.config.stores import java_stores
-from aggregator.errors import ConfigError, Problem
+from aggregator.model.errors import ConfigError, Problem
 
 __all__ = [
     "DEFAULTS",
@@ -99,7 +99,8 @@ def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:
 
     What librdkafka has no counterpart for is left out, so it never meets an unknown name.
     Raises ConfigError for what it cannot do although the connection depends on it, and for a store
-    that is no PEM: `aggregator.credentials` opens those first, so clients get their settings there.
+    that is no PEM: `aggregator.kafka.credentials` opens those first, so clients get their settings
+    there.
     """
     settings, problems = to_librdkafka(cluster.kafka)
     for store in java_stores(cluster.kafka):

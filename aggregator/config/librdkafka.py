@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from aggregator.config.jaas import Login, parse_jaas
 from aggregator.config.stores import NAMES, PEM, Kind, store_of
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 SAME = (
     "client.id",

@@ -19,7 +19,7 @@ from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.config.schema_errors import takes_none, translate
 from aggregator.config.topics import TopicOverride
 from aggregator.config.yaml_text import parse_yaml
-from aggregator.errors import ConfigError, Problem
+from aggregator.model.errors import ConfigError, Problem
 
 _MAPS = frozenset(found.path[-1] for found in options() if found.shape is Shape.SETTINGS)
 

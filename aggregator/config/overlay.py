@@ -7,7 +7,7 @@ from typing import Any
 
 from aggregator.config.keys import Shape, locate
 from aggregator.config.yaml_text import parse_yaml
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 
 def overlay(tree: dict[str, Any], sets: Sequence[str]) -> list[Problem]:

@@ -16,7 +16,7 @@ from typing import Any
 from aggregator.config.allowed import OR_ELSE, SETTING, Allowed
 from aggregator.config.files import read_any, read_file
 from aggregator.config.properties import parse_properties
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 PLACEHOLDERS = (
     (re.compile(r"topics\.rename|sources\.[^.]+\.rename"), frozenset({"topic", "cluster"})),

@@ -18,7 +18,7 @@ from aggregator.config.rename import Rename, check_rename
 from aggregator.config.schemas import SchemasConfig
 from aggregator.config.tee import TeeConfig, unasked
 from aggregator.config.topics import TopicsConfig, TopicSelection
-from aggregator.errors import RefusedError
+from aggregator.model.errors import RefusedError
 
 
 class ClusterConfig(Node):

@@ -14,7 +14,7 @@ from aggregator.config.keys import Shape, locate, nearest, node_at, suggest
 from aggregator.config.mask import hide_passwords, is_secret
 from aggregator.config.node import Bytes, Seconds
 from aggregator.config.values import UNITS
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 _EXAMPLES = {
     "hub": "hub: {bootstrap_servers: host:9092}",

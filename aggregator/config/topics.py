@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from aggregator.config.dedup import DedupRule, is_off
 from aggregator.config.node import Node, Seconds, settings_to_text
 from aggregator.config.rename import Rename, check_rename
-from aggregator.model import OriginForm, SchemaMode
+from aggregator.model.values import OriginForm, SchemaMode
 
 PartitionBy = Literal["key", "source_partition", "round_robin", "cluster"]
 

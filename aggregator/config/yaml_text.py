@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from aggregator.errors import Problem
+from aggregator.model.errors import Problem
 
 _MERGE = "tag:yaml.org,2002:merge"
 _NULL = "tag:yaml.org,2002:null"

@@ -1,8 +1,8 @@
 """The loop of a running instance: collect what is new, let `step` decide, carry it out, tell.
 
 The lookout, the source watches, the observer and a recovery are threads that hand over values; the
-engine's own thread is the only one that decides. `run` in `aggregator.engine.run` numbers the steps
-of a whole run.
+engine's own thread is the only one that decides. `run` in `aggregator.engine.application` numbers
+the steps of a whole run.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from aggregator.backfills.lane import BackfillSight, Tools
-from aggregator.backfills.run import Backfills
-from aggregator.backfills.table import BackfillTable
-from aggregator.checkpoint.seen import SeenTable
-from aggregator.commits.known import KnownOf
 from aggregator.config.schema import Config
-from aggregator.connector.damage import DamageFinder
-from aggregator.documents.document import Phase
-from aggregator.engine.hands import Hands
-from aggregator.engine.lanes import Lanes
-from aggregator.engine.recovery import Recovery
-from aggregator.engine.teller import Teller
-from aggregator.engine.threads import Threads
-from aggregator.errors import AggregatorError, RefusedError
-from aggregator.events import Event, EventSink
-from aggregator.flow.commands import Move, Outcome, Prepare, RecordGaps
-from aggregator.flow.news import Measured, News
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import State
-from aggregator.flow.step import step
-from aggregator.gaps.table import GapTable
-from aggregator.model import Part, SourcePartition
-from aggregator.plan.look import Doubts, Look
+from aggregator.datapath.connector.damage import DamageFinder
+from aggregator.engine.commits.known_checkpoint import KnownOf
+from aggregator.engine.control.commands import Control
+from aggregator.engine.control.execute_command import Steering
+from aggregator.engine.executor import Hands
+from aggregator.engine.publisher import Teller
+from aggregator.engine.recoverer import Recovery
+from aggregator.engine.running_lanes import Lanes
+from aggregator.engine.workers import Threads
+from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.backfill.lane import BackfillSight, Tools
+from aggregator.features.backfill.runner import Backfills
+from aggregator.model.errors import AggregatorError, RefusedError
+from aggregator.model.events import Event, EventSink
+from aggregator.model.values import Part, SourcePartition
+from aggregator.plan.health.suspects import seen_of
+from aggregator.plan.lifecycle.commands import Move, Outcome, Prepare, RecordGaps
+from aggregator.plan.lifecycle.inputs import Measured, News
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import State
+from aggregator.plan.lifecycle.step import step
 from aggregator.plan.plan import Plan
-from aggregator.plan.suspects import seen_of
+from aggregator.plan.snapshot import Doubts, Look
+from aggregator.status.schema import Phase
 from aggregator.status.view import View
-from aggregator.steering.control import Control
-from aggregator.steering.steering import Steering
-from aggregator.writing.writer import Writer, lost_seconds
+from aggregator.store.gaps import GapTable
+from aggregator.store.lease.writer import Writer, lost_seconds
+from aggregator.store.seen_topics import SeenTable
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0

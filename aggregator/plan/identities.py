@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from aggregator.config.schema import Config
-from aggregator.model import ClusterFacts, Discovery
-from aggregator.plan.topic_configs import Contribution
+from aggregator.model.values import ClusterFacts, Discovery
+from aggregator.plan.topics.source_configs import Contribution
 
 NO_IDS = ("", "A" * 22)
 """What stands for the id of a topic where none is told."""

@@ -7,29 +7,29 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from aggregator.config.schema import Config
-from aggregator.errors import RefusedError
-from aggregator.model import ClusterFacts, ClusterFailure, Discovery, Lane, Route, TopicFacts
+from aggregator.model.errors import RefusedError
+from aggregator.model.record_rules import EventRule
+from aggregator.model.values import ClusterFacts, ClusterFailure, Discovery, Lane, Route, TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
-from aggregator.plan.effective import facts_after
-from aggregator.plan.heartbeats import plan_heartbeats
-from aggregator.plan.history import history_warnings
-from aggregator.plan.hub_topics import (
+from aggregator.plan.lanes.lanes import plan_lanes
+from aggregator.plan.lanes.producer import is_local, short_expiry
+from aggregator.plan.lanes.rate_limits import Limit, Pace, plan_pace
+from aggregator.plan.lanes.slots import SlotPlan, plan_slots
+from aggregator.plan.lanes.tasks import tasks_per_source
+from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
+from aggregator.plan.topics.after_apply import facts_after
+from aggregator.plan.topics.heartbeats_topic import plan_heartbeats
+from aggregator.plan.topics.hub_topics import (
     Flowing,
     HubTopic,
     HubTopicsPlan,
     LeftOutTopic,
     plan_hub_topics,
 )
-from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.pace import Limit, Pace, plan_pace
-from aggregator.plan.poison import plan_poison, room_in
-from aggregator.plan.producer import is_local, short_expiry
-from aggregator.plan.quarantine import aside_topics, plan_duplicates, plan_quarantine
-from aggregator.plan.refusals import NOTHING_REFUSED, LeftOutConfig, Refusals, words_of
-from aggregator.plan.routes import Matching, SkippedTopic, match_topics, plan_routes
-from aggregator.plan.slots import SlotPlan, plan_slots
-from aggregator.plan.tasks import tasks_per_source
-from aggregator.rules import EventRule
+from aggregator.plan.topics.quarantine_topics import aside_topics, plan_duplicates, plan_quarantine
+from aggregator.plan.topics.refused_records import plan_poison, room_in
+from aggregator.plan.topics.retention import history_warnings
+from aggregator.plan.topics.routes import Matching, SkippedTopic, match_topics, plan_routes
 
 
 @dataclass(frozen=True, slots=True)

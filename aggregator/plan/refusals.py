@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from aggregator.config.topics import TopicsConfig
-from aggregator.model import TopicFacts
+from aggregator.model.values import TopicFacts
 from aggregator.plan.actions import Action, AlterConfigs, Applied, CreateTopic
-from aggregator.plan.topic_configs import (
+from aggregator.plan.topics.source_configs import (
     CLEANUP_POLICY,
     HEADER_SLACK_BYTES,
     MAX_MESSAGE_BYTES,

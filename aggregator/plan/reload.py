@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aggregator.config.schema import ClusterConfig, Config, SourceConfig
-from aggregator.model import Route
+from aggregator.model.values import Route
 
 FIXED = ("name", "hub", "checkpoint", "spark", "api", "topics.quarantine")
 """What a running instance is built on."""

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from aggregator.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import Latency, Percentiles
-from aggregator.documents.percentiles import percentile
+from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport, bucket_bounds
+from aggregator.status.copied import Copied
+from aggregator.status.percentiles import percentile
+from aggregator.status.schema import Latency, Percentiles
 
 WINDOW_SECONDS = 60.0
 STEP_SECONDS = 5.0

@@ -9,11 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from aggregator.completeness.core_claims import Claim
 from aggregator.config.schema import Config
-from aggregator.connector.reports import LaneReport
-from aggregator.documents.copied import DedupStatus
-from aggregator.documents.document import (
+from aggregator.datapath.connector.reports import LaneReport
+from aggregator.model.values import Part, Pause, Positions
+from aggregator.plan.completeness.claims import Claim
+from aggregator.plan.lifecycle.inputs import Measured
+from aggregator.plan.lifecycle.state import State
+from aggregator.status.copied import DedupStatus
+from aggregator.status.figures import SourceFigures
+from aggregator.status.schema import (
     AclSyncStatus,
     AuditStatus,
     BackfillStatus,
@@ -22,11 +26,7 @@ from aggregator.documents.document import (
     Phase,
     QuarantineStatus,
 )
-from aggregator.documents.tee import TeeStatus
-from aggregator.flow.news import Measured
-from aggregator.flow.state import State
-from aggregator.model import Part, Pause, Positions
-from aggregator.status.figures import SourceFigures
+from aggregator.status.sink import TeeStatus
 
 
 @dataclass(frozen=True, slots=True)

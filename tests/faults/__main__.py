@@ -14,9 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from aggregator.jars import cache_folder, jars, spark_java_home
-from aggregator.stream.classes import class_archive
-from aggregator.stream.driver import spark_jars
+from aggregator.datapath.jars import cache_folder, jars, spark_java_home
+from aggregator.datapath.spark.class_archive import class_archive
+from aggregator.datapath.spark.jvm import spark_jars
 from faults.campaign import Round, random_script, run_round
 from faults.nemeses import NEMESES
 from faults.report import RAW, Report, machine, write

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic
 from faults.clusters import (
     hub_cluster,
     login_at,

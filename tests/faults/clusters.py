@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
-from aggregator.embedded.settings import LOOPBACK, Hosts, NodePorts
+from aggregator.extras.embedded.broker_settings import LOOPBACK, Hosts, NodePorts
+from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
 from faults.world import World
 from support.broker_classes import broker_options
 from support.java_options import TRUSTING

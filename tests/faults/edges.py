@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from faults.holds import HOLDS
 from faults.schedule import Fault
 from faults.world import LATER, REFUSED, Restart, World

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from aggregator.embedded.broker import Broker
+from aggregator.extras.embedded.broker import Broker
 from faults.schedule import Fault
 from faults.world import World
 

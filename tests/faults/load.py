@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from aggregator.embedded.topics import ONCE
+from aggregator.extras.embedded.topics import ONCE
 
 TICK_SECONDS = 0.01
 TIMEOUT_MS = 600_000

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from aggregator.embedded.oracle import percentile
+from aggregator.extras.demo.verdict import percentile
 from faults.campaign import Round
 from faults.judge import Verdict
 

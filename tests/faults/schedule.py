@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aggregator.failpoint import POINTS
+from aggregator.model.failpoint import POINTS
 
 MAINTENANCE = ("before-compaction", "after-compaction", "after-vacuum")
 """Passed every hundred commits only: a life of seconds never comes there."""

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from aggregator.config.render import to_yaml
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
 from faults.build import INCLUDED
 from faults.world import ALIASES, Struck, World
 from support.application import PROGRAM, Application, Running

@@ -14,11 +14,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from aggregator.config.schema import Config
-from aggregator.embedded.broker import Broker
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import admin, end_offsets
-from aggregator.embedded.waiting import wait_until
-from aggregator.failpoint import VARIABLE
+from aggregator.extras.embedded.broker import Broker
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import admin, end_offsets
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.failpoint import VARIABLE
 from faults.load import Writer
 from faults.schedule import BATCHES
 from support.application import PROGRAM, SHORT_BATCHES, Application, with_batches

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, delete_topic
-from aggregator.errors import EXIT_DATA
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic
+from aggregator.model.errors import EXIT_DATA
 from support.board import panels, queries_of, source_names
 from support.changing import delete_records
 from support.clusters import ClusterFactory

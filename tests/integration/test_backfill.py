@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.engine.run import RunResult, run
-from aggregator.events import Event
-from aggregator.steering.control import Control
+from aggregator.engine.application import RunResult, run
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.model.events import Event
 from support.application import KILLED, application
 from support.changing import delete_records
 from support.load import load, records

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, grow_topic, produce
-from aggregator.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, grow_topic, produce
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE
 from support.changing import alter_topic
 from support.clusters import ClusterFactory
 from support.java_options import TRUSTING

@@ -19,13 +19,13 @@ import yaml
 from confluent_kafka import Producer
 from typer.testing import CliRunner, Result
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.embedded.waiting import wait_until
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
 from support.application import events_in
 from support.clusters import ClusterFactory
 from support.reading import SECONDS, topics_of, wait_for

@@ -13,13 +13,13 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.completeness.wait import complete_up_to
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, grow_topic, produce
-from aggregator.errors import EXIT_DONE, EXIT_NOT_YET
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, grow_topic, produce
+from aggregator.features.completeness.wait import complete_up_to
+from aggregator.model.errors import EXIT_DONE, EXIT_NOT_YET
 from support.clusters import ClusterFactory
 from support.reading import read_topic, wait_for
 from support.running import Run, make_config, run_in_background, source

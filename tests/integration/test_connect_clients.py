@@ -15,10 +15,10 @@ import pytest
 from kafka_connect import KafkaConnect
 
 from aggregator import __version__
-from aggregator.connect.core_words import CLASSES
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.features.connectors.config_keys import CLASSES
 from support.application import application
 from support.connect_client import java_client
 from support.load import records

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.timeline.read import read_events, read_history
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.timeline.past_queries import read_events, read_history
 from support.application import KILLED, application
 from support.load import load
 from support.reading import read_topic, wait_for

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.clusters.prepare import prepare
 from aggregator.config.schema import Config
-from aggregator.connector.driver import Connector
-from aggregator.connector.reports import LaneReport
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, end_offsets, produce
-from aggregator.model import Lane, Positions
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.reports import LaneReport
+from aggregator.datapath.spark.frames import plan_readings
+from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.datapath.spark.lane_settings import lane_settings
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, end_offsets, produce
+from aggregator.kafka.discovery.prepare import prepare
+from aggregator.model.values import Lane, Positions
 from aggregator.plan.plan import Plan
-from aggregator.stream.frames import plan_readings
-from aggregator.stream.lane import LaneQuery
-from aggregator.stream.settings import lane_settings
 from support.load import load, records
 from support.reading import wait_for, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source
@@ -65,7 +65,7 @@ def test_a_batch_may_end_in_the_midst_of_everything(
     unique: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aggregator.stream.lane.BATCH_SECONDS", 1)
+    monkeypatch.setattr("aggregator.datapath.spark.lane.BATCH_SECONDS", 1)
     config = two_sources(source_a, source_b, hub, tmp_path, unique)
     with load([source_a, source_b], unique), run_in_background(config) as running:
         running.wait_for(lambda: ended_batches() >= 10, "batches end")
@@ -91,7 +91,7 @@ def test_interrupted_at_any_moment_nothing_is_missing_or_twice_or_out_of_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Tried again at once, so that many fit into a test.
-    monkeypatch.setattr("aggregator.flow.failing.DELAYS_SECONDS", (0.1,))
+    monkeypatch.setattr("aggregator.plan.lifecycle.failures.DELAYS_SECONDS", (0.1,))
     config = two_sources(source_a, source_b, hub, tmp_path, unique)
 
     def interrupt(running: Run, number: int) -> None:

@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import PartitionState, Status
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic
-from aggregator.errors import EXIT_CONFIG, EXIT_DATA
-from aggregator.model import SourceState
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA
+from aggregator.model.values import SourceState
+from aggregator.status.schema import PartitionState, Status
 from support.application import Application, application
 from support.load import load
 from support.reading import wait_for, wait_until_topic_has

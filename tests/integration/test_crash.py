@@ -14,9 +14,9 @@ import pytest
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import RecoveryStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.status.schema import RecoveryStatus
 from support.clusters import ClusterFactory
 from support.crashed import crash_at_zero, with_origin, write_again
 from support.load import load

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load_text
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from support.application import application
 from support.browser import Visitor, visiting
 from support.changing import delete_records

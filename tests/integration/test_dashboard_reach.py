@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Locator, expect
 
-from aggregator.timeline.document import HistoryRow
-from aggregator.timeline.table import HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_report import HistoryRow
+from aggregator.features.timeline.timeline_tables import HISTORY, TimelineTable
 from support.browser import Visitor, visiting
 from support.played import ALIAS, WRITE, played_api
 from support.reading import wait_for

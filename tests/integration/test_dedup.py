@@ -16,15 +16,15 @@ import pytest
 from confluent_kafka import OFFSET_END
 from typer.testing import CliRunner
 
+from aggregator.api.queries import Desk
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
-from aggregator.errors import EXIT_DATA, EXIT_DONE
-from aggregator.quarantine.ledger import Filter
-from aggregator.serve.desk import Desk
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.features.quarantine.ledger import Filter
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
 from support.application import KILLED, application
 from support.changing import alter_topic, delete_records
 from support.reading import Record, read_topic, wait_until_topic_has

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.topics import NewRecord, end_offsets, produce
-from aggregator.embedded.waiting import wait_until
+from aggregator.extras.embedded.topics import NewRecord, end_offsets, produce
+from aggregator.extras.embedded.waiting import wait_until
 
 # Each test starts three brokers and an aggregator of its own.
 pytestmark = pytest.mark.timeout(900)

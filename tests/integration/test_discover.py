@@ -24,7 +24,10 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewTopic
 
 from aggregator.config.schema import Config
-from aggregator.discover import (
+from aggregator.extras.embedded import topics
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.features.groups.group_admin import committed_by_all, group_states
+from aggregator.kafka.admin import (
     HUB,
     ClusterAdmin,
     ClusterCallError,
@@ -35,12 +38,15 @@ from aggregator.discover import (
     hub_facts,
     open_admin,
 )
-from aggregator.discover.discover import run_all
-from aggregator.discover.errors import code_of
-from aggregator.embedded import topics
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.groups.ask import committed_by_all, group_states
-from aggregator.model import ClusterFacts, FailureKind, OffsetRange, TopicFacts, TopicPartition
+from aggregator.kafka.admin.all_clusters import run_all
+from aggregator.kafka.admin.client_errors import code_of
+from aggregator.model.values import (
+    ClusterFacts,
+    FailureKind,
+    OffsetRange,
+    TopicFacts,
+    TopicPartition,
+)
 from aggregator.plan import make_plan
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from support.clusters import ClusterFactory
@@ -550,7 +556,7 @@ def test_a_client_that_gets_no_answer_for_long_is_replaced(
         away.brokers[0].pause()
         try:
             for allowed, replaced in ((60.0, 0), (0.0, 1)):
-                monkeypatch.setattr("aggregator.discover.admin.RENEW_SECONDS", allowed)
+                monkeypatch.setattr("aggregator.kafka.admin.admin.RENEW_SECONDS", allowed)
                 with pytest.raises(ClusterCallError):
                     admin.partition_counts(1)
                 assert admin.client.replaced == replaced

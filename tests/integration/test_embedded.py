@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import (
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import (
     SECONDS,
     NewRecord,
     admin,
@@ -22,8 +22,8 @@ from aggregator.embedded.topics import (
     produce,
     read_all,
 )
-from aggregator.embedded.waiting import wait_until
-from aggregator.errors import ClusterError
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.errors import ClusterError
 from support.broker_classes import broker_options
 from support.processes import is_there
 from support.reading import topics_of
@@ -174,7 +174,7 @@ def test_a_kept_folder_keeps_cluster_id_and_data(tmp_path: Path, unique: str) ->
 
 ORPHAN = """
 import sys
-from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 cluster = EmbeddedCluster("orphan", 2, java_options=sys.argv[1:]).start()
 cluster.brokers[1].pause()
 print(*[broker.pid for broker in cluster.brokers], cluster.brokers[0].home.parent, flush=True)

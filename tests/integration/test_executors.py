@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic
-from aggregator.failpoint import VARIABLE
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic
+from aggregator.model.failpoint import VARIABLE
 from support.application import Application, application
 from support.archived import executors
 from support.java_options import QUICK_START

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.failpoint import POINTS
-from aggregator.plan.murmur2 import partition_for_key
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model.failpoint import POINTS
+from aggregator.plan.lanes.murmur2 import partition_for_key
 from faults.schedule import ELSEWHERE
 from support.application import (
     KILLED,
@@ -60,7 +60,7 @@ LATER = {
 }
 MAINTAIN_SOON = (
     "-c",
-    "import aggregator.checkpoint.table as table; table.MAINTAIN_EVERY = 6\n"
+    "import aggregator.store.checkpoint.checkpoint_table as table; table.MAINTAIN_EVERY = 6\n"
     "from aggregator.cli.main import main; main()",
 )
 """`aggregator` with maintenance after every 6 commits instead of 100."""

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.broker import Broker
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
-from aggregator.engine.run import RunResult, run
-from aggregator.errors import EXIT_DATA, EXIT_DONE
-from aggregator.events import Event
+from aggregator.engine.application import RunResult, run
+from aggregator.extras.embedded.broker import Broker
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
+from aggregator.model.events import Event
 from support.application import application
 from support.clusters import ClusterFactory
 from support.reading import read_topic, wait_until_topic_has

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
-from aggregator.documents.document import PartitionState
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import (
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import (
     SECONDS,
     NewRecord,
     admin,
@@ -22,9 +19,12 @@ from aggregator.embedded.topics import (
     delete_topic,
     produce,
 )
-from aggregator.errors import EXIT_DATA
-from aggregator.model import Positions, SourcePartition
-from aggregator.plan.murmur2 import partition_for_key
+from aggregator.model.errors import EXIT_DATA
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.lanes.murmur2 import partition_for_key
+from aggregator.status.schema import PartitionState
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
 from support.application import KILLED, application
 from support.changing import delete_records
 from support.clusters import ClusterFactory
@@ -376,7 +376,7 @@ def test_a_reader_that_waits_at_offset_0_of_a_log_that_begins_later_is_found(
             delete_records(servers, unique, {0: 30})
             deleted.append(name)
 
-    monkeypatch.setattr("aggregator.engine.lanes.failpoint", delete)
+    monkeypatch.setattr("aggregator.engine.running_lanes.failpoint", delete)
     with run_in_background(config) as running:
         running.wait_for(lambda: gap_events(running, "BELOW_EARLIEST"), "the gap is found")
         wait_until_topic_has(hub.bootstrap_servers, unique, 20)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException, TopicPartition
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, produce
 from support.load import records
 from support.reading import wait_for
 from support.running import make_config, run_in_background, source

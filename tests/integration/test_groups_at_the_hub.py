@@ -16,20 +16,32 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, open_admin
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, grow_topic, produce
-from aggregator.errors import EXIT_DATA, EXIT_DONE, RefusedError
-from aggregator.groups.ask import commit, committed
-from aggregator.groups.core import ApplyRules, PlaceVerdict
-from aggregator.groups.cutover import CutoverError, Moving, Outcome, cut_over, translate_group
-from aggregator.groups.document import GroupReport
-from aggregator.model import SourcePartition
-from aggregator.model import TopicPartition as OurPartition
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import (
+    NewRecord,
+    create_topic,
+    end_offsets,
+    grow_topic,
+    produce,
+)
+from aggregator.features.groups.cutover import (
+    CutoverError,
+    Moving,
+    Outcome,
+    cut_over,
+    translate_group,
+)
+from aggregator.features.groups.group_admin import commit, committed
+from aggregator.features.groups.group_report import GroupReport
+from aggregator.features.groups.hub_offsets import ApplyRules, PlaceVerdict
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE, RefusedError
+from aggregator.model.values import SourcePartition
+from aggregator.model.values import TopicPartition as OurPartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from support.application import application
 from support.groups import commit_at, committed_at, consumer, write_transactions
 from support.java_options import QUICK_START

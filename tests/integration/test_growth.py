@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, grow_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, grow_topic, produce
 from support.load import records
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import make_config, run_in_background, source

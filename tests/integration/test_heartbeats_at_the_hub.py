@@ -18,16 +18,16 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from aggregator.clusters.core_heartbeats import key_of, value_of
 from aggregator.config.schema import Config
-from aggregator.discover import HUB, open_admin
-from aggregator.documents.document import HeartbeatsStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import admin, create_topic, produce
-from aggregator.model import SourceState
-from aggregator.steering.control import Control
-from aggregator.verify.core import Scope
-from aggregator.verify.look import look
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import admin, create_topic, produce
+from aggregator.features.heartbeats.records import key_of, value_of
+from aggregator.features.verify.audit_inputs import look
+from aggregator.features.verify.audit_scope import Scope
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.model.values import SourceState
+from aggregator.status.schema import HeartbeatsStatus
 from support.clusters import ClusterFactory
 from support.java_tests import read_by_mirror_maker
 from support.load import records

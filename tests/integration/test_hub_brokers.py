@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
-from aggregator.embedded.broker import Broker
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import admin, create_topic
-from aggregator.serve.metrics import metrics_text
+from aggregator.extras.embedded.broker import Broker
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import admin, create_topic
 from support.clusters import ClusterFactory
 from support.load import load
 from support.reading import SECONDS, wait_until_topic_has

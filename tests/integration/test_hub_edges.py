@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import ONCE, admin, create_topic, end_offsets, produce
 from support.application import SHORT_BATCHES, application
 from support.changing import alter_topic, create_at
 from support.load import load, records

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.connector.driver import Connector, TailFound
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.errors import ClusterError
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
-from aggregator.plan.recovery import TailPlan, plan_tail, recovered_positions
+from aggregator.datapath.connector.connector import Connector, TailFound
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.plan.positions.recovery import TailPlan, plan_tail, recovered_positions
 from support.crashed import with_origin, write_again
 from support.reading import Record, read_topic
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from faults.clusters import ProxiedHub
 from support.application import application
 from support.changing import create_at

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic
-from aggregator.errors import EXIT_DONE
-from aggregator.model import SourceState
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic
+from aggregator.model.errors import EXIT_DONE
+from aggregator.model.values import SourceState
 from support.application import application
 from support.clusters import ClusterFactory
 from support.load import load

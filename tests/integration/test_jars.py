@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.errors import JarsError
-from aggregator.jars import download, jars, java_command, java_home
-from aggregator.jars.lock import jars_of
+from aggregator.datapath.jars import download, jars, java_command, java_home
+from aggregator.datapath.jars.lockfile import jars_of
+from aggregator.model.errors import JarsError
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_no_java_names_what_was_tried_and_the_fix(
     old.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("aggregator.jars.java.find_spec", lambda _name: None)
+    monkeypatch.setattr("aggregator.datapath.jars.find_java.find_spec", lambda _name: None)
     with pytest.raises(JarsError) as caught:
         java_home()
     assert "JAVA_HOME: Java 8 in /opt/old is too old" in str(caught.value)

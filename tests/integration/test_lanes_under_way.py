@@ -11,14 +11,14 @@ from threading import Event
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.documents.document import LaneState, LaneStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.engine.lanes import Lanes
-from aggregator.errors import RefusedError
-from aggregator.flow.news import LaneSeen
-from aggregator.model import SourceState
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.engine.running_lanes import Lanes
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.model.errors import RefusedError
+from aggregator.model.values import SourceState
+from aggregator.plan.lifecycle.inputs import LaneSeen
+from aggregator.status.schema import LaneState, LaneStatus
 from support.load import records
 from support.reading import SECONDS, wait_until_topic_has
 from support.running import Run, catch_up, make_config, run_in_background, source

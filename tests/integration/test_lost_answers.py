@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.discover import discover
-from aggregator.discover.check import check_cluster
-from aggregator.discover.clients import HUB
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import ONCE, create_topic, end_offsets
-from aggregator.model import Discovery, TopicPartition
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import ONCE, create_topic, end_offsets
+from aggregator.features.quarantine import retry
+from aggregator.features.quarantine.content import Content
+from aggregator.kafka.admin import discover
+from aggregator.kafka.admin.pool import HUB
+from aggregator.kafka.admin.preflight import check_cluster
+from aggregator.model.values import Discovery, TopicPartition
+from aggregator.plan.lanes.producer import EXPIRY
 from aggregator.plan.plan import make_plan
-from aggregator.plan.producer import EXPIRY
-from aggregator.quarantine import retry
-from aggregator.quarantine.content import Content
 from support.clusters import ClusterFactory
 from support.proxied import ProxiedCluster
 from support.reading import wait_for

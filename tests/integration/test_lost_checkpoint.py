@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.engine.run import run
-from aggregator.errors import CheckpointError
-from aggregator.events import Event
-from aggregator.verify.run import VerifyRequest, verify
+from aggregator.engine.application import run
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.verify.audit import VerifyRequest, verify
+from aggregator.model.errors import CheckpointError
+from aggregator.model.events import Event
 from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source

@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.load import load
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support.application import Running, gone_with_the_block
 from support.forked import ForkedProcess
 from support.java_options import QUICK_START

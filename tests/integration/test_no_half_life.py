@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.errors import EXIT_OTHER
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.model.errors import EXIT_OTHER
 from support.application import application
 from support.running import make_config, source
 

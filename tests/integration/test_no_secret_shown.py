@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app as commands
 from aggregator.config.mask import MASK
 from aggregator.config.schema import Config
-from aggregator.connect.core_words import CLASSES
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.features.connectors.config_keys import CLASSES
 from support.application import Application, application
 from support.clusters import ClusterFactory
 from support.load import records

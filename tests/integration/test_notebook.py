@@ -29,13 +29,13 @@ from pyspark.sql import Row
 from typer.testing import CliRunner, Result
 
 from aggregator.cli.main import app
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.errors import AggregatorError, CheckpointError
-from aggregator.notebook import Hub, open_hub
-from aggregator.peek.core_proto import descriptor_of
-from aggregator.peek.core_protobuf import ProtoFile, class_of
-from aggregator.registry import ID_HEADERS
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.extras.notebook import Hub, open_hub
+from aggregator.features.peek.proto_text import descriptor_of
+from aggregator.features.peek.protobuf_value import ProtoFile, class_of
+from aggregator.kafka.registry import ID_HEADERS
+from aggregator.model.errors import AggregatorError, CheckpointError
 from support.guids import guids_in_front
 from support.reading import wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries

@@ -19,20 +19,20 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import Status
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import EXIT_DONE
-from aggregator.notebook import Hub
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
-from aggregator.tee.run import tee
-from aggregator.timeline.rows import history_rows
-from aggregator.verify.core import Scope
-from aggregator.verify.run import VerifyRequest, verify
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.notebook import Hub
+from aggregator.features.delta_sink.sink import tee
+from aggregator.features.timeline.minutes import history_rows
+from aggregator.features.verify.audit import VerifyRequest, verify
+from aggregator.features.verify.audit_scope import Scope
+from aggregator.model.errors import EXIT_DONE
+from aggregator.status.schema import Status
 from support.browser import visiting
 from support.odd import NOW_MS, ODD_SHAPES, ODD_TIMES, OPEN, YEAR_10000, odd_times, write_times
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has

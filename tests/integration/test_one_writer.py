@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic
-from aggregator.errors import EXIT_DATA, EXIT_DONE
-from aggregator.writing.lock import holder_of
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic
+from aggregator.model.errors import EXIT_DATA, EXIT_DONE
+from aggregator.store.lease.lock import holder_of
 from support import elsewhere, second_attempt
 from support.application import KILLED, Application, application
 from support.one_writer import MORE, World, config_of, ended

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import EXIT_DONE
-from aggregator.plan.murmur2 import partition_for_key
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model.errors import EXIT_DONE
+from aggregator.plan.lanes.murmur2 import partition_for_key
 from support.application import KILLED, application
 from support.changing import alter_topic
 from support.crashed import crash_at_zero, with_origin, write_again

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from kafka.partitioner.default import murmur2
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support.reading import Record, read_topic
 from support.running import catch_up, make_config, source
 from support.verdict import assert_copied

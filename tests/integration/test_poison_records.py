@@ -15,13 +15,13 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import RecoveryStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import EXIT_DATA
-from aggregator.model import SourcePartition
-from aggregator.quarantine import ledger
-from aggregator.quarantine.records import Note, Origin, RecordState
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.quarantine import ledger
+from aggregator.features.quarantine.records import Note, Origin, RecordState
+from aggregator.model.errors import EXIT_DATA
+from aggregator.model.values import SourcePartition
+from aggregator.status.schema import RecoveryStatus
 from support.application import application
 from support.changing import alter_topic
 from support.crashed import crash_at_zero, with_origin, write_again

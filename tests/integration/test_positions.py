@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
-from aggregator.errors import EXIT_DATA
-from aggregator.gaps.table import GapTable
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.model.errors import EXIT_DATA
+from aggregator.store.gaps import GapTable
 from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
-from aggregator.serve.metrics import metrics_text
 from support.prometheus import promtool
 from support.statuses import whole_status
 

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.errors import MessageSizeTooLargeError
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.running import Run, make_config, run_in_background, source
 from support.verdict import assert_copied, judge

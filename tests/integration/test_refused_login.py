@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.model import SourceState
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model.values import SourceState
 from support.clusters import ClusterFactory
 from support.load import load
 from support.locked import CLIENT, PASSWORD, USER, change_password

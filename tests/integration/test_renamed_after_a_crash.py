@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support.application import application
 from support.reading import read_topic, wait_until_topic_has
 from support.running import catch_up, make_config, source

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic
 from support.clusters import ClusterFactory
 from support.load import load
 from support.reading import read_topic, wait_until_topic_has

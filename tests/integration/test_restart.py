@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, end_offsets
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, end_offsets
 from support.load import load
 from support.reading import wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from aggregator.documents.document import LaneState, Phase
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import SECONDS, NewRecord, admin, create_topic, produce
+from aggregator.status.schema import LaneState, Phase
 from support import stdin_producer
 from support.reading import read_topic, topics_of, wait_until_topic_has
 from support.running import make_config, run_in_background, source

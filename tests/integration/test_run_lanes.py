@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import ConfigError
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model.errors import ConfigError
 from support.reading import Record, read_topic, topics_of, wait_until_topic_has
 from support.running import catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied

@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.documents.document import PartitionState
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import (
-    NewRecord,
-    create_topic,
-    delete_topic,
-    produce,
-)
-from aggregator.errors import EXIT_DATA, CheckpointConflictError
-from aggregator.model import SourceState
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.model.errors import EXIT_DATA, CheckpointConflictError
+from aggregator.model.values import SourceState
+from aggregator.status.schema import PartitionState
 from support.changing import delete_records
 from support.clusters import ClusterFactory
 from support.reading import read_topic, topics_of, wait_until_topic_has

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.stream.java import DRIVER, EXECUTOR
+from aggregator.datapath.spark.java_options import DRIVER, EXECUTOR
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support import archived, in_turn
 from support.java_options import QUICK_START
 from support.load import records
@@ -31,7 +31,7 @@ RECORDS = 5_000
 LEFT_OUT, LATER = 500, 100
 """Records of a source that is read from its end: before it is read, and after."""
 PRODUCE = """\
-from aggregator.embedded.topics import NewRecord, produce
+from aggregator.extras.embedded.topics import NewRecord, produce
 produce({servers!r}, {topic!r}, [NewRecord(b"%d" % at) for at in range({count})])
 """
 """A program that writes so many records."""

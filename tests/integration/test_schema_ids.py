@@ -20,19 +20,19 @@ import pytest
 
 from aggregator.cli.render import Report
 from aggregator.cli.schemas_ahead import with_schemas
-from aggregator.clusters.prepare import prepare
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.config.schemas import SchemasConfig
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import RegistryError
-from aggregator.registry import Registry, framed
-from aggregator.registry.copying import Subjects, copy_schema, read_definition
-from aggregator.schemas import translator
-from aggregator.steering.control import Control
-from aggregator.verify.ids import SchemaPairs
-from aggregator.verify.run import VerifyRequest, verify
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.schemas import translator
+from aggregator.features.verify.audit import VerifyRequest, verify
+from aggregator.features.verify.schema_meaning import SchemaPairs
+from aggregator.kafka.discovery.prepare import prepare
+from aggregator.kafka.registry import Registry, framed
+from aggregator.kafka.registry.copying import Subjects, copy_schema, read_definition
+from aggregator.model.errors import RegistryError
 from support.guids import guids_in_front
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries

@@ -14,23 +14,23 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from typer.testing import CliRunner
 
-from aggregator.acls.ask import add_acls, look_at_acls, who_is
-from aggregator.acls.core import Acl
 from aggregator.cli.check import check_all
 from aggregator.cli.main import app
-from aggregator.clusters.prepare import prepare
 from aggregator.config.load import load
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import ClusterConfig, Config
-from aggregator.credentials import client_settings
-from aggregator.discover import HUB, CheckResult, check_cluster, discover, open_admin
-from aggregator.documents.document import AclSyncStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.errors import ClusterError
-from aggregator.model import SourceState
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.features.acls.acl_admin import add_acls, look_at_acls, who_is
+from aggregator.features.acls.required_acls import Acl
+from aggregator.kafka.admin import HUB, CheckResult, check_cluster, discover, open_admin
+from aggregator.kafka.credentials import client_settings
+from aggregator.kafka.discovery.prepare import prepare
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import SourceState
 from aggregator.plan.plan import Plan
-from aggregator.steering.control import Control
+from aggregator.status.schema import AclSyncStatus
 from support.certificates import STORE_PASSWORD, Authority
 from support.clusters import ClusterFactory
 from support.load import load as under_load

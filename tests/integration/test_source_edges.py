@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from aggregator.documents.document import PartitionState
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import EXIT_CLUSTER
-from aggregator.model import SourceState
-from aggregator.verify.core import Scope
-from aggregator.verify.run import VerifyRequest, verify
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.verify.audit import VerifyRequest, verify
+from aggregator.features.verify.audit_scope import Scope
+from aggregator.model.errors import EXIT_CLUSTER
+from aggregator.model.values import SourceState
+from aggregator.status.schema import PartitionState
 from support.clusters import ClusterFactory
 from support.gaps import Told, cli, rows, states
 from support.load import load
@@ -62,7 +62,7 @@ def test_a_login_that_hangs_holds_up_no_other_source_also_where_a_batch_ends(
     unique: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aggregator.stream.lane.BATCH_SECONDS", 1)
+    monkeypatch.setattr("aggregator.datapath.spark.lane.BATCH_SECONDS", 1)
     for cluster in (source_a, source_b):
         create_topic(cluster.bootstrap_servers, unique)
     produce(source_a.bootstrap_servers, unique, [NewRecord(b"waits", b"k")])

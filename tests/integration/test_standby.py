@@ -14,11 +14,11 @@ import pytest
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import create_topic, produce
-from aggregator.errors import EXIT_DATA
-from aggregator.writing.lock import holder_of
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import create_topic, produce
+from aggregator.model.errors import EXIT_DATA
+from aggregator.store.lease.lock import holder_of
 from support import elsewhere
 from support.application import Application, application
 from support.java_options import QUICK_START

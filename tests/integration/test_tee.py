@@ -20,14 +20,14 @@ from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import HeldError
-from aggregator.events import Event
-from aggregator.registry import ID_HEADERS
-from aggregator.tee.care import care
-from aggregator.tee.report import TeeReport
-from aggregator.tee.run import tee
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.delta_sink.sink import tee
+from aggregator.features.delta_sink.sink_report import TeeReport
+from aggregator.features.delta_sink.table_maintenance import care
+from aggregator.kafka.registry import ID_HEADERS
+from aggregator.model.errors import HeldError
+from aggregator.model.events import Event
 from support.application import application
 from support.changing import delete_records
 from support.clusters import ClusterFactory

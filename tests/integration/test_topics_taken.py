@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import PartitionState, PartitionStatus
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import create_topic, delete_topic, produce
-from aggregator.errors import EXIT_CONFIG, EXIT_DATA, RefusedError
-from aggregator.model import Part
-from aggregator.moves.core import MoveRequest
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import create_topic, delete_topic, produce
+from aggregator.features.positions.targets import MoveRequest
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, RefusedError
+from aggregator.model.values import Part
+from aggregator.status.schema import PartitionState, PartitionStatus
 from support.clusters import ClusterFactory
 from support.load import load, records
 from support.reading import read_topic, topics_of, wait_until_topic_has

@@ -17,13 +17,13 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, delete_topic, produce
-from aggregator.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
-from aggregator.verify.core import Scope
-from aggregator.verify.record import record as record_audit
-from aggregator.verify.report import VerifyReport
-from aggregator.verify.run import StoppedError, VerifyRequest, verify
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
+from aggregator.features.verify.audit import StoppedError, VerifyRequest, verify
+from aggregator.features.verify.audit_report import VerifyReport
+from aggregator.features.verify.audit_rows import record as record_audit
+from aggregator.features.verify.audit_scope import Scope
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from support.changing import delete_records
 from support.crashed import with_origin, write_again
 from support.forked import ForkedProcess

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.discover import HUB
-from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster, start_clusters
-from aggregator.embedded.topics import NewRecord, create_topic, end_offsets, produce
-from aggregator.errors import EXIT_CLUSTER, EXIT_DONE
+from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.topics import NewRecord, create_topic, end_offsets, produce
+from aggregator.kafka.admin import HUB
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_DONE
 from support.application import application
 from support.broker_classes import broker_options
 from support.groups import commit_at, committed_at, write_transactions

@@ -15,11 +15,11 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, TopicPartition
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, produce
-from aggregator.errors import EXIT_DATA
-from aggregator.stream.java import DRIVER
+from aggregator.datapath.spark.java_options import DRIVER
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.model.errors import EXIT_DATA
 from support.application import gone_with_the_block
 from support.clusters import ClusterFactory
 from support.java_options import QUICK_START

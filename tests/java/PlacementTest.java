@@ -34,7 +34,8 @@ class PlacementTest {
 
     @Test
     void aKeyWhoseHashIsBelowZeroHasAPartitionToo() {
-        // Known values of Kafka's murmur2: aggregator/plan/murmur2.py is tested with the same.
+        // Known values of Kafka's murmur2: aggregator/plan/lanes/murmur2.py is tested with the
+        // same.
         byte[] below = "foobar".getBytes(StandardCharsets.UTF_8);
         assertEquals(-790332482, Utils.murmur2(below));
         assertEquals((-790332482 & 0x7fffffff) % 12, Placement.of("key", 12, 0).of(below, 3, 4));

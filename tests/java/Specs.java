@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Map;
 
-/** Task specs for tests, as aggregator/connector/spec.py renders them. */
+/** Task specs for tests, as aggregator/datapath/connector/spec.py renders them. */
 final class Specs {
     static final String ORIGIN = """
         {"names": ["origin.cluster", "origin.topic", "origin.partition", "origin.offset",

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Whether the pinned client keeps to the property that `connector/driver.py` sets. */
+/** Whether the pinned client keeps to the property that `datapath/connector/connector.py` sets. */
 class TokenUrlsTest {
     private static final String ALLOWED = "org.apache.kafka.sasl.oauthbearer.allowed.urls";
     private static final String NAMED = "http://127.0.0.1:9/token";

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from aggregator.config import load_text
-from aggregator.verify.core import Scope
+from aggregator.features.verify.audit_scope import Scope
 from support.reading import SECONDS, wait_for
 
 
@@ -28,7 +28,7 @@ def test_an_audit_that_waits_for_a_cluster_ends_with_whoever_started_it(tmp_path
         )
         mute.settimeout(SECONDS)
         with subprocess.Popen(
-            [sys.executable, "-m", "aggregator.verify.apart"],
+            [sys.executable, "-m", "aggregator.features.verify.audit_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.jars import jars, java_home, spark_java_home
-from aggregator.stream import classes, driver
-from aggregator.stream.classes import archive_options, class_archive
-from aggregator.stream.driver import prepare_driver
-from aggregator.stream.gateway import PORT
+from aggregator.datapath.jars import jars, java_home, spark_java_home
+from aggregator.datapath.spark import class_archive as classes
+from aggregator.datapath.spark import jvm as driver
+from aggregator.datapath.spark.class_archive import archive_options, class_archive
+from aggregator.datapath.spark.gateway import PORT
+from aggregator.datapath.spark.jvm import prepare_driver
 from support.sessions import plain_config
 
 FEW = "java/lang/Object\njava/lang/String\norg/apache/spark/SparkConf\nno/such/Thing\n"

@@ -17,20 +17,20 @@ from kafka.partitioner.default import murmur2
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from aggregator.notebook import with_origin_columns
-from aggregator.plan.murmur2 import partition_for_key
-from aggregator.rules import ANY_ORIGIN
-from aggregator.stream.headers import (
+from aggregator.datapath.spark.headers import (
     filter_not_from_hub,
     headers_before_origin,
     origin_columns,
     origin_texts,
 )
-from aggregator.stream.ranges import to_origins
-from aggregator.stream.transform import RECORD_SCHEMA
-from aggregator.tee.decode import MISFIT, JsonDecoder
-from aggregator.tee.fit import fitted, misfits, spark_type
-from aggregator.tee.frames import with_landing_columns
+from aggregator.datapath.spark.ranges import to_origins
+from aggregator.datapath.spark.transform import RECORD_SCHEMA
+from aggregator.extras.notebook import with_origin_columns
+from aggregator.features.delta_sink.decoders import MISFIT, JsonDecoder
+from aggregator.features.delta_sink.fit_to_column import fitted, misfits, spark_type
+from aggregator.features.delta_sink.landing_rows import with_landing_columns
+from aggregator.model.record_rules import ANY_ORIGIN
+from aggregator.plan.lanes.murmur2 import partition_for_key
 
 Headers = Sequence[tuple[str, bytes | None]] | None
 

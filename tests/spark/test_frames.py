@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.connector.driver import Connector
-from aggregator.connector.spec import Clients, Reading, render_spec
-from aggregator.model import Positions, Route, SourcePartition
-from aggregator.plan.tasks import deal_tasks
-from aggregator.stream.frames import SINK_COLUMNS, plan_readings, to_sink_rows, union_of
-from aggregator.stream.transform import RECORD_SCHEMA
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.spec import Clients, Reading, render_spec
+from aggregator.datapath.spark.frames import SINK_COLUMNS, plan_readings, to_sink_rows, union_of
+from aggregator.datapath.spark.transform import RECORD_SCHEMA
+from aggregator.model.values import Positions, Route, SourcePartition
+from aggregator.plan.lanes.tasks import deal_tasks
 
 UPPER = "support.transforms:only_even_in_capitals"
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -13,9 +13,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from aggregator.checkpoint.process import life_of, started_of
-from aggregator.stream.guard import Guard
-from aggregator.writing.core import Life
+from aggregator.datapath.spark.write_guard import Guard
+from aggregator.plan.lease import Life
+from aggregator.store.lease.process import life_of, started_of
 
 REFUSED = r"IllegalStateException: refused: another instance writes in place of this one"
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.connector.driver import Connector
-from aggregator.connector.reports import HELD
-from aggregator.connector.spec import Clients
-from aggregator.embedded.waiting import wait_until
-from aggregator.model import Lane, Positions, Route, SourcePartition
-from aggregator.plan.pace import Pace
-from aggregator.stream.folder import PREFIX
-from aggregator.stream.frames import plan_readings
-from aggregator.stream.lane import LaneQuery, LaneSettings
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.reports import HELD
+from aggregator.datapath.connector.spec import Clients
+from aggregator.datapath.spark.frames import plan_readings
+from aggregator.datapath.spark.lane import LaneQuery, LaneSettings
+from aggregator.datapath.spark.scratch import PREFIX
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.values import Lane, Positions, Route, SourcePartition
+from aggregator.plan.lanes.rate_limits import Pace
 
 SECONDS = 60.0
 EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "a", 0), ("eu", "a", 1), ("us", "a", 0)))

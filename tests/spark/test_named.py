@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from aggregator.notebook.protobuf import choosing
-from aggregator.registry import ID_HEADERS
-from aggregator.wire.named import (
+from aggregator.extras.notebook.protobuf_structs import choosing
+from aggregator.kafka.registry import ID_HEADERS
+from aggregator.kafka.registry.schemas_of_frame import (
     Written,
     as_written,
     header_of,

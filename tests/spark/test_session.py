@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
-from aggregator.connector.build import connector_jar
-from aggregator.connector.driver import PLUGIN
-from aggregator.stream.driver import Driver, spark_jars
-from aggregator.stream.gateway import PORT, SECRET, SERVER
-from aggregator.stream.session import ENFORCED, session_conf
+from aggregator.datapath.connector.build import connector_jar
+from aggregator.datapath.connector.connector import PLUGIN
+from aggregator.datapath.spark.gateway import PORT, SECRET, SERVER
+from aggregator.datapath.spark.jvm import Driver, spark_jars
+from aggregator.datapath.spark.session import ENFORCED, session_conf
 from support.sessions import plain_config
 
 

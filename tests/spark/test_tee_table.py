@@ -24,13 +24,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from aggregator.model import OffsetRange, TopicPartition
-from aggregator.tee.core import Batch, Landed, plan_batch
-from aggregator.tee.core_history import KEY, TableCommit, Unclear, number_of, to_metadata
-from aggregator.tee.frames import with_landing_columns
-from aggregator.tee.hub import TopicNow
-from aggregator.tee.land import Attempt, TableKnown, land
-from aggregator.tee.table import SNAPSHOT_PARTITIONS, LandingTable
+from aggregator.features.delta_sink.hub_topics_now import TopicNow
+from aggregator.features.delta_sink.land_batch import Attempt, TableKnown, land
+from aggregator.features.delta_sink.landed_commits import (
+    KEY,
+    TableCommit,
+    Unclear,
+    number_of,
+    to_metadata,
+)
+from aggregator.features.delta_sink.landing_rows import with_landing_columns
+from aggregator.features.delta_sink.landing_table import SNAPSHOT_PARTITIONS, LandingTable
+from aggregator.features.delta_sink.next_batch import Batch, Landed, plan_batch
+from aggregator.model.values import OffsetRange, TopicPartition
 from support.examples import examples
 
 TOPIC = "orders"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from aggregator.errors import EXIT_CONFIG, ConfigError
-from aggregator.stream.transform import check_transform
+from aggregator.datapath.spark.transform import check_transform
+from aggregator.model.errors import EXIT_CONFIG, ConfigError
 from support import transforms
 
 PLACE = "support.transforms"

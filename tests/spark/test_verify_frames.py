@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.verify.core import Standing, Window
-from aggregator.verify.core_hub import Accounted, ReasonBelow
-from aggregator.verify.findings import FLAGS, compare, settle
-from aggregator.verify.frames import Numbers, Others, hub_rows, source_rows
+from aggregator.features.verify.audit_scope import Standing, Window
+from aggregator.features.verify.compact_frames import Numbers, Others, hub_rows, source_rows
+from aggregator.features.verify.findings import FLAGS, compare, settle
+from aggregator.features.verify.hub_ranges import Accounted, ReasonBelow
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp_ms bigint, "

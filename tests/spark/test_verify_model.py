@@ -16,15 +16,21 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.model import OffsetRange, Positions, SourcePartition, TopicPartition
-from aggregator.plan.positions import Observed, Remembered
-from aggregator.verify.bounds import Bounds
-from aggregator.verify.core import AuditSight, Scope, Window, plan_windows
-from aggregator.verify.core_hub import accounted_gaps, hub_ranges, plan_jobs, trimmed, unread
-from aggregator.verify.job import JobResult, JobSettings, run_job
-from aggregator.verify.report import PartitionResult
+from aggregator.features.verify.audit_report import PartitionResult
+from aggregator.features.verify.audit_scope import AuditSight, Scope, Window, plan_windows
+from aggregator.features.verify.bounds import Bounds
+from aggregator.features.verify.hub_ranges import (
+    accounted_gaps,
+    hub_ranges,
+    plan_jobs,
+    trimmed,
+    unread,
+)
+from aggregator.features.verify.job import JobResult, JobSettings, run_job
+from aggregator.model.values import OffsetRange, Positions, SourcePartition, TopicPartition
+from aggregator.plan.positions.start import Observed, Remembered
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
 from support.audited import (
     ALIASES,
     DEFECTS,

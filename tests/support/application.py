@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.failpoint import VARIABLE
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.model.failpoint import VARIABLE
 from support.forked import ForkedProcess
 from support.javas import taken_by
 from support.processes import processes
@@ -36,7 +36,7 @@ def with_batches(seconds: float) -> tuple[str, ...]:
     """`aggregator` with batches of so many seconds instead of minutes."""
     return (
         "-c",
-        f"import aggregator.stream.lane as lane; lane.BATCH_SECONDS = {seconds:g}\n"
+        f"import aggregator.datapath.spark.lane as lane; lane.BATCH_SECONDS = {seconds:g}\n"
         "from aggregator.cli.main import main; main()",
     )
 
@@ -173,9 +173,9 @@ class Running:
 class Application(Running):
     """One life of the application.
 
-    `failpoint` arms places of `aggregator.failpoint`; `program` is what Python runs, and `command`
-    its first argument; where none is given, Python forks instead of starting anew. Its log is
-    `folder`/run-NUMBER.log, one file for each life.
+    `failpoint` arms places of `aggregator.model.failpoint`; `program` is what Python runs, and
+    `command` its first argument; where none is given, Python forks instead of starting anew. Its
+    log is `folder`/run-NUMBER.log, one file for each life.
     """
 
     def __init__(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 from functools import cache
 
-from aggregator.stream.classes import archive_options
-from aggregator.stream.driver import Driver, prepare_driver
-from aggregator.stream.java import EXECUTOR
+from aggregator.datapath.spark.class_archive import archive_options
+from aggregator.datapath.spark.java_options import EXECUTOR
+from aggregator.datapath.spark.jvm import Driver, prepare_driver
 from support.java_options import QUICK_START
 from support.sessions import plain_config
 

@@ -8,9 +8,9 @@ import threading
 import time
 
 from aggregator.config.load import load_text
-from aggregator.discover import ClusterAdmin, open_admin
-from aggregator.discover.errors import ClusterCallError
-from aggregator.discover.ids import read_ids
+from aggregator.kafka.admin import ClusterAdmin, open_admin
+from aggregator.kafka.admin.client_errors import ClusterCallError
+from aggregator.kafka.admin.ids import read_ids
 
 HEAD_START_SECONDS = 0.5
 """For whoever freezes the cluster under the questions."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.gaps.core import GapRecord
-from aggregator.model import (
+from aggregator.model.record_rules import EventRule
+from aggregator.model.values import (
     OffsetRange,
     PoisonRule,
     Positions,
@@ -23,8 +22,9 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.positions import Gap, GapKind
-from aggregator.rules import EventRule
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.plan.positions.start import Gap, GapKind
+from aggregator.store.checkpoint.rows import Checkpoint
 
 ALIASES = ("eu", "us")
 MINUTE = 60_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from aggregator.backfills.core import Backfill, BackfillPart
-from aggregator.model import LogId, SourcePartition
+from aggregator.features.backfill.ranges import Backfill, BackfillPart
+from aggregator.model.values import LogId, SourcePartition
 
 SP = SourcePartition("eu", "orders", 0)
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)

@@ -14,10 +14,10 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from aggregator.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
-from aggregator.embedded.topics import NewRecord, create_topic, produce, read_all
-from aggregator.jars import cache_folder, jars, java_command
-from aggregator.stream.java import COMPILER
+from aggregator.datapath.jars import cache_folder, jars, java_command
+from aggregator.datapath.spark.java_options import COMPILER
+from aggregator.extras.embedded.cluster import JAVA_OPTIONS, EmbeddedCluster
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce, read_all
 from support.java_options import QUICK_ONLY
 
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")

@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from aggregator.jars import java_home
+from aggregator.datapath.jars import java_home
 
 STORE_PASSWORD = "st0re-of-ours"
 KEY_PASSWORD = "k3y-of-ours"

@@ -9,9 +9,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import SECONDS, admin, end_offsets
-from aggregator.errors import ClusterError
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import SECONDS, admin, end_offsets
+from aggregator.model.errors import ClusterError
 from support.reading import wait_for
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 from support.broker_classes import broker_options
 
 ClusterFactory = Callable[..., EmbeddedCluster]

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aggregator.completeness.core import Mark, MarkLedger
-from aggregator.completeness.core_claims import Claim, Claims, ClaimSight, Laggard, Lost
-from aggregator.completeness.core_scope import Feeding
-from aggregator.model import LogId, Positions, Route, SourcePartition
+from aggregator.model.values import LogId, Positions, Route, SourcePartition
+from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
+from aggregator.plan.completeness.marks import Mark, MarkLedger
+from aggregator.plan.completeness.scope import Feeding
 
 LATENESS_MS = 50
 HUB_TOPIC = "all"

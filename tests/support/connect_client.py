@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from aggregator.connector.build import compile_java
-from aggregator.jars import jars, java_command
+from aggregator.datapath.connector.build import compile_java
+from aggregator.datapath.jars import jars, java_command
 from support.java_tests import SOURCES
 
 MAIN = "clients.ConnectClient"

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Producer
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.model import Positions, SourcePartition
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
 from support.reading import SECONDS, Record
 
 

@@ -4,8 +4,8 @@ MACHINE = (
     "-c",
     """
 import os
-import aggregator.checkpoint.owner as owner
-from aggregator.writing.core import ProcessPlace
+import aggregator.store.lease.owner as owner
+from aggregator.plan.lease import ProcessPlace
 owner.here = lambda: ProcessPlace(f"machine-{os.getpid()}", f"boot-{os.getpid()}", "pid:[1]")
 from aggregator.cli.main import main
 main()
@@ -16,7 +16,7 @@ main()
 PROGRAM = (
     "-c",
     f"""
-import aggregator.writing.lock as lock
+import aggregator.store.lease.lock as lock
 lock.local_path = lambda path: None
 {MACHINE[1]}
 """,

@@ -8,19 +8,11 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import CheckpointState, Entry
-from aggregator.commits.known import known_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import CheckpointError, ClusterError
-from aggregator.flow import commands as c
-from aggregator.flow.news import FoundGaps, HubLogs, Known, LaneSeen, Measured, News, Ready
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import State
-from aggregator.flow.step import step
-from aggregator.gaps.core import Decision, GapRecord, gap_id
-from aggregator.model import (
+from aggregator.engine.commits.known_checkpoint import known_of
+from aggregator.model.errors import CheckpointError, ClusterError
+from aggregator.model.values import (
     ClusterFacts,
     LogId,
     OffsetRange,
@@ -33,18 +25,34 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.look import Look, TopicsSeen
+from aggregator.plan.health.suspects import Seen
+from aggregator.plan.lanes.slots import SlotPlan
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.inputs import (
+    FoundGaps,
+    HubLogs,
+    Known,
+    LaneSeen,
+    Measured,
+    News,
+    Ready,
+)
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import State
+from aggregator.plan.lifecycle.step import step
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Damage, Gap, GapKind, Observed, Remembered
-from aggregator.plan.recovery import (
+from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
+from aggregator.plan.positions.recovery import (
     counts_below,
     highest,
     plan_losses,
     plan_skips,
     recovered_positions,
 )
-from aggregator.plan.slots import SlotPlan
-from aggregator.plan.suspects import Seen
+from aggregator.plan.positions.start import Damage, Gap, GapKind, Observed, Remembered
+from aggregator.plan.snapshot import Look, TopicsSeen
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.checkpoint.start_state import CheckpointState, Entry
 
 TURN = 0.25
 HUB_TOPICS = {"eu": "orders", "us": "orders.us"}

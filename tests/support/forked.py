@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from aggregator.embedded.processes import Terminable
+from aggregator.extras.embedded.processes import Terminable
 from support import forks
 
 TESTS = Path(__file__).parents[1]
@@ -71,7 +71,8 @@ def _started() -> Forks:
 
 
 class ForkedProcess(Terminable):
-    """One running `aggregator`, used as an `aggregator.embedded.processes.GuardedProcess` is.
+    """One running `aggregator`, used as an `aggregator.extras.embedded.processes.GuardedProcess`
+    is.
 
     All that it writes goes to `log`; what it writes on stdout goes to `out` where that is given.
     With `again` it takes the Java of one that has ended well, and leaves it to the next one; what

@@ -24,8 +24,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 import aggregator
-from aggregator import failpoint
 from aggregator.cli.main import main as command
+from aggregator.model import failpoint
 from support.javas import Javas
 
 LATER = ("pyspark.sql", "uvicorn.protocols.http.h11_impl", "fastapi", "deltalake")
@@ -80,7 +80,7 @@ def import_all() -> None:
     for name in LATER:
         importlib.import_module(name)
     for found in pkgutil.walk_packages(aggregator.__path__, "aggregator."):
-        if not found.name.startswith(("aggregator.notebook", "aggregator.__main__")):
+        if not found.name.startswith(("aggregator.extras.notebook", "aggregator.__main__")):
             importlib.import_module(found.name)
 
 

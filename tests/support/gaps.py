@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
-from aggregator.documents.document import PartitionState, Status
+from aggregator.status.schema import PartitionState, Status
 from support.running import Run
 
 

@@ -16,10 +16,10 @@ from typing import Any
 from typer.testing import CliRunner
 
 from aggregator import __version__
+from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.main import app
 from aggregator.config import load_text
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
 from support.recorded import DATA, recorded_state
 from support.rest import PlayedEngine, ask
 from support.serving import app_over, served

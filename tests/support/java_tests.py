@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from aggregator.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
-from aggregator.jars import jars, java_command
+from aggregator.datapath.connector.build import SHORT_LIVED, compile_java, connector_jar, spark_jars
+from aggregator.datapath.jars import jars, java_command
 
 SOURCES = Path(__file__).parents[1] / "java"
 DEADLINE_SECONDS = 300

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from aggregator.failpoint import VARIABLE
-from aggregator.stream import driver
-from aggregator.stream.gateway import SERVER, Server, connect, launch
+from aggregator.datapath.spark import jvm
+from aggregator.datapath.spark.gateway import SERVER, Server, connect, launch
+from aggregator.model.failpoint import VARIABLE
 
 FOLDER = "javas-"
 MOST_FREE = 1
@@ -41,7 +41,7 @@ class Javas:
 
     def use(self) -> None:
         """In a fork: take one that is free where one is started otherwise."""
-        driver.start_quickly = self._start  # type: ignore[attr-defined]
+        jvm.start_quickly = self._start  # type: ignore[attr-defined]
 
     def give_back(self) -> None:
         """In a fork that is done, and has nothing under way: leave it to others."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator, Registry
 
-from aggregator.jars import cache_folder
+from aggregator.datapath.jars import cache_folder
 
 NAME = "kubernetes_validate-1.37.0-py3-none-any.whl"
 REQUIREMENT = (

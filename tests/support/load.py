@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import Producer
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import ONCE, NewRecord
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import ONCE, NewRecord
 from support.reading import SECONDS
 
 TURN_RECORDS = 50

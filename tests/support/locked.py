@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from aggregator.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 
 LOWEST = 19
 USER, PASSWORD = "copier", "s3cret-of-ours"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.settings import LOG4J, render_properties
-from aggregator.jars import jars, java_command
+from aggregator.datapath.jars import jars, java_command
+from aggregator.extras.embedded.broker_settings import LOG4J, render_properties
+from aggregator.extras.embedded.processes import GuardedProcess
 from support.java_options import QUICK_START
 
 CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"

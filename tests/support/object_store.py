@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.embedded.waiting import wait_until
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.waiting import wait_until
 
 PROGRAM, VARIABLE = "versitygw", "VERSITYGW"
 INSTALL = f"go install github.com/versity/{PROGRAM}/cmd/{PROGRAM}@v1.8.0"

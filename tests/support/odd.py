@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import strategies as st
 from kafka import KafkaProducer
 
-from aggregator.embedded.topics import NewRecord, produce
+from aggregator.extras.embedded.topics import NewRecord, produce
 
 NOW_MS = time.time_ns() // 1_000_000
 SECONDS, MICROS, NANOS = NOW_MS // 1000, NOW_MS * 1000, NOW_MS * 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aggregator.model import Ranges
+from aggregator.model.values import Ranges
 
 
 def ranges_of(offsets: Iterable[int]) -> Ranges:

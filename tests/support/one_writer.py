@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.errors import EXIT_DONE
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.model.errors import EXIT_DONE
 from support.application import Application
 from support.load import load
 from support.reading import Record, read_topic, wait_for, wait_until_topic_has

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import aggregator
 
 SECONDS = 120.0
-PAGES = Path(aggregator.__file__).parent / "ui"
+PAGES = Path(aggregator.__file__).parent / "api" / "ui"
 STREAM = "/api/events/stream"
 SPARK_PAGES = ("environment", "jobs", "stages", "storage", "executors", "SQL", "StreamingQuery")
 SPARK_DOCUMENTS = (

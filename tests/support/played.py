@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
+from aggregator.api.app import make_app
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.events import Event, LogLevel
-from aggregator.serve.app import make_app
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering import control as engine_control
-from aggregator.steering.control import Control
-from aggregator.timeline.recorder import Recorder
-from aggregator.timeline.table import EVENTS, TimelineTable
-from aggregator.verify.apart import AuditRunner
+from aggregator.engine.control import commands as engine_control
+from aggregator.engine.control.commands import Control
+from aggregator.features.timeline.recorder import Recorder
+from aggregator.features.timeline.timeline_tables import EVENTS, TimelineTable
+from aggregator.features.verify.audit_process import AuditRunner
+from aggregator.model.events import Event, LogLevel
 from support.rest import PlayedEngine
 from support.serving import nothing_recorded, served
 from support.statuses import whole_status

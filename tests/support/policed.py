@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from aggregator.connector.build import compile_java
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.jars import jars, java_command
+from aggregator.datapath.connector.build import compile_java
+from aggregator.datapath.jars import jars, java_command
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 from support.broker_classes import broker_options
 from support.java_tests import SOURCES
 from support.locked import PASSWORD, USER

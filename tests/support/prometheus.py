@@ -15,8 +15,8 @@ from urllib.request import urlopen
 
 import yaml
 
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
 from support.debian import program
 from support.reading import wait_for
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.settings import LOOPBACK, Hosts, NodePorts
+from aggregator.extras.embedded.broker_settings import LOOPBACK, Hosts, NodePorts
+from aggregator.extras.embedded.cluster import EmbeddedCluster
 from support.broker_classes import broker_options
 from support.proxy import Address, Proxy
 

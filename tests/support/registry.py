@@ -16,9 +16,9 @@ from urllib.request import Request, urlopen
 
 import fastavro
 
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.jars import jars, java_command
+from aggregator.datapath.jars import jars, java_command
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
 from support.java_options import QUICK_START
 from support.reading import wait_for
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aggregator.connector.reports import Counted, LaneReport, TaskReport, join
-from aggregator.model import SourcePartition, TopicPartition
+from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport, join
+from aggregator.model.values import SourcePartition, TopicPartition
 
 
 def task(

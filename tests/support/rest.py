@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from aggregator.backfills.core import Backfill
-from aggregator.errors import AggregatorError, RefusedError
-from aggregator.model import Part
-from aggregator.moves.propose import Proposal
+from aggregator.engine.control.commands import Control
+from aggregator.features.backfill.ranges import Backfill
+from aggregator.features.positions.proposal import Proposal
+from aggregator.model.errors import AggregatorError, RefusedError
+from aggregator.model.values import Part
 from aggregator.plan.plan import Plan
-from aggregator.steering.control import Control
 from support.reading import SECONDS
 
 SETS = (

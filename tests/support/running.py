@@ -15,13 +15,13 @@ import yaml
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.documents.document import Phase, Status
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.engine.run import RunResult, run
-from aggregator.events import Event
-from aggregator.status.document import status
-from aggregator.steering.control import Control
-from aggregator.stream.java import DRIVER
+from aggregator.datapath.spark.java_options import DRIVER
+from aggregator.engine.application import RunResult, run
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.model.events import Event
+from aggregator.status.assemble import status
+from aggregator.status.schema import Phase, Status
 from support.java_options import QUICK_START
 from support.reading import SECONDS, wait_for
 

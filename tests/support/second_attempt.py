@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from aggregator.config import load_text
-from aggregator.connector.driver import Connector
-from aggregator.connector.spec import Clients
-from aggregator.embedded.waiting import wait_until
-from aggregator.model import Lane, Positions, Route, SourcePartition
-from aggregator.plan.pace import Pace
-from aggregator.stream.driver import prepare_driver
-from aggregator.stream.frames import plan_readings
-from aggregator.stream.lane import LaneQuery, LaneSettings
-from aggregator.stream.session import build_session, session_conf
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.spec import Clients
+from aggregator.datapath.spark.frames import plan_readings
+from aggregator.datapath.spark.jvm import prepare_driver
+from aggregator.datapath.spark.lane import LaneQuery, LaneSettings
+from aggregator.datapath.spark.session import build_session, session_conf
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.model.values import Lane, Positions, Route, SourcePartition
+from aggregator.plan.lanes.rate_limits import Pace
 
 RECORDS = 100
 SECONDS = 60.0

@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.topics import admin
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.topics import admin
 from support.broker_classes import broker_options
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority, Issued
 from support.tokens import TokenServer, token_server

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from starlette.types import ASGIApp
 
+from aggregator.api.app import make_app
+from aggregator.api.latest_status import StatusHolder
+from aggregator.api.server import ApiServer
 from aggregator.config import load_text
 from aggregator.config.api import TlsConfig
-from aggregator.serve.app import make_app
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.server import ApiServer
-from aggregator.steering.control import Control
-from aggregator.timeline.recorder import Recorder
-from aggregator.verify.apart import AuditRunner
+from aggregator.engine.control.commands import Control
+from aggregator.features.timeline.recorder import Recorder
+from aggregator.features.verify.audit_process import AuditRunner
 from support.rest import SETS
 from support.statuses import BOUNDS
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.stream.driver import prepare_driver
-from aggregator.stream.session import build_session, session_conf
+from aggregator.datapath.spark.jvm import prepare_driver
+from aggregator.datapath.spark.session import build_session, session_conf
 
 
 def plain_config() -> Config:

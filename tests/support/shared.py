@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from aggregator.embedded.cluster import EmbeddedCluster, start_clusters
-from aggregator.embedded.processes import log_tail
-from aggregator.embedded.waiting import wait_until
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.processes import log_tail
+from aggregator.extras.embedded.waiting import wait_until
 from support.broker_classes import broker_options, lasting_options
 
 NAMES = ("source-a", "source-b", "hub")

@@ -7,10 +7,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aggregator.config.schema import Config
-from aggregator.connector.reports import bucket_bounds
-from aggregator.documents.completeness import CompletenessStatus, CompleteTopic
-from aggregator.documents.copied import Copied, DedupStatus
-from aggregator.documents.document import (
+from aggregator.datapath.connector.reports import bucket_bounds
+from aggregator.model.values import ClusterFacts, Lane, Positions, Route, SourceState
+from aggregator.plan.health.delays import Delay
+from aggregator.plan.lanes.slots import SlotPlan
+from aggregator.plan.lifecycle.inputs import Measured
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import LaneLife, Partition, SourceLife, State
+from aggregator.plan.plan import Plan
+from aggregator.status.completeness import CompletenessStatus, CompleteTopic
+from aggregator.status.copied import Copied, DedupStatus
+from aggregator.status.figures import SourceFigures
+from aggregator.status.schema import (
     AclSyncStatus,
     AuditStatus,
     CheckpointStatus,
@@ -28,15 +36,7 @@ from aggregator.documents.document import (
     Status,
     SyncedGroup,
 )
-from aggregator.documents.tee import TeeState, TeeStatus
-from aggregator.flow.news import Measured
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import LaneLife, Partition, SourceLife, State
-from aggregator.model import ClusterFacts, Lane, Positions, Route, SourceState
-from aggregator.plan.behind import Delay
-from aggregator.plan.plan import Plan
-from aggregator.plan.slots import SlotPlan
-from aggregator.status.figures import SourceFigures
+from aggregator.status.sink import TeeState, TeeStatus
 from aggregator.status.view import View, first_view
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

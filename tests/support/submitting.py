@@ -13,7 +13,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.stream.session import LOG4J_FILE
+from aggregator.datapath.spark.session import LOG4J_FILE
 from support.archived import submission
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from collections import Counter
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from aggregator.embedded.topics import ONCE
+from aggregator.extras.embedded.topics import ONCE
 from support.reading import SECONDS, wait_for
 
 TURN_SECONDS = 0.02

@@ -15,9 +15,9 @@ import pytest
 from confluent_kafka import Producer
 
 from aggregator.config.schema import Config
-from aggregator.embedded.cluster import EmbeddedCluster
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.topics import NewRecord, create_topic, produce
+from aggregator.extras.embedded.cluster import EmbeddedCluster
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
 from support.application import Application, application
 from support.forked import ForkedProcess
 from support.load import records

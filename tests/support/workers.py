@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pyspark
 
-from aggregator.embedded.ports import free_ports
-from aggregator.embedded.processes import GuardedProcess
-from aggregator.jars import java_home
+from aggregator.datapath.jars import java_home
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
 from support.java_options import QUICK_START
 from support.processes import Process, processes
 from support.reading import wait_for

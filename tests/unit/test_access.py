@@ -15,18 +15,18 @@ from urllib.request import HTTPSHandler, Request, build_opener
 
 import pytest
 
+from aggregator.api.auth import Right, right_of
+from aggregator.api.latest_status import StatusHolder
+from aggregator.api.local_peers import READINGS, is_same_user
+from aggregator.api.server import ApiServer
 from aggregator.cli.running import Absent, CommandError, command_running, running_status
 from aggregator.config import load_text, masked
 from aggregator.config.api import ApiConfig, TlsConfig
 from aggregator.config.schema import Config
-from aggregator.connect.core_words import CLASSES
-from aggregator.documents.controls import SourceControl
-from aggregator.errors import ConfigError
-from aggregator.serve.gate import Right, right_of
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.peers import READINGS, is_same_user
-from aggregator.serve.server import ApiServer
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.features.connectors.config_keys import CLASSES
+from aggregator.model.errors import ConfigError
+from aggregator.status.command_answers import SourceControl
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 from support.statuses import status_with

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.acls.core import Acl, plan_acls
-from aggregator.model import Route
+from aggregator.features.acls.required_acls import Acl, plan_acls
+from aggregator.model.values import Route
 from support.examples import examples
 
 IMPLIED = {

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.acls.ask import planned
-from aggregator.acls.core import Acl
-from aggregator.acls.sync import AclSync
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.discover import HUB
-from aggregator.events import Event
-from aggregator.model import ClusterFacts, Discovery, TopicFacts
+from aggregator.features.acls.acl_admin import planned
+from aggregator.features.acls.acl_sync import AclSync
+from aggregator.features.acls.required_acls import Acl
+from aggregator.kafka.admin import HUB
+from aggregator.model.events import Event
+from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan.plan import Plan, make_plan
 from support.reading import wait_for
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
-from aggregator.serve.metrics import metrics_text
 from support.statuses import whole_status
 
 ROOT = Path(__file__).parents[2]

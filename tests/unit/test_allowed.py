@@ -11,9 +11,9 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.allowed import Allowed
 from aggregator.config.kafka_names import READERS
-from aggregator.connect.effective import load_effective
-from aggregator.connect.table import ConnectorTable
-from aggregator.errors import ConfigError
+from aggregator.features.connectors.connector_table import ConnectorTable
+from aggregator.features.connectors.effective_config import load_effective
+from aggregator.model.errors import ConfigError
 from support.rest import SETS
 
 GOOD: dict[str, Any] = {"bootstrap_servers": "us:1", "topics": {"include": "a"}}

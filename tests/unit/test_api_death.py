@@ -9,12 +9,12 @@ from urllib.error import URLError
 
 import pytest
 
+from aggregator.api import server
 from aggregator.cli.recording import Record
 from aggregator.cli.serving import serving
 from aggregator.config import load_text
-from aggregator.serve import server
+from aggregator.engine.control.commands import Control
 from aggregator.status.view import first_view
-from aggregator.steering.control import Control
 from support.reading import wait_for
 from support.rest import SETS, ask
 

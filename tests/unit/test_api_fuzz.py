@@ -16,9 +16,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from aggregator.connect.core import KNOWN, OWN_KEYS
-from aggregator.connect.core_words import CLASSES, CLIENTS, OWN
-from aggregator.serve.app import CALLS
+from aggregator.api.app import CALLS
+from aggregator.features.connectors.config_keys import CLASSES, CLIENTS, OWN
+from aggregator.features.connectors.to_source import KNOWN, OWN_KEYS
 from support.played import ALIAS, CONNECTOR, READ, WRITE, PlayedApi, bearer, played_api
 from support.rest import ask
 

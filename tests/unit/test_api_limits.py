@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.api.connections import MOST_LINES
+from aggregator.api.request_bodies import MOST_AT_ONCE
 from aggregator.config.allowed import LOGIN, URLS
 from aggregator.config.files import LOCATIONS
-from aggregator.connect.core_words import CLASSES, CLIENTS
-from aggregator.serve.bodies import MOST_AT_ONCE
-from aggregator.serve.lines import MOST_LINES
+from aggregator.features.connectors.config_keys import CLASSES, CLIENTS
 from support.examples import examples
 from support.limited import LimitedApi, limited_api
 from support.played import ALIAS, CONNECTOR, READ, WRITE, bearer

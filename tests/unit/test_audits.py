@@ -11,22 +11,22 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from aggregator.audits.table import SCHEMA, append_audit, trim_audits
-from aggregator.audits.watch import AuditWatch
-from aggregator.checkpoint import notes
 from aggregator.cli.render import to_text
 from aggregator.cli.status import report_of_status
 from aggregator.config.schema import CheckpointConfig, Config
-from aggregator.documents.document import AuditStatus
-from aggregator.gaps.core import GapRecord, gap_id
-from aggregator.gaps.table import GapTable
-from aggregator.model import SourcePartition
-from aggregator.plan.positions import Gap, GapKind
-from aggregator.upkeep.run import maintain_all
-from aggregator.verify.core import Standing
-from aggregator.verify.record import record as write_audit
-from aggregator.verify.record import rows_of
-from aggregator.verify.report import HubTopicResult, PartitionResult, VerifyReport
+from aggregator.features.maintenance.maintain_all import maintain_all
+from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
+from aggregator.features.verify.audit_rows import record as write_audit
+from aggregator.features.verify.audit_rows import rows_of
+from aggregator.features.verify.audit_scope import Standing
+from aggregator.features.verify.audit_table import SCHEMA, append_audit, trim_audits
+from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.model.values import SourcePartition
+from aggregator.plan.positions.gaps import GapRecord, gap_id
+from aggregator.plan.positions.start import Gap, GapKind
+from aggregator.status.schema import AuditStatus
+from aggregator.store import rows_log
+from aggregator.store.gaps import GapTable
 from support.reading import wait_for
 from support.statuses import NOW, status_with
 
@@ -93,7 +93,7 @@ def test_a_table_of_an_older_version_counts_what_was_not_judged_from_now_on(
 ) -> None:
     older = pa.schema([field for field in SCHEMA if field.name not in ("forgotten", "not_begun")])
     with monkeypatch.context() as patched:
-        patched.setattr("aggregator.audits.table.SCHEMA", older)
+        patched.setattr("aggregator.features.verify.audit_table.SCHEMA", older)
         record(tmp_path, 0, expected=9, present=7, expired=2)
     assert seen(watch).not_judged == 2
     record(tmp_path, 1, expected=9, present=9, forgotten=3, not_begun=1, ahead=50, superseded=4)
@@ -164,7 +164,7 @@ def test_old_audits_are_dropped_but_the_newest_of_each_partition_and_hub_topic_s
 def test_a_table_is_trimmed_by_the_audit_that_is_due_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes, "TIDY_EVERY", 3)
+    monkeypatch.setattr(rows_log, "TIDY_EVERY", 3)
     config = config_at(tmp_path)
     for hours in range(4):
         write_audit(config, report_of(hours))
@@ -190,7 +190,7 @@ def test_upkeep_maintains_the_tables_of_gaps_and_audits_that_are_there(tmp_path:
 def test_its_thread_looks_by_itself_and_ends(
     watch: AuditWatch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.audits.watch.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("aggregator.features.verify.latest_audit.LOOK_SECONDS", 0.05)
     watch.start()
     record(tmp_path, expected=1, present=1)
     wait_for(lambda: watch.latest is not None and watch.latest.expected == 6, "it is seen")

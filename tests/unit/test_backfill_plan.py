@@ -8,7 +8,8 @@ import pytest
 import typer
 from pydantic import ValidationError
 
-from aggregator.backfills.core import (
+from aggregator.cli.backfill import parse_rate
+from aggregator.features.backfill.ranges import (
     Backfill,
     BackfillPart,
     BackfillRequest,
@@ -20,9 +21,8 @@ from aggregator.backfills.core import (
     next_id,
     plan_backfill,
 )
-from aggregator.cli.backfill import parse_rate
-from aggregator.errors import RefusedError
-from aggregator.model import OffsetRange, SourcePartition
+from aggregator.model.errors import RefusedError
+from aggregator.model.values import OffsetRange, SourcePartition
 from support.backfills import NOW, SP, backfill
 
 OTHER = SourcePartition("eu", "orders", 1)

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
-from aggregator.backfills.core_progress import (
+from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.backfill.progress import (
     Scanned,
     after_report,
     after_scan,
     commit_seconds,
     why_wrong,
 )
-from aggregator.backfills.table import BackfillTable
-from aggregator.model import LogId, OffsetRange, Ranges, SourcePartition, TopicPartition
+from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
+from aggregator.model.values import LogId, OffsetRange, Ranges, SourcePartition, TopicPartition
 from support.backfills import LOG, SP, backfill
 from support.examples import examples
 

@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from aggregator.backfills import run as backfills_run
-from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
-from aggregator.backfills.lane import BackfillSight, BackfillTry, Tools, limit_of
-from aggregator.backfills.run import Backfills
-from aggregator.backfills.table import BackfillTable
 from aggregator.config.load import load_text
-from aggregator.errors import RefusedError
-from aggregator.events import Event
-from aggregator.model import OffsetRange, Positions, Route
-from aggregator.plan.look import Look
-from aggregator.plan.pace import Limit
+from aggregator.features.backfill import runner as backfills_run
+from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.backfill.lane import BackfillSight, BackfillTry, Tools, limit_of
+from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
+from aggregator.features.backfill.runner import Backfills
+from aggregator.model.errors import RefusedError
+from aggregator.model.events import Event
+from aggregator.model.values import OffsetRange, Positions, Route
+from aggregator.plan.lanes.rate_limits import Limit
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import Observed
+from aggregator.plan.positions.start import Observed
+from aggregator.plan.snapshot import Look
 from support.backfills import LOG, SP, backfill
 
 SETS = (

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
-from aggregator.documents.document import AuditStatus
-from aggregator.serve.metrics import metrics_text
+from aggregator.status.schema import AuditStatus
 from support.board import FOLDER, board, expressions, panels, queries_of, source_names
 from support.statuses import whole_status
 

@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from aggregator.checkpoint import notes
-from aggregator.checkpoint import table as table_module
-from aggregator.checkpoint.controls import SCHEMA, Controls
-from aggregator.checkpoint.controls import TABLE as CONTROLS
-from aggregator.checkpoint.history import history, state_at
-from aggregator.checkpoint.maintenance import maintain
-from aggregator.checkpoint.notes import append_note, read_notes, trim_rows
-from aggregator.checkpoint.owner import Owner
-from aggregator.checkpoint.rows import EPOCH, Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.errors import CheckpointConflictError, CheckpointError
-from aggregator.model import Part, Positions, SourcePartition, TopicPartition
-from aggregator.writing.lock import WriterLock, holder_of
+from aggregator.model.errors import CheckpointConflictError, CheckpointError
+from aggregator.model.values import Part, Positions, SourcePartition, TopicPartition
+from aggregator.store import rows_log
+from aggregator.store.checkpoint import checkpoint_table as table_module
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.history import history, state_at
+from aggregator.store.checkpoint.maintenance import maintain
+from aggregator.store.checkpoint.rows import EPOCH, Checkpoint
+from aggregator.store.controls import SCHEMA, Controls
+from aggregator.store.controls import TABLE as CONTROLS
+from aggregator.store.lease.lock import WriterLock, holder_of
+from aggregator.store.lease.owner import Owner
+from aggregator.store.rows_log import append_note, read_notes, trim_rows
 
 WEEK = 7 * 86_400.0
 
@@ -217,7 +217,7 @@ def test_the_state_at_a_commit_or_a_moment(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys
-from aggregator.writing.lock import WriterLock
+from aggregator.store.lease.lock import WriterLock
 lock = WriterLock.acquire(sys.argv[1])
 sys.stdout.write("held\\n")
 sys.stdout.flush()
@@ -325,7 +325,7 @@ def test_the_log_of_a_table_of_notes_is_as_short_as_its_files_are_young(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: bool
 ) -> None:
     if not configured:
-        monkeypatch.setattr(notes, "CONFIGURATION", {})
+        monkeypatch.setattr(rows_log, "CONFIGURATION", {})
     row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
     for _ in range(8):
         append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)

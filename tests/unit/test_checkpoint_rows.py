@@ -6,7 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.rows import (
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.rows import (
     HUB,
     Checkpoint,
     epoch_row,
@@ -15,8 +16,7 @@ from aggregator.checkpoint.rows import (
     to_moment,
     to_table,
 )
-from aggregator.checkpoint.state import CheckpointState, latest_rows, state_from
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.start_state import CheckpointState, latest_rows, state_from
 from support.examples import examples
 
 PARTITIONS = [

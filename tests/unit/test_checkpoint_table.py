@@ -15,14 +15,14 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 from pyarrow.fs import LocalFileSystem
 
-from aggregator.checkpoint import table as table_module
-from aggregator.checkpoint.delta import dataset, table_uri, translated
-from aggregator.checkpoint.maintenance import maintain
-from aggregator.checkpoint.rows import HUB, Checkpoint, from_table
-from aggregator.checkpoint.state import CheckpointState
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.errors import CheckpointConflictError, CheckpointError
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model.errors import CheckpointConflictError, CheckpointError
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint import checkpoint_table as table_module
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.maintenance import maintain
+from aggregator.store.checkpoint.rows import HUB, Checkpoint, from_table
+from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.delta import dataset, table_uri, translated
 from support.examples import examples
 
 
@@ -288,8 +288,8 @@ def test_two_writers_at_one_version_never_both_succeed(tmp_path: Path) -> None:
 
 RACER = """
 import sys
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.errors import CheckpointConflictError
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.model.errors import CheckpointConflictError
 won = []
 for _ in range(20):
     table = CheckpointTable.create(sys.argv[1])

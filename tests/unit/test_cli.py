@@ -14,7 +14,7 @@ from aggregator import __version__
 from aggregator.cli.failures import Commands
 from aggregator.cli.main import app
 from aggregator.cli.options import FILE_VARIABLE, config_file
-from aggregator.errors import AggregatorError, CheckpointConflictError
+from aggregator.model.errors import AggregatorError, CheckpointConflictError
 
 SECRET = "hunter2-very-secret"
 CONFIG = f"""\

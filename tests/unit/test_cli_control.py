@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.owner import Owner
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.control import report_of_reload
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.set_positions import report_of_moves
-from aggregator.documents.controls import ReloadReport
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
-from aggregator.model import OffsetRange, Positions, SourcePartition
-from aggregator.moves.core import MoveKind, PositionMove
-from aggregator.moves.document import MovesReport, row_of
-from aggregator.writing import lock
-from aggregator.writing.lock import WriterLock
+from aggregator.features.positions.change_report import MovesReport, row_of
+from aggregator.features.positions.targets import MoveKind, PositionMove
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA
+from aggregator.model.values import OffsetRange, Positions, SourcePartition
+from aggregator.status.command_answers import ReloadReport
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.lease import lock
+from aggregator.store.lease.lock import WriterLock
+from aggregator.store.lease.owner import Owner
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.cli import dashboard
 from aggregator.cli.main import app
 from aggregator.config import load_text
-from aggregator.errors import EXIT_OTHER
-from aggregator.serve.holder import StatusHolder
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.model.errors import EXIT_OTHER
 from support.rest import SETS
 from support.serving import app_over, served
 from support.statuses import whole_status

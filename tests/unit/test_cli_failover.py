@@ -11,14 +11,14 @@ from typer.testing import CliRunner
 from aggregator.cli.failover import report_of_failover
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG
-from aggregator.failover.document import (
+from aggregator.features.failover.failover_report import (
     BehindRow,
     FailoverReport,
     HubGroup,
     StepRow,
     StepState,
 )
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
-from aggregator.gaps.core import Decision, GapRecord, gap_id
-from aggregator.gaps.table import GapTable
-from aggregator.model import SourcePartition
-from aggregator.plan.positions import Gap, GapKind
+from aggregator.model.values import SourcePartition
+from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
+from aggregator.plan.positions.start import Gap, GapKind
+from aggregator.store.gaps import GapTable
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -11,9 +11,14 @@ from typer.testing import CliRunner
 from aggregator.cli.groups import report_of_group
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG
-from aggregator.groups.core import PlaceVerdict
-from aggregator.groups.document import GroupAtHub, GroupAtSource, GroupReport, UntranslatedTopic
+from aggregator.features.groups.group_report import (
+    GroupAtHub,
+    GroupAtSource,
+    GroupReport,
+    UntranslatedTopic,
+)
+from aggregator.features.groups.hub_offsets import PlaceVerdict
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -12,15 +12,15 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.cli.main import app
 from aggregator.cli.options import moment_ms
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.documents.rates import UNKNOWN
-from aggregator.documents.stopped import STOPPED, checkpoint_view, stopped_lag
-from aggregator.model import Positions, SourcePartition, TopicPartition
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.status.from_checkpoint import STOPPED, checkpoint_view, stopped_lag
+from aggregator.status.rates import UNKNOWN
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import Checkpoint
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

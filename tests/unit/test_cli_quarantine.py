@@ -12,10 +12,10 @@ from aggregator.cli.quarantine import report_of_entries
 from aggregator.cli.render import to_text
 from aggregator.cli.status import quarantine_line
 from aggregator.config import load_text
-from aggregator.documents.document import QuarantineStatus
-from aggregator.model import SourcePartition
-from aggregator.quarantine.ledger import LedgerEntry
-from aggregator.quarantine.records import Origin, Quarantined, RecordState
+from aggregator.features.quarantine.ledger import LedgerEntry
+from aggregator.features.quarantine.records import Origin, Quarantined, RecordState
+from aggregator.model.values import SourcePartition
+from aggregator.status.schema import QuarantineStatus
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -8,14 +8,21 @@ import pytest
 from aggregator.cli.check import flattened, report_of_checks
 from aggregator.cli.plan import report_of_plan
 from aggregator.cli.render import Cell, Report, Table, cell, to_json, to_text
-from aggregator.discover import CheckResult
-from aggregator.errors import ClusterError
-from aggregator.model import ClusterFacts, ClusterFailure, FailureKind, Lane, Route, SourcePartition
+from aggregator.kafka.admin import CheckResult
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import (
+    ClusterFacts,
+    ClusterFailure,
+    FailureKind,
+    Lane,
+    Route,
+    SourcePartition,
+)
 from aggregator.plan.actions import CreateTopic
-from aggregator.plan.pace import Limit, Pace
+from aggregator.plan.lanes.rate_limits import Limit, Pace
+from aggregator.plan.lanes.slots import SlotPlan
 from aggregator.plan.plan import Plan
-from aggregator.plan.routes import SkippedTopic
-from aggregator.plan.slots import SlotPlan
+from aggregator.plan.topics.routes import SkippedTopic
 
 TABLE = Table("Things", ("name", "count"), [("a", 1), ("b" * 200, None)], frozenset({"count"}))
 

@@ -25,10 +25,10 @@ from aggregator.cli.signals import reload_on_hangup, stop_on_dead_thread, stop_o
 from aggregator.cli.submit import GATEWAY_VARIABLE, as_submitted, with_submission
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.events import Event, LogLevel
-from aggregator.model import SourceState
-from aggregator.steering.door import NotReadyError
-from aggregator.timeline.rows import event_row
+from aggregator.engine.control.command_queue import NotReadyError
+from aggregator.features.timeline.minutes import event_row
+from aggregator.model.events import Event, LogLevel
+from aggregator.model.values import SourceState
 
 PROGRAM = """
 import sys, threading
@@ -158,7 +158,7 @@ HANGUP = """
 import signal, sys, threading
 from aggregator.cli.logs import event_log
 from aggregator.cli.signals import reload_on_hangup, stop_on_signals
-from aggregator.errors import ConfigError, Problem
+from aggregator.model.errors import ConfigError, Problem
 
 again, asked = threading.Event(), []
 

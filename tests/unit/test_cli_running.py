@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.cli.lag import report_of_lag
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
@@ -23,8 +24,10 @@ from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.api import ApiConfig, TlsConfig
 from aggregator.config.schema import Config
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import (
+from aggregator.model.values import SourceState
+from aggregator.status.copied import Copied
+from aggregator.status.lag import LagReport, report_of
+from aggregator.status.schema import (
     CheckpointStatus,
     LaneState,
     LaneStatus,
@@ -35,9 +38,6 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
-from aggregator.documents.lag import LagReport, report_of
-from aggregator.model import SourceState
-from aggregator.serve.holder import StatusHolder
 from support.serving import app_over, served
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -10,14 +10,19 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.audits.table import SCHEMA
 from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.verify import report_of_audit
-from aggregator.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA, EXIT_DONE
-from aggregator.verify.core import Standing
-from aggregator.verify.record import rows_of
-from aggregator.verify.report import Finding, HubTopicResult, PartitionResult, VerifyReport
+from aggregator.features.verify.audit_report import (
+    Finding,
+    HubTopicResult,
+    PartitionResult,
+    VerifyReport,
+)
+from aggregator.features.verify.audit_rows import rows_of
+from aggregator.features.verify.audit_scope import Standing
+from aggregator.features.verify.audit_table import SCHEMA
+from aggregator.model.errors import EXIT_CLUSTER, EXIT_CONFIG, EXIT_DATA, EXIT_DONE
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 CONFIG = """

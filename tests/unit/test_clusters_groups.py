@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.clusters import groups as groups_module
-from aggregator.clusters.groups import Groups
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.model import Positions, SourcePartition
+from aggregator.features.groups import position_groups as groups_module
+from aggregator.features.groups.position_groups import Groups
+from aggregator.model.values import Positions, SourcePartition
 from support.reading import wait_for
 
 COMMITTED = Positions({SourcePartition("eu", "orders", 0): 7})

@@ -8,12 +8,12 @@ from typing import cast
 
 import pytest
 
-from aggregator.clusters import hub as hub_module
-from aggregator.clusters.hub import TopicLogs, later_logs, told_logs, whole_logs
-from aggregator.discover import ClusterAdmin
-from aggregator.discover.offsets import PartitionOffsets
-from aggregator.errors import ClusterError
-from aggregator.model import OffsetRange, TopicPartition
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.admin.offsets import PartitionOffsets
+from aggregator.kafka.discovery import hub_logs as hub_module
+from aggregator.kafka.discovery.hub_logs import TopicLogs, later_logs, told_logs, whole_logs
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import OffsetRange, TopicPartition
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

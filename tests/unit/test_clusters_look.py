@@ -6,16 +6,16 @@ import threading
 
 import pytest
 
-from aggregator.clusters import look as look_module
-from aggregator.clusters.look import Lookout
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.discover import AdminPool, ClusterAdmin, ClusterCallError
-from aggregator.errors import AggregatorError
-from aggregator.model import ClusterFacts
-from aggregator.plan.look import Doubts
+from aggregator.kafka.admin import AdminPool, ClusterAdmin, ClusterCallError
+from aggregator.kafka.discovery import poller as look_module
+from aggregator.kafka.discovery.poller import Lookout
+from aggregator.model.errors import AggregatorError
+from aggregator.model.values import ClusterFacts
 from aggregator.plan.refusals import NOTHING_REFUSED
+from aggregator.plan.snapshot import Doubts
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from aggregator.clusters import sources, watch
-from aggregator.clusters.sources import SourcesWatch
-from aggregator.clusters.watch import SourceWatch, Watched
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.flow.news import Measured
-from aggregator.model import Positions, SourcePartition
-from aggregator.plan.behind import Delay
-from aggregator.plan.suspects import Seen
+from aggregator.kafka.discovery import probe as watch
+from aggregator.kafka.discovery import probes
+from aggregator.kafka.discovery.probe import SourceWatch, Watched
+from aggregator.kafka.discovery.probes import SourcesWatch
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.health.delays import Delay
+from aggregator.plan.health.suspects import Seen
+from aggregator.plan.lifecycle.inputs import Measured
 from support.reading import wait_for
 
 EU0, EU1, US0 = (SourcePartition(*it) for it in (("eu", "t", 0), ("eu", "t", 1), ("us", "t", 0)))
@@ -70,7 +71,7 @@ class World:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(sources, "time", clock)
+    monkeypatch.setattr(probes, "time", clock)
     monkeypatch.setattr(watch, "time", clock)
     monkeypatch.setattr(SourceWatch, "_loop", lambda _: None)
     return clock

@@ -9,16 +9,16 @@ from typing import cast
 
 import pytest
 
-from aggregator.checkpoint.rows import HUB
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.commits.identity import Identity, by_identity, known_ends, own_ends
-from aggregator.commits.known import KnownOf
-from aggregator.commits.observer import Observer
-from aggregator.commits.tail import HubSnapshot
 from aggregator.config.in_force import InForce
-from aggregator.connector.driver import Connector
-from aggregator.model import Positions, SourcePartition
-from aggregator.plan.suspects import Seen
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.engine.commits.known_checkpoint import KnownOf
+from aggregator.engine.commits.observer import Observer
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.health.suspects import Seen
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
+from aggregator.store.checkpoint.rows import HUB
 from support.flow_world import config_of
 
 SP = SourcePartition("eu", "orders", 0)

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import CheckpointState
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.commits import committer, observer
-from aggregator.commits.identity import Identity
-from aggregator.commits.observer import Observer
-from aggregator.commits.tail import HubSnapshot
 from aggregator.config.in_force import InForce
-from aggregator.connector.reports import Counted, LaneReport, TaskReport
-from aggregator.errors import CheckpointConflictError, CheckpointError, ClusterError
-from aggregator.events import Event
-from aggregator.model import Lane, Positions, SourcePartition, TopicPartition
-from aggregator.plan.suspects import Seen
-from aggregator.stream.lane import LaneQuery
+from aggregator.datapath.connector.reports import Counted, LaneReport, TaskReport
+from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.engine.commits import committer, observer
+from aggregator.engine.commits.observer import Observer
+from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.model.events import Event
+from aggregator.model.values import Lane, Positions, SourcePartition, TopicPartition
+from aggregator.plan.health.suspects import Seen
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.flow_world import config_of
 from support.reports import lane_report, task
 from support.sizes import largest

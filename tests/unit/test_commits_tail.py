@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.commits.tail import HubSnapshot, HubTail
-from aggregator.model import SourcePartition, TopicPartition
+from aggregator.datapath.hub_ledger import HubSnapshot, HubTail
+from aggregator.model.values import SourcePartition, TopicPartition
 from support.examples import examples
 from support.reports import task
 

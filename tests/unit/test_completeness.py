@@ -13,24 +13,20 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from aggregator.checkpoint.rows import to_millis, to_moment
 from aggregator.cli.main import app
-from aggregator.completeness.core import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
-from aggregator.completeness.core_claims import Claim, Claims, ClaimSight, Laggard, Lost
-from aggregator.completeness.core_late import REPORTED_MS, LateCounts
-from aggregator.completeness.core_scope import Feeding, scope_of
-from aggregator.completeness.keeper import Keeper
-from aggregator.completeness.table import CompletenessTable
-from aggregator.completeness.wait import NotCompleteError, complete_up_to, wait_until_complete
-from aggregator.completeness.watch import CompletenessWatch
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.documents.completeness import completeness_of
-from aggregator.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
-from aggregator.events import Event
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import Partition, State
-from aggregator.model import (
+from aggregator.features.completeness.claim_keeper import Keeper
+from aggregator.features.completeness.claim_maker import CompletenessWatch
+from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.features.completeness.wait import (
+    NotCompleteError,
+    complete_up_to,
+    wait_until_complete,
+)
+from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, EXIT_DONE, EXIT_NOT_YET
+from aggregator.model.events import Event
+from aggregator.model.values import (
     ClusterFacts,
     Discovery,
     LogId,
@@ -40,6 +36,14 @@ from aggregator.model import (
     TopicFacts,
 )
 from aggregator.plan import Plan, make_plan
+from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
+from aggregator.plan.completeness.late import REPORTED_MS, LateCounts
+from aggregator.plan.completeness.marks import CUT, MOST_MARKS, OTHER_LOG, Mark, MarkLedger
+from aggregator.plan.completeness.scope import Feeding, scope_of
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import Partition, State
+from aggregator.status.completeness import completeness_of
+from aggregator.store.checkpoint.rows import to_millis, to_moment
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOON_MS = to_millis(NOON)

@@ -6,7 +6,7 @@ import pytest
 
 from aggregator.config import load_text, warnings
 from aggregator.config.kafka_names import READERS
-from aggregator.errors import ConfigError
+from aggregator.model.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 

@@ -11,7 +11,7 @@ from aggregator.config import Config, load, load_text
 from aggregator.config.checks import warnings
 from aggregator.config.mask import mask_text
 from aggregator.config.render import masked_yaml
-from aggregator.errors import ConfigError
+from aggregator.model.errors import ConfigError
 
 MINIMAL = """
 hub: {bootstrap_servers: "hub:9092"}

@@ -8,8 +8,13 @@ import pytest
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.connect.core import Translated, class_of, literal_secrets, translate
-from aggregator.connect.describe import connector_config
+from aggregator.features.connectors.describe import connector_config
+from aggregator.features.connectors.to_source import (
+    Translated,
+    class_of,
+    literal_secrets,
+    translate,
+)
 
 EMR = {
     "connector.class": "EMRReplicatorSourceConnector",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.connect.document import (
+from aggregator.features.connectors.connector_json import (
     SourceConnector,
     altered,
     connector_of,
@@ -20,14 +20,9 @@ from aggregator.connect.document import (
     tasks_of,
     topics_of,
 )
-from aggregator.documents.document import (
-    PartitionState,
-    PartitionStatus,
-    Phase,
-    SourceStatus,
-)
-from aggregator.model import SourceState
-from aggregator.moves.core import MoveRequest
+from aggregator.features.positions.targets import MoveRequest
+from aggregator.model.values import SourceState
+from aggregator.status.schema import PartitionState, PartitionStatus, Phase, SourceStatus
 from support.statuses import NOW, status_with
 
 WORKER = "127.0.0.1:8083"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.connect.core_words import CLASSES
+from aggregator.features.connectors.config_keys import CLASSES
 from support.played import ALIAS, CONNECTOR, WRITE, PlayedApi, played_api
 from support.rest import ask
 

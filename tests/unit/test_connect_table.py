@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from aggregator.config.load import AS_WRITTEN
-from aggregator.connect.effective import load_effective
-from aggregator.connect.table import ConnectorTable
-from aggregator.errors import CheckpointError
+from aggregator.features.connectors.connector_table import ConnectorTable
+from aggregator.features.connectors.effective_config import load_effective
+from aggregator.model.errors import CheckpointError
 
 CONFIG = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
 

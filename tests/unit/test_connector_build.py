@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.connector import build
-from aggregator.connector.archive import read_attributes
-from aggregator.connector.build import (
+from aggregator.datapath.connector import build
+from aggregator.datapath.connector.archive import read_attributes
+from aggregator.datapath.connector.build import (
     JAR_NAME,
     build_jar,
     connector_jar,
@@ -23,8 +23,8 @@ from aggregator.connector.build import (
     is_current,
     sources_sha256,
 )
-from aggregator.errors import JarsError
-from aggregator.jars import jars, java_command
+from aggregator.datapath.jars import jars, java_command
+from aggregator.model.errors import JarsError
 
 # Each test starts a compiler.
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from itertools import takewhile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.connector.damage import Search
-from aggregator.plan.positions import Damage
+from aggregator.datapath.connector.damage import Search
+from aggregator.plan.positions.start import Damage
 
 STEPS = 200
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.connector.reports import (
+from aggregator.datapath.connector.reports import (
     DONE,
     HELD,
     OUT_OF_RANGE,
@@ -20,7 +20,7 @@ from aggregator.connector.reports import (
     join,
     parse_reports,
 )
-from aggregator.model import SourcePartition, TopicPartition
+from aggregator.model.values import SourcePartition, TopicPartition
 from support.java_tests import printed_by
 
 EU = [SourcePartition("eu", "orders", number) for number in range(3)]

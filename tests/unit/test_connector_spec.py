@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from aggregator.connector.spec import Clients, Reading, render_spec
-from aggregator.model import (
+from aggregator.datapath.connector.spec import Clients, Reading, render_spec
+from aggregator.model.record_rules import EventRule
+from aggregator.model.values import (
     ORIGIN_HEADERS,
     QUARANTINE_HEADERS,
     Limits,
@@ -23,8 +24,7 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
-from aggregator.plan.murmur2 import partition_for_key
-from aggregator.rules import EventRule
+from aggregator.plan.lanes.murmur2 import partition_for_key
 from support.java_tests import printed_by
 
 EU = [SourcePartition("eu", "orders", number) for number in range(3)]

@@ -14,15 +14,15 @@ from deltalake.exceptions import CommitFailedError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator import checkpoint, connect
-from aggregator.checkpoint import notes
-from aggregator.checkpoint.controls import SCHEMA, Controls, Paused, to_resume
-from aggregator.checkpoint.controls import TABLE as TABLE_OF_CONTROLS
-from aggregator.checkpoint.delta import TABLE, make_durable, open_delta, translated
-from aggregator.checkpoint.notes import append_note, append_rows, read_notes, tidy
-from aggregator.connect.table import ConnectorTable
-from aggregator.errors import CheckpointConflictError, CheckpointError, RefusedError
-from aggregator.model import Part, Pause
+from aggregator.features.connectors import connector_table
+from aggregator.features.connectors.connector_table import ConnectorTable
+from aggregator.model.errors import CheckpointConflictError, CheckpointError, RefusedError
+from aggregator.model.values import Part, Pause
+from aggregator.store import controls, rows_log
+from aggregator.store.controls import SCHEMA, Controls, Paused, to_resume
+from aggregator.store.controls import TABLE as TABLE_OF_CONTROLS
+from aggregator.store.delta import TABLE, make_durable, open_delta, translated
+from aggregator.store.rows_log import append_note, append_rows, read_notes, tidy
 from support.examples import examples
 
 
@@ -74,7 +74,7 @@ def test_a_table_from_before_there_were_parts_is_read(tmp_path: Path) -> None:
 def test_many_notes_become_few_files_and_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes, "TIDY_EVERY", 8)
+    monkeypatch.setattr(rows_log, "TIDY_EVERY", 8)
     path = str(tmp_path / "state")
     controls = Controls(path, {})
     first = controls.put("eu", paused=True, by="ann")
@@ -147,7 +147,7 @@ def test_what_was_decided_last_counts_whatever_the_clocks_say(
     decided: list[tuple[int, str, bool]],
 ) -> None:
     with TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:
-        for module in (checkpoint.controls, connect.table):
+        for module in (controls, connector_table):
             patch.setattr(module, "datetime", Clock)
         for number, (ahead, alias, paused) in enumerate(decided):
             Clock.ahead = timedelta(seconds=ahead)
@@ -172,7 +172,7 @@ def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
     written, write = make_durable, write_deltalake
 
     def after_another(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(notes, "write_deltalake", write)
+        monkeypatch.setattr(rows_log, "write_deltalake", write)
         others.put("us", paused=True)
         forced.clear()
         write(*arguments, **named)
@@ -181,8 +181,8 @@ def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
         forced.append(version)
         written(path, version, table)
 
-    monkeypatch.setattr(notes, "make_durable", durable)
-    monkeypatch.setattr(notes, "write_deltalake", after_another)
+    monkeypatch.setattr(rows_log, "make_durable", durable)
+    monkeypatch.setattr(rows_log, "write_deltalake", after_another)
     controls.put("eu", paused=False)
     assert forced == [2, 3]
     rows = read_notes(str(tmp_path / "state"), {}, TABLE_OF_CONTROLS)

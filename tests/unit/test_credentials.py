@@ -9,9 +9,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from aggregator.config.schema import ClusterConfig
-from aggregator.credentials import CredentialsError, certificates, client_settings, principal
-from aggregator.credentials.msk import SIGNER, msk_tokens
-from aggregator.errors import JarsError
+from aggregator.kafka.credentials import CredentialsError, certificates, client_settings, principal
+from aggregator.kafka.credentials.msk import SIGNER, msk_tokens
+from aggregator.model.errors import JarsError
 from support.certificates import KEY_PASSWORD, STORE_PASSWORD, Authority, Issued
 
 IAM = "software.amazon.msk.auth.iam.IAMLoginModule required"
@@ -102,7 +102,7 @@ def test_without_java_a_store_cannot_be_opened(
     def no_java() -> str:
         raise JarsError("no Java 17 or newer found")
 
-    monkeypatch.setattr("aggregator.credentials.stores.java_command", no_java)
+    monkeypatch.setattr("aggregator.kafka.credentials.key_stores.java_command", no_java)
     (tmp_path / "new").write_text("never opened")
     with pytest.raises(CredentialsError, match="Java is needed to open it: no Java 17") as caught:
         client_settings(cluster(**keystore(tmp_path / "new")))

@@ -14,15 +14,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from aggregator.checkpoint.notes import append_table
 from aggregator.cli.render import to_text
 from aggregator.cli.status import report_of_status
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.dedup import keeper
-from aggregator.dedup.document import dropped_of
-from aggregator.dedup.keeper import DedupKeeper
-from aggregator.dedup.table import (
+from aggregator.features.dedup import event_keeper
+from aggregator.features.dedup.duplicates import dropped_of
+from aggregator.features.dedup.event_keeper import DedupKeeper
+from aggregator.features.dedup.event_table import (
     ROW_BYTES,
     SCHEMA,
     TABLE,
@@ -32,14 +31,15 @@ from aggregator.dedup.table import (
     TopicLife,
     to_rows,
 )
-from aggregator.documents.copied import DedupStatus
-from aggregator.errors import CheckpointError, ConfigError
-from aggregator.events import Event
-from aggregator.model import ClusterFacts, Discovery, SourcePartition, TopicFacts
+from aggregator.features.quarantine.ledger import LedgerEntry
+from aggregator.features.quarantine.records import Origin, Quarantined
+from aggregator.model.errors import CheckpointError, ConfigError
+from aggregator.model.events import Event
+from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, TopicFacts
 from aggregator.plan.actions import CreateTopic
 from aggregator.plan.plan import Plan, make_plan
-from aggregator.quarantine.ledger import LedgerEntry
-from aggregator.quarantine.records import Origin, Quarantined
+from aggregator.status.copied import DedupStatus
+from aggregator.store.rows_log import append_table
 from support.statuses import status_with
 
 RULE = Rule("orders", "header:event-id")
@@ -376,7 +376,7 @@ def test_a_hub_that_tells_no_ids_is_believed_by_its_ends(tmp_path: Path) -> None
 def test_a_hub_topic_that_is_created_again_meanwhile_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(event_keeper, "WRITE_SECONDS", 0.0)
     world = World(tmp_path)
     # While it is read, and then while it runs.
     world.connector.ids = ["one", "two"]

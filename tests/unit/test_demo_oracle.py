@@ -6,8 +6,16 @@ from dataclasses import asdict
 
 import pytest
 
-from aggregator.embedded.oracle import NOWHERE, Flow, Found, Headers, origin_of, percentile, tally
-from aggregator.model import SourcePartition
+from aggregator.extras.demo.verdict import (
+    NOWHERE,
+    Flow,
+    Found,
+    Headers,
+    origin_of,
+    percentile,
+    tally,
+)
+from aggregator.model.values import SourcePartition
 
 EU0 = SourcePartition("eu", "orders", 0)
 EU1 = SourcePartition("eu", "orders", 1)

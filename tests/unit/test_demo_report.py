@@ -12,10 +12,10 @@ import pytest
 from aggregator.cli.demo import report_of
 from aggregator.cli.demo_view import DemoRates, line
 from aggregator.cli.render import to_text
-from aggregator.embedded.demo import DemoOutcome, Progress
-from aggregator.embedded.demo_reader import Example
-from aggregator.embedded.generator import ORDERS, PAYMENTS, REGIONS, EventMaker, ShopRecord
-from aggregator.embedded.oracle import Flow, Tally
+from aggregator.extras.demo.demo import DemoOutcome, Progress
+from aggregator.extras.demo.generator import ORDERS, PAYMENTS, REGIONS, EventMaker, ShopRecord
+from aggregator.extras.demo.hub_reader import Example
+from aggregator.extras.demo.verdict import Flow, Tally
 
 NOW = 1_700_000_000_000
 

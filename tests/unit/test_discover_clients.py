@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaException
 
 from aggregator.config import load_text
-from aggregator.discover import HUB, AdminPool, ClusterAdmin, ClusterCallError, client_of
+from aggregator.kafka.admin import HUB, AdminPool, ClusterAdmin, ClusterCallError, client_of
 
 CONFIG = load_text(
     "",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from aggregator.credentials import why_not_trusted
-from aggregator.discover.errors import explain, not_trusted, with_reason
-from aggregator.model import FailureKind
+from aggregator.kafka.admin.client_errors import explain, not_trusted, with_reason
+from aggregator.kafka.credentials import why_not_trusted
+from aggregator.model.values import FailureKind
 
 SSL, SASL = KafkaError._SSL, KafkaError._AUTHENTICATION
 FAILED = "ssl://eu:9093/bootstrap: SSL handshake failed: error:0A000086:SSL routines::"

@@ -15,8 +15,8 @@ from confluent_kafka.admin import (
     TopicMetadata,
 )
 
-from aggregator.discover.errors import code_of, error_within
-from aggregator.discover.offsets import (
+from aggregator.kafka.admin.client_errors import code_of, error_within
+from aggregator.kafka.admin.offsets import (
     brokers_away,
     controller_away,
     first_offsets_of,
@@ -25,7 +25,7 @@ from aggregator.discover.offsets import (
     ranges_of,
     without_leader,
 )
-from aggregator.model import OffsetRange, TopicPartition
+from aggregator.model.values import OffsetRange, TopicPartition
 
 ONE, TWO, THREE = (TopicPartition("orders", each) for each in range(3))
 ELSEWHERE = TopicPartition("bills", 0)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load
 from aggregator.config.api import TlsConfig
 from aggregator.config.values import parse_listen
-from aggregator.serve.holder import StatusHolder
 from support.certificates import Authority
 from support.serving import app_over, served
 

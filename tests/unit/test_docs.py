@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from aggregator import __version__
+from aggregator.api.metrics import metrics_text
 from aggregator.config import load_text, options_table
 from aggregator.config.schema import MetricsConfig, SourceConfig
-from aggregator.connect import core_words
-from aggregator.connect.core import KNOWN
-from aggregator.serve.metrics import metrics_text
+from aggregator.features.connectors import config_keys
+from aggregator.features.connectors.to_source import KNOWN
 from support.rendered import source_of
 from support.statuses import whole_status
 
@@ -137,8 +137,8 @@ def test_options_that_are_named_exist(page: Path) -> None:
 def test_the_words_of_a_connector_are_known_and_come_to_options_that_exist() -> None:
     (table,) = re.findall(r"^\| word .*?\n\n", (DOCS / "rest.md").read_text("utf-8"), re.M | re.S)
     rows = [line.split(" | ") for line in table.strip().splitlines()[2:]]
-    taken = (*core_words.CLIENTS, *core_words.CONSUMERS, core_words.OWN)
-    known = {*KNOWN, *core_words.REFUSED, *core_words.NO_EFFECT, *taken}
+    taken = (*config_keys.CLIENTS, *config_keys.CONSUMERS, config_keys.OWN)
+    known = {*KNOWN, *config_keys.REFUSED, *config_keys.NO_EFFECT, *taken}
     for row in rows:
         for word in re.findall(r"`([A-Za-z.*]+\.[A-Za-z.*]+)`", row[0]):
             plain = word.removesuffix("*").removesuffix("KEY")
@@ -187,7 +187,7 @@ def test_files_that_are_named_exist() -> None:
 
 def test_modules_that_the_design_names_exist() -> None:
     text = prose(DOCS / "DESIGN.md") + prose(DOCS / "internals.md")
-    for name in re.findall(r"`([a-z_]+/[a-z_]+\.py)`", text):
+    for name in re.findall(r"`([a-z_]+/[a-z0-9_/]+\.py)`", text):
         assert (ROOT / "aggregator" / name).is_file() or (ROOT / name).is_file(), name
 
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from aggregator.audits.watch import AuditWatch
-from aggregator.checkpoint import notes
-from aggregator.checkpoint.controls import SCHEMA, TABLE
+from aggregator.api import followers
+from aggregator.api.followers import Followers
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config.schema import CheckpointConfig
-from aggregator.events import Event
-from aggregator.flow.stage import Stage
-from aggregator.model import Positions, SourcePartition
-from aggregator.plan.behind import Delays
-from aggregator.plan.stuck import Movement, follow
-from aggregator.serve import followers
-from aggregator.serve.followers import Followers
-from aggregator.serve.holder import StatusHolder
+from aggregator.features.timeline.feed import KEPT, UNSAVED, Feed
+from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.model.events import Event
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.health.delays import Delays
+from aggregator.plan.health.stuck import Movement, follow
+from aggregator.plan.lifecycle.stage import Stage
 from aggregator.status.figures import Figures
-from aggregator.timeline.feed import KEPT, UNSAVED, Feed
+from aggregator.store import rows_log
+from aggregator.store.controls import SCHEMA, TABLE
 from support.flow_world import PARTITIONS, running
 from support.sizes import largest
 from support.statuses import status_with
@@ -101,14 +101,14 @@ def test_looking_for_audits_keeps_what_is_in_the_table_and_no_more(tmp_path: Pat
 def test_tables_of_notes_are_of_few_files_however_often_people_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes, "TIDY_EVERY", 10)
+    monkeypatch.setattr(rows_log, "TIDY_EVERY", 10)
     row = {"at": BEGIN, "cluster": "eu", "paused": True}
     files = []
     for _ in range(40):
-        notes.append_note(str(tmp_path), {}, TABLE, row, SCHEMA)
+        rows_log.append_note(str(tmp_path), {}, TABLE, row, SCHEMA)
         files.append(len(DeltaTable(str(tmp_path / TABLE)).file_uris()))
     assert max(files[20:]) <= max(files[:20]) <= 11
-    assert len(notes.read_notes(str(tmp_path), {}, TABLE)) == 40
+    assert len(rows_log.read_notes(str(tmp_path), {}, TABLE)) == 40
 
 
 def test_those_that_follow_events_for_a_day_keep_nothing_of_it(

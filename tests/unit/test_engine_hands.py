@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from aggregator.config import load_text
-from aggregator.engine.hands import Hands
-from aggregator.errors import AggregatorError, CheckpointConflictError, CheckpointError
-from aggregator.events import Event
-from aggregator.flow import commands as c
-from aggregator.flow.commands import Command, Outcome
-from aggregator.model import Lane, Positions, SourcePartition
+from aggregator.engine.executor import Hands
+from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
+from aggregator.model.events import Event
+from aggregator.model.values import Lane, Positions, SourcePartition
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.commands import Command, Outcome
 
 SP = SourcePartition("eu", "t", 0)
 RECORD = c.RecordGaps(())

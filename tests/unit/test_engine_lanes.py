@@ -9,22 +9,18 @@ from typing import Any
 
 import pytest
 
-from aggregator.connector.driver import Orders
-from aggregator.connector.reports import (
-    HELD,
-    READING,
-    LaneReport,
-)
-from aggregator.connector.spec import Clients, Reading
-from aggregator.engine.lanes import Lanes
-from aggregator.errors import AggregatorError, CheckpointError
-from aggregator.events import Event
-from aggregator.flow.commands import Hole, Start, Started
-from aggregator.flow.news import LaneSeen
-from aggregator.model import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
-from aggregator.plan.pace import Limit, Pace
-from aggregator.schemas.translator import Translator
-from aggregator.stream.lane import LaneQuery, LaneSettings
+from aggregator.datapath.connector.connector import Orders
+from aggregator.datapath.connector.reports import HELD, READING, LaneReport
+from aggregator.datapath.connector.spec import Clients, Reading
+from aggregator.datapath.spark.lane import LaneQuery, LaneSettings
+from aggregator.engine.running_lanes import Lanes
+from aggregator.features.schemas.translator import Translator
+from aggregator.model.errors import AggregatorError, CheckpointError
+from aggregator.model.events import Event
+from aggregator.model.values import Lane, Positions, Route, Skip, SourcePartition, TopicPartition
+from aggregator.plan.lanes.rate_limits import Limit, Pace
+from aggregator.plan.lifecycle.commands import Hole, Start, Started
+from aggregator.plan.lifecycle.inputs import LaneSeen
 from support.reports import lane_report, task
 
 SECONDS = 30.0

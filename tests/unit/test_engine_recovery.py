@@ -11,23 +11,18 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.rows import HUB
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.clusters import hub as hub_module
-from aggregator.clusters.hub import StoodAt, settled_logs
-from aggregator.commits.identity import Identity
-from aggregator.commits.observer import Observer
-from aggregator.commits.tail import HubSnapshot
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
-from aggregator.connector.driver import TailFound
-from aggregator.discover.offsets import PartitionOffsets
-from aggregator.engine.recovery import Recovery
-from aggregator.errors import CheckpointError, ClusterError
-from aggregator.events import Event
-from aggregator.flow.commands import Hole, Outcome, Recover, Recovered
-from aggregator.gaps.table import GapTable
-from aggregator.model import (
+from aggregator.datapath.connector.connector import TailFound
+from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.engine.commits.observer import Observer
+from aggregator.engine.recoverer import Recovery
+from aggregator.kafka.admin.offsets import PartitionOffsets
+from aggregator.kafka.discovery import hub_logs as hub_module
+from aggregator.kafka.discovery.hub_logs import StoodAt, settled_logs
+from aggregator.model.errors import CheckpointError, ClusterError
+from aggregator.model.events import Event
+from aggregator.model.values import (
     ClusterFacts,
     OffsetRange,
     Positions,
@@ -37,13 +32,18 @@ from aggregator.model import (
     TopicFacts,
     TopicPartition,
 )
-from aggregator.plan.hub_topics import HubTopic
-from aggregator.plan.look import Look
-from aggregator.plan.origins import HubSample, Print, SampleTold, SourceRecord
+from aggregator.plan.lanes.slots import SlotPlan
+from aggregator.plan.lifecycle.commands import Hole, Outcome, Recover, Recovered
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions import GapKind, Observed
-from aggregator.plan.recovery import TailPlan
-from aggregator.plan.slots import SlotPlan
+from aggregator.plan.positions.origins import HubSample, Print, SampleTold, SourceRecord
+from aggregator.plan.positions.recovery import TailPlan
+from aggregator.plan.positions.start import GapKind, Observed
+from aggregator.plan.snapshot import Look
+from aggregator.plan.topics.hub_topics import HubTopic
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.rows import HUB
+from aggregator.store.gaps import GapTable
 from support.flow_world import config_of
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))

@@ -11,13 +11,13 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.controls import Controls
-from aggregator.checkpoint.failovers import Failovers
 from aggregator.config.load import load_text
 from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.config.yaml_text import parse_yaml
-from aggregator.failover.core import (
+from aggregator.model.record_rules import ANY_ORIGIN
+from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.failover import (
     Failover,
     WayBack,
     behind_of,
@@ -28,10 +28,10 @@ from aggregator.failover.core import (
     to_bring_back,
     way_back,
 )
-from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
-from aggregator.plan.naming import naming_of
-from aggregator.plan.selection import Selection
-from aggregator.rules import ANY_ORIGIN
+from aggregator.plan.topics.naming import naming_of
+from aggregator.plan.topics.selection import Selection
+from aggregator.store.controls import Controls
+from aggregator.store.failovers import Failovers
 from support.examples import ASCII, examples
 
 HERE = Path("/opt/aggregator")

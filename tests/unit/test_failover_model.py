@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.failover.core import Failover, NativeCount, ends_of, lowest_ends, to_bring_back
-from aggregator.groups.core import (
+from aggregator.features.groups.hub_offsets import (
     ApplyRules,
     HubPlace,
     HubScan,
@@ -23,7 +22,8 @@ from aggregator.groups.core import (
     judge,
     mark_of,
 )
-from aggregator.model import OffsetRange, Pause, SourcePartition, TopicPartition
+from aggregator.model.values import OffsetRange, Pause, SourcePartition, TopicPartition
+from aggregator.plan.failover import Failover, NativeCount, ends_of, lowest_ends, to_bring_back
 from support.examples import examples
 
 HUB, EU = TopicPartition("orders", 0), SourcePartition("eu", "orders", 0)

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 import aggregator
-from aggregator.errors import ConfigError
-from aggregator.failpoint import POINTS, VARIABLE, Armed, failpoint, parse
+from aggregator.model.errors import ConfigError
+from aggregator.model.failpoint import POINTS, VARIABLE, Armed, failpoint, parse
 
 ROOT = Path(aggregator.__file__).parent
 
 PROGRAM = """
-from aggregator.failpoint import failpoint
+from aggregator.model.failpoint import failpoint
 for number in range(5):
     failpoint("after-commit")
     print(number, flush=True)

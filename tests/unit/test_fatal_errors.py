@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from aggregator.stream.java import executor_options
+from aggregator.datapath.spark.java_options import executor_options
 from support.java_tests import SOURCES, compile_tests, run_java
 
 ENDED, NO_MEMORY, ALIVE = 70, 3, 9

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.failpoint import POINTS, parse
+from aggregator.model.failpoint import POINTS, parse
 from faults.campaign import Round
 from faults.holds import HOLDS
 from faults.judge import Headers, Judge, longest_silence

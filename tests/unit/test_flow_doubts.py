@@ -11,8 +11,8 @@ from random import Random
 
 import pytest
 
-from aggregator.flow import commands as c
-from aggregator.flow.stage import Stage
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.stage import Stage
 from support.flow_world import (
     EU,
     EU0,

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from aggregator.flow.health import CATCHING_UP_ABOVE
-from aggregator.flow.stage import Stage
-from aggregator.model import SourceState
+from aggregator.model.values import SourceState
+from aggregator.plan.lifecycle.health import CATCHING_UP_ABOVE
+from aggregator.plan.lifecycle.stage import Stage
 from support.flow_world import EU, EU0, World, running
 
 RUNNING, FAILED = SourceState.RUNNING, SourceState.FAILED

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.state import CheckpointState
-from aggregator.flow import commands as c
-from aggregator.flow.failing import TRIES_ALLOWED
-from aggregator.flow.stage import Stage
-from aggregator.flow.step import step
-from aggregator.model import Part, Skip
-from aggregator.plan.poison import NO_ANSWER
+from aggregator.model.values import Part, Skip
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.failures import TRIES_ALLOWED
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.step import step
+from aggregator.plan.topics.refused_records import NO_ANSWER
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.flow_world import EU, EU0, EU1, US, World, config_of, running
 
 

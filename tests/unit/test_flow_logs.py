@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aggregator.flow.draft import Draft
-from aggregator.flow.news import LaneSeen
-from aggregator.flow.watching import notice_logs
-from aggregator.model import ReaderState, SourcePartition
-from aggregator.plan.suspects import PATIENCE_SECONDS, Seen
+from aggregator.model.values import ReaderState, SourcePartition
+from aggregator.plan.health.suspects import PATIENCE_SECONDS, Seen
+from aggregator.plan.lifecycle.inputs import LaneSeen
+from aggregator.plan.lifecycle.reports import notice_logs
+from aggregator.plan.lifecycle.step_context import Draft
 from support.flow_world import EU, EU0, EU1, US, US0, World, running
 
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
-from aggregator.flow.commands import SetPace, Tell
-from aggregator.flow.draft import Draft
-from aggregator.flow.news import Measured, News
-from aggregator.flow.pace import follow_pace, pace_starting
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import Partition, SourceLife, State
-from aggregator.model import Positions, SourcePartition, SourceState
-from aggregator.plan.pace import Limit, Pace
+from aggregator.model.values import Positions, SourcePartition, SourceState
+from aggregator.plan.lanes.rate_limits import Limit, Pace
+from aggregator.plan.lifecycle.commands import SetPace, Tell
+from aggregator.plan.lifecycle.inputs import Measured, News
+from aggregator.plan.lifecycle.read_rates import follow_pace, pace_starting
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import Partition, SourceLife, State
+from aggregator.plan.lifecycle.step_context import Draft
 
 EU, US = SourcePartition("eu", "t", 0), SourcePartition("us", "t", 0)
 

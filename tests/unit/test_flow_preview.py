@@ -8,11 +8,11 @@ from typing import Any
 
 from aggregator.cli.plan import report_of_plan
 from aggregator.cli.render import Table
-from aggregator.flow.commands import Command, Move, RecordGaps, Recover, Start
-from aggregator.flow.news import FoundGaps, HubLogs
-from aggregator.flow.stage import Stage
-from aggregator.model import OffsetRange, TopicPartition
-from aggregator.preview.first import Preview, preview
+from aggregator.engine.dry_run.first_step import Preview, preview
+from aggregator.model.values import OffsetRange, TopicPartition
+from aggregator.plan.lifecycle.commands import Command, Move, RecordGaps, Recover, Start
+from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs
+from aggregator.plan.lifecycle.stage import Stage
 from support.flow_world import DAY, EU, EU0, EU1, OTHER, PARTITIONS, US, World, running
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.flow.stage import Stage
+from aggregator.plan.lifecycle.stage import Stage
 from support.flow_world import EU, HUB_TOPICS, PARTITIONS, US, World, running
 
 SOON = 40

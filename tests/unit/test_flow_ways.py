@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from aggregator.flow import commands as c
-from aggregator.flow.draft import Draft
-from aggregator.flow.stage import TRANSITIONS, Stage, Way
-from aggregator.gaps.core import GapRecord, gap_id
-from aggregator.model import Part
-from aggregator.plan.positions import Gap, GapKind
+from aggregator.model.values import Part
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
+from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.positions.gaps import GapRecord, gap_id
+from aggregator.plan.positions.start import Gap, GapKind
 from support.flow_world import DAY, EU, EU0, EU1, PARTITIONS, US, World, running
 
 Ways = list[Way]

@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 
 from aggregator import __version__
-from aggregator.errors import ClusterError
+from aggregator.model.errors import ClusterError
 from support import shared
 from support.application import KILLED
 from support.forked import ForkedProcess

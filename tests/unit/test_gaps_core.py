@@ -10,7 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aggregator.gaps.core import (
+from aggregator.model.values import LogId, OffsetRange, Positions, Route, SourcePartition
+from aggregator.plan.positions.gaps import (
     Decision,
     GapPlan,
     GapRecord,
@@ -21,8 +22,7 @@ from aggregator.gaps.core import (
     plan_gaps,
     resume_at,
 )
-from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
-from aggregator.plan.positions import (
+from aggregator.plan.positions.start import (
     Damage,
     Gap,
     GapKind,

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from aggregator.checkpoint import notes
-from aggregator.errors import CheckpointError
-from aggregator.gaps.core import Decision, GapRecord, gap_id
-from aggregator.gaps.table import GapTable
-from aggregator.model import LogId, SourcePartition
-from aggregator.plan.positions import Gap, GapKind
+from aggregator.model.errors import CheckpointError
+from aggregator.model.values import LogId, SourcePartition
+from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
+from aggregator.plan.positions.start import Gap, GapKind
+from aggregator.store import rows_log
+from aggregator.store.gaps import GapTable
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 SP = SourcePartition("eu", "orders", 0)
@@ -128,7 +128,7 @@ def test_a_full_disk_is_named_with_the_fix(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     table.append([record()])
-    monkeypatch.setattr(notes, "write_deltalake", full)
+    monkeypatch.setattr(rows_log, "write_deltalake", full)
     with pytest.raises(CheckpointError, match=r"table of gaps cannot be written.*free some space"):
         table.append([record(1)])
 
@@ -157,7 +157,7 @@ def test_upkeep_drops_what_was_replaced_and_never_an_open_gap_or_the_newest_word
 def test_whoever_writes_gaps_makes_the_table_tidy_now_and_then(
     table: GapTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notes, "TIDY_EVERY", 4)
+    monkeypatch.setattr(rows_log, "TIDY_EVERY", 4)
     for number in range(4):
         table.append([replace(record(), note=f"{number}")])
     assert [it["note"] for it in rows(tmp_path)] == ["3"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.groups.core import (
+from aggregator.features.groups.hub_offsets import (
     REASONS,
     ApplyRules,
     Commits,
@@ -25,11 +25,9 @@ from aggregator.groups.core import (
     plan_topics,
     unread_losses,
 )
-from aggregator.groups.core import (
-    KnownPosition as Known,
-)
-from aggregator.model import LogId, OffsetRange, Route, SourcePartition, TopicPartition
-from aggregator.plan.positions import Gap, GapKind
+from aggregator.features.groups.hub_offsets import KnownPosition as Known
+from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.positions.start import Gap, GapKind
 from support.examples import examples
 
 HUB = TopicPartition("orders", 0)

@@ -12,15 +12,15 @@ import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import ListConsumerGroupsResult
 
-from aggregator.checkpoint.state import CheckpointState
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.discover import admin, open_admin
-from aggregator.errors import ClusterError, ConfigError
-from aggregator.events import Event
-from aggregator.groups.sync import GroupSync
-from aggregator.model import ClusterFacts, Discovery, TopicFacts
+from aggregator.features.groups.group_sync import GroupSync
+from aggregator.kafka.admin import admin, open_admin
+from aggregator.model.errors import ClusterError, ConfigError
+from aggregator.model.events import Event
+from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan.plan import Plan, make_plan
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
 
 

@@ -16,8 +16,8 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-JAR = "aggregator/connector/aggregator-connector.jar"
-SOURCE = "aggregator/connector/Tiny.java"
+JAR = "aggregator/datapath/connector/aggregator-connector.jar"
+SOURCE = "aggregator/datapath/connector/Tiny.java"
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", ".gitignore")
 NOTHING = {"JAVA_HOME": "", "PATH": "", "AGGREGATOR_JARS": "/nowhere"}
 """An environment in which nothing can be compiled: no Java, unless it is a Python package, and a
@@ -69,7 +69,7 @@ def unpacked(root: Path, to: Path) -> Path:
 def test_where_it_cannot_be_compiled_the_reason_is_told(checkout: Path) -> None:
     done = hatch(checkout, "-t", "wheel", **NOTHING)
     assert done.returncode == 1
-    assert "the jar of aggregator/connector cannot be had: " in done.stderr
+    assert "the jar of aggregator/datapath/connector cannot be had: " in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(checkout.glob("dist/*.whl"))
 
@@ -93,7 +93,7 @@ def test_wheel_and_sdist_carry_the_jar_and_an_sdist_is_not_compiled_again(
     # Without the sources, beside which a jar is compared with what is installed.
     assert JAR in names_of(checkout, ".whl")
     assert SOURCE not in names_of(checkout, ".whl")
-    assert "aggregator/jars/jars.toml" in names_of(checkout, ".whl")
+    assert "aggregator/datapath/jars/jars.toml" in names_of(checkout, ".whl")
 
     again = unpacked(checkout, tmp_path)
     before = (again / JAR).stat().st_ino

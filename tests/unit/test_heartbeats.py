@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from aggregator.clusters import heartbeats as heartbeats_module
-from aggregator.clusters.core_heartbeats import beating, key_of, value_of
-from aggregator.clusters.heartbeats import Heartbeats, HeartbeatWriter
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.discover import ClusterAdmin
-from aggregator.errors import ConfigError
-from aggregator.events import Event
-from aggregator.model import ClusterFacts, SourcePartition, SourceState, TopicFacts
+from aggregator.features.heartbeats import heartbeats as heartbeats_module
+from aggregator.features.heartbeats.heartbeats import Heartbeats, HeartbeatWriter
+from aggregator.features.heartbeats.records import beating, key_of, value_of
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.model.errors import ConfigError
+from aggregator.model.events import Event
+from aggregator.model.values import ClusterFacts, SourcePartition, SourceState, TopicFacts
 from aggregator.plan.actions import CreateTopic
-from aggregator.plan.heartbeats import HeartbeatsPlan, plan_heartbeats
-from aggregator.plan.topic_configs import Contribution
+from aggregator.plan.topics.heartbeats_topic import HeartbeatsPlan, plan_heartbeats
+from aggregator.plan.topics.source_configs import Contribution
 from support.reading import wait_for
 
 EU, US = SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)

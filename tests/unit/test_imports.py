@@ -14,14 +14,14 @@ from aggregator.config import options_table
 from aggregator.config.load import load_text
 from aggregator.config.properties import parse_properties
 from aggregator.config.schema import Config
-from aggregator.connect.core_mirror import NEWEST
-from aggregator.errors import ConfigError
-from aggregator.imports.core import Settings, aliases_of
-from aggregator.imports.core_files import Kind, sorted_file
-from aggregator.imports.core_yaml import Finished, Secrets
-from aggregator.imports.request import ImportRequest, finished
-from aggregator.plan.naming import naming_of
-from aggregator.plan.selection import Selection
+from aggregator.extras.importers.configs import Settings, aliases_of
+from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_yaml import Finished, Secrets
+from aggregator.extras.importers.kind_of_file import Kind, sorted_file
+from aggregator.features.connectors.mirror_maker_source import NEWEST
+from aggregator.model.errors import ConfigError
+from aggregator.plan.topics.naming import naming_of
+from aggregator.plan.topics.selection import Selection
 
 DOCS = Path(__file__).parents[2] / "docs"
 CONSUMER = """

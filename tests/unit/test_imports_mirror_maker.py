@@ -17,16 +17,16 @@ import pytest
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.connect.core_mirror import NEWEST
-from aggregator.errors import ConfigError
-from aggregator.imports.core_connect import BEATS_COPIED
-from aggregator.imports.core_hub import brokers_of
-from aggregator.imports.core_words import WITHOUT
-from aggregator.imports.core_yaml import Finished, Secrets
-from aggregator.imports.request import ImportRequest, finished
-from aggregator.plan.internal_topics import owner_of
-from aggregator.plan.naming import naming_of
-from aggregator.plan.selection import Selection
+from aggregator.extras.importers.connector_source import BEATS_COPIED
+from aggregator.extras.importers.hub_drafts import brokers_of
+from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_yaml import Finished, Secrets
+from aggregator.extras.importers.mirror_maker_1_keys import WITHOUT
+from aggregator.features.connectors.mirror_maker_source import NEWEST
+from aggregator.model.errors import ConfigError
+from aggregator.plan.topics.internal_topics import owner_of
+from aggregator.plan.topics.naming import naming_of
+from aggregator.plan.topics.selection import Selection
 from support.java_tests import asked_of_mirror_maker
 from support.mirror_files import TOPICS, WRITTEN, made_connector, made_file
 

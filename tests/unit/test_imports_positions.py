@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from aggregator.config.load import load_text
-from aggregator.imports.core_beyond import Copy, hub_partition_of, records_beyond, summed
-from aggregator.imports.core_stored import by_topic, how_far_off, offset_of
-from aggregator.model import OffsetRange, SourcePartition, TopicPartition
-from aggregator.moves.core import BeforeMove, MoveKind, MoveRequest, plan_moves
+from aggregator.extras.importers.hub_ahead import Copy, hub_partition_of, records_beyond, summed
+from aggregator.extras.importers.stored_positions import by_topic, how_far_off, offset_of
+from aggregator.features.positions.targets import BeforeMove, MoveKind, MoveRequest, plan_moves
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 
 KEY = b'["MirrorSourceConnector",{"cluster":"eu","partition":1,"topic":"t"}]'
 TP = TopicPartition("t", 1)

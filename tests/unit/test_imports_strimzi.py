@@ -11,9 +11,9 @@ import yaml
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import ConfigError
-from aggregator.imports.core_yaml import Finished, Secrets
-from aggregator.imports.request import ImportRequest, finished
+from aggregator.extras.importers.import_request import ImportRequest, finished
+from aggregator.extras.importers.import_yaml import Finished, Secrets
+from aggregator.model.errors import ConfigError
 
 MIRROR_MAKER = """
 # what people write

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from aggregator.audits.past import AuditSummary, PastAudits
-from aggregator.audits.table import append_audit
-from aggregator.documents.document import GapStatus, RecoveryStatus
-from aggregator.quarantine.document import QuarantinedRecord
-from aggregator.serve.incidents import Incident, incidents
-from aggregator.timeline.document import EventRow
-from aggregator.verify.record import rows_of
-from aggregator.verify.report import HubTopicResult, PartitionResult, VerifyReport
+from aggregator.api.incidents import Incident, incidents
+from aggregator.features.quarantine.quarantined import QuarantinedRecord
+from aggregator.features.timeline.timeline_report import EventRow
+from aggregator.features.verify.audit_report import HubTopicResult, PartitionResult, VerifyReport
+from aggregator.features.verify.audit_rows import rows_of
+from aggregator.features.verify.audit_table import append_audit
+from aggregator.features.verify.past_audits import AuditSummary, PastAudits
+from aggregator.status.schema import GapStatus, RecoveryStatus
 from support.statuses import NOW
 
 MINUTE = timedelta(minutes=1)

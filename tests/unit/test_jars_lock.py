@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from aggregator.cli.jars import JarSet
-from aggregator.errors import JarsError
-from aggregator.jars.lock import Jar, jars_of, load_lock, parse_lock, render_ivy
+from aggregator.datapath.jars.lockfile import Jar, jars_of, load_lock, parse_lock, render_ivy
+from aggregator.model.errors import JarsError
 
 SETS = [
     *("spark", "avro", "broker", "mirror", "registry", "compiler", "java-tests"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from aggregator.stream.gateway import SERVER, Server
+from aggregator.datapath.spark.gateway import SERVER, Server
 from support.javas import MOST_FREE, Javas
 from support.processes import is_there, processes
 from support.reading import wait_for

@@ -14,7 +14,7 @@ from aggregator.config.librdkafka import NUMBERS, SAME
 from aggregator.config.schema import ClusterConfig, HubConfig, SourceConfig
 from aggregator.config.stores import java_stores, with_pem
 from aggregator.config.topics import TopicSelection
-from aggregator.errors import ConfigError
+from aggregator.model.errors import ConfigError
 
 # A self-signed certificate and its key, made for these tests and used nowhere else.
 KEY = """-----BEGIN PRIVATE KEY-----

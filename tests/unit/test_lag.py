@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.documents.document import (
-    PartitionState,
-    PartitionStatus,
-    Status,
-)
-from aggregator.documents.lag import (
+from aggregator.model.values import OffsetRange, SourcePartition
+from aggregator.status.lag import (
     ALL,
     LagReport,
     LagRow,
@@ -22,7 +18,7 @@ from aggregator.documents.lag import (
     report_of,
     with_bytes,
 )
-from aggregator.documents.rates import (
+from aggregator.status.rates import (
     CAUGHT_UP,
     GROWING,
     NOT_MOVING,
@@ -33,7 +29,7 @@ from aggregator.documents.rates import (
     eta,
     rates,
 )
-from aggregator.model import OffsetRange, SourcePartition
+from aggregator.status.schema import PartitionState, PartitionStatus, Status
 from support.statuses import status_with
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import How, by_cluster, free_name, plan_lanes
+from aggregator.model.values import Lane, SourcePartition
+from aggregator.plan.lanes.lanes import How, by_cluster, free_name, plan_lanes
 from support.examples import examples
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.jars import spark_home
-from aggregator.stream.driver import launcher_options
+from aggregator.datapath.jars import spark_home
+from aggregator.datapath.spark.jvm import launcher_options
 
 
 def test_of_the_spark_that_is_installed_its_jar_comes_first() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.errors import AggregatorError, JarsError
-from aggregator.jars import cache_folder
-from aggregator.stream import java
-from aggregator.stream.driver import require_name
-from aggregator.stream.java import driver_options, is_noexec
+from aggregator.datapath.jars import cache_folder
+from aggregator.datapath.spark import java_options
+from aggregator.datapath.spark.java_options import driver_options, is_noexec
+from aggregator.datapath.spark.jvm import require_name
+from aggregator.model.errors import AggregatorError, JarsError
 
 
 def noexec_below(*folders: Path) -> object:
@@ -36,7 +36,7 @@ def test_else_they_are_in_the_cache(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "tmp"
-    monkeypatch.setattr(java, "is_noexec", noexec_below(temporary))
+    monkeypatch.setattr(java_options, "is_noexec", noexec_below(temporary))
     options = driver_options("log4j", None, temporary, "-Dmine=1")
     assert f"-DZstdTempFolder='{cache}/native'" in options
     assert f"-Dorg.xerial.snappy.tempdir='{cache}/native'" in options
@@ -47,7 +47,7 @@ def test_else_they_are_in_the_cache(
 def test_where_nothing_can_be_run_the_settings_are_named(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(java, "is_noexec", noexec_below(tmp_path))
+    monkeypatch.setattr(java_options, "is_noexec", noexec_below(tmp_path))
     with pytest.raises(AggregatorError, match=r"mounted noexec.*TMPDIR or AGGREGATOR_CACHE"):
         driver_options("log4j", None, tmp_path / "tmp", "")
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from aggregator.model import OffsetRange, SourcePartition
-from aggregator.moves.core import (
+from aggregator.features.positions.targets import (
     BeforeMove,
     MoveKind,
     MovePlan,
@@ -18,6 +17,7 @@ from aggregator.moves.core import (
     PositionMove,
     plan_moves,
 )
+from aggregator.model.values import OffsetRange, SourcePartition
 
 SP = SourcePartition("eu", "orders", 0)
 LOG = OffsetRange(10, 100)

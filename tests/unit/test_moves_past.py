@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.rows import HUB, Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.model import LogId, Positions, SourcePartition, TopicPartition
-from aggregator.moves import past as past_module
-from aggregator.moves.past import AGAIN, SET, Past, ProvenBound
+from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint import past_commits as past_module
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, ProvenBound
+from aggregator.store.checkpoint.rows import HUB, Checkpoint
 
 ONE = SourcePartition("eu", "orders", 0)
 TWO = SourcePartition("eu", "orders", 1)

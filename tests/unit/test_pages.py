@@ -11,8 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.api.dashboard import FILES, POLICY
+from aggregator.api.incidents import Incident, Incidents
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load_text
-from aggregator.documents.document import (
+from aggregator.engine.control.commands import Control
+from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
+from aggregator.features.quarantine.quarantined import RetryRow
+from aggregator.features.verify.audit_process import AuditRun
+from aggregator.model.values import SourceState
+from aggregator.status.hub_topics import HubTopics, hub_topics
+from aggregator.status.overview import attention, overview, source_page
+from aggregator.status.schema import (
     AuditStatus,
     CheckpointStatus,
     HeartbeatsStatus,
@@ -22,16 +32,6 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
-from aggregator.documents.hub_topics import HubTopics, hub_topics
-from aggregator.documents.overview import attention, overview, source_page
-from aggregator.model import SourceState
-from aggregator.peek.document import LogSpan, PeekedRecord, TopicLook
-from aggregator.quarantine.document import RetryRow
-from aggregator.serve.holder import StatusHolder
-from aggregator.serve.incidents import Incident, Incidents
-from aggregator.serve.pages import FILES, POLICY
-from aggregator.steering.control import Control
-from aggregator.verify.apart import AuditRun
 from support.rest import SETS, ask
 from support.serving import app_over, served
 from support.statuses import NOW, status_with, whole_status

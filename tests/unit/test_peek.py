@@ -11,13 +11,13 @@ from hypothesis import given
 from aggregator.cli.peek import COLUMNS, _line
 from aggregator.cli.render import Output, cell, moment_of, table
 from aggregator.config import load_text
-from aggregator.embedded.topics import NewRecord
-from aggregator.model import OffsetRange, TopicPartition
-from aggregator.peek.core import MOST_PARTITIONS, tails
-from aggregator.peek.core_decode import MOST_BYTES, shown, told
-from aggregator.peek.interpret import Interpreter
-from aggregator.quarantine.records import Raw, parse
-from aggregator.registry import Schema
+from aggregator.extras.embedded.topics import NewRecord
+from aggregator.features.peek.decode_value import MOST_BYTES, shown, told
+from aggregator.features.peek.interpret import Interpreter
+from aggregator.features.peek.newest_ranges import MOST_PARTITIONS, tails
+from aggregator.features.quarantine.records import Raw, parse
+from aggregator.kafka.registry import Schema
+from aggregator.model.values import OffsetRange, TopicPartition
 from support.examples import examples
 from support.odd import LONGEST, NANOS, ODD_SHAPES, YEAR_10000, odd_records
 from support.rest import SETS

@@ -8,7 +8,8 @@ import pytest
 
 from aggregator.config.rename import RenameRule
 from aggregator.config.schema import Config
-from aggregator.model import (
+from aggregator.datapath.spark.lane_settings import hub_names
+from aggregator.model.values import (
     ClusterFacts,
     ClusterFailure,
     Discovery,
@@ -18,9 +19,8 @@ from aggregator.model import (
     TopicFacts,
 )
 from aggregator.plan import Plan, make_plan
-from aggregator.plan.history import duration
-from aggregator.plan.routes import hub_topic_selected
-from aggregator.stream.settings import hub_names
+from aggregator.plan.topics.retention import duration
+from aggregator.plan.topics.routes import hub_topic_selected
 
 
 def config(includes: dict[str, str] | None = None, **rest: Any) -> Config:

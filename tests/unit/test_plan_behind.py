@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import SourcePartition
-from aggregator.plan.behind import (
+from aggregator.model.values import SourcePartition
+from aggregator.plan.health.delays import (
     AT_END,
     MOST_SAMPLES,
     Delay,

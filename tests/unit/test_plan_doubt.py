@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from aggregator.model import OffsetRange, Route, SourcePartition, TopicPartition
-from aggregator.plan.doubt import Believed, Doubt, plan_doubt
+from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.positions.doubt import Believed, Doubt, plan_doubt
 
 ROUTES = [Route("eu", "a", "hub-a", 2, 2), Route("us", "b", "hub-b", 1, 1)]
 EU = [SourcePartition("eu", "a", 0), SourcePartition("eu", "a", 1)]

@@ -6,11 +6,11 @@ import pytest
 
 from aggregator.config.kafka_settings import DEFAULTS
 from aggregator.config.topics import TopicsConfig
-from aggregator.model import ClusterFacts, TopicFacts
+from aggregator.model.values import ClusterFacts, TopicFacts
 from aggregator.plan.actions import AlterConfigs, Applied, CreateTopic, GrowTopic
-from aggregator.plan.hub_topics import HubTopicsPlan, plan_hub_topics
 from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
-from aggregator.plan.topic_configs import (
+from aggregator.plan.topics.hub_topics import HubTopicsPlan, plan_hub_topics
+from aggregator.plan.topics.source_configs import (
     HEADER_SLACK_BYTES,
     UNLIMITED_MS,
     Contribution,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config import load_text
-from aggregator.plan.memory import (
+from aggregator.plan.lanes.memory import (
     LEAST_FETCH,
     MIB,
     MOST_BUFFER,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.plan.murmur2 import murmur2, partition_for_key
-from aggregator.plan.naming import (
+from aggregator.plan.lanes.murmur2 import murmur2, partition_for_key
+from aggregator.plan.topics.naming import (
     colliding_names,
     hub_topic_name,
     source_topic,

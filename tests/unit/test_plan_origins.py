@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import LogId, PoisonRule, Route, Skip, SourcePartition
-from aggregator.plan.origins import (
+from aggregator.model.values import LogId, PoisonRule, Route, Skip, SourcePartition
+from aggregator.plan.positions.origins import (
     READS,
     HubSample,
     Judged,
@@ -21,7 +21,7 @@ from aggregator.plan.origins import (
     plan_foreign,
     plan_samples,
 )
-from aggregator.plan.positions import GapKind
+from aggregator.plan.positions.start import GapKind
 
 SP = SourcePartition("eu", "orders", 0)
 ROUTE = Route("eu", "orders", "hub.orders", 1, 1, poison=PoisonRule("aside"))

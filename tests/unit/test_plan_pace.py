@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.model import Route, SourcePartition
-from aggregator.plan.pace import (
+from aggregator.model.values import Route, SourcePartition
+from aggregator.plan.lanes.rate_limits import (
     Limit,
     Pace,
     is_held_back,

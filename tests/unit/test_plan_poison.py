@@ -9,17 +9,17 @@ import pytest
 
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.model import (
-    ClusterFacts,
-    Discovery,
-    Limits,
-    PoisonRule,
-    TopicFacts,
-)
+from aggregator.datapath.spark.lane_settings import lane_settings
+from aggregator.model.values import ClusterFacts, Discovery, Limits, PoisonRule, TopicFacts
 from aggregator.plan.actions import AlterConfigs, CreateTopic
 from aggregator.plan.plan import Plan, make_plan
-from aggregator.plan.poison import NO_ANSWER, STUCK, after_refusal, is_of_the_hub, is_refusal
-from aggregator.stream.settings import lane_settings
+from aggregator.plan.topics.refused_records import (
+    NO_ANSWER,
+    STUCK,
+    after_refusal,
+    is_of_the_hub,
+    is_refusal,
+)
 
 HOUR = 3_600_000
 MAX = 1_048_588

@@ -2,8 +2,8 @@
 
 import pytest
 
-from aggregator.model import LogId, OffsetRange, Positions, Route, SourcePartition
-from aggregator.plan.positions import (
+from aggregator.model.values import LogId, OffsetRange, Positions, Route, SourcePartition
+from aggregator.plan.positions.start import (
     Damage,
     Gap,
     GapKind,

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.config.load import load_text
-from aggregator.plan.producer import CLOCKS_MS, EXPIRY_MS, hub_producer, hub_producers, short_expiry
+from aggregator.plan.lanes.producer import (
+    CLOCKS_MS,
+    EXPIRY_MS,
+    hub_producer,
+    hub_producers,
+    short_expiry,
+)
 from support.examples import examples
 
 HUB = """

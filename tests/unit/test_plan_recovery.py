@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import (
+from aggregator.model.values import (
     LogId,
     OffsetRange,
     PoisonRule,
@@ -20,8 +20,7 @@ from aggregator.model import (
     SourcePartition,
     TopicPartition,
 )
-from aggregator.plan.positions import Remembered
-from aggregator.plan.recovery import (
+from aggregator.plan.positions.recovery import (
     counts_below,
     earlier_hub_ends,
     highest,
@@ -31,6 +30,7 @@ from aggregator.plan.recovery import (
     plan_tail,
     recovered_positions,
 )
+from aggregator.plan.positions.start import Remembered
 from support.offsets import offsets_in, ranges_of
 
 US0 = SourcePartition("us", "orders", 0)

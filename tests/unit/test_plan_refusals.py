@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.clusters.settle import Settled, settle
 from aggregator.config.schema import Config
-from aggregator.model import ClusterFacts, Discovery, TopicFacts
+from aggregator.kafka.discovery.replan import Settled, settle
+from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan import make_plan
 from aggregator.plan.actions import Action, AlterConfigs, Applied, CreateTopic, GrowTopic
-from aggregator.plan.hub_topics import flowing_of
-from aggregator.plan.naming import topic_name_problem
 from aggregator.plan.refusals import (
     NOTHING_REFUSED,
     RETRY_SECONDS,
@@ -25,6 +23,8 @@ from aggregator.plan.refusals import (
     Refusals,
     words_of,
 )
+from aggregator.plan.topics.hub_topics import flowing_of
+from aggregator.plan.topics.naming import topic_name_problem
 from support.examples import examples
 
 CAP = 8_388_608

@@ -9,7 +9,7 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.files import note_files
 from aggregator.config.schema import Config
-from aggregator.model import Route, SchemaMode
+from aggregator.model.values import Route, SchemaMode
 from aggregator.plan.reload import Reload, id_notes, plan_reload, until_restart
 
 BASE = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from aggregator.plan.slots import plan_slots, slots_of
+from aggregator.plan.lanes.slots import plan_slots, slots_of
 
 EXECUTORS = {"spark.executor.instances": "3", "spark.executor.cores": "10"}
 

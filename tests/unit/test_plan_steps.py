@@ -5,9 +5,9 @@ from collections.abc import Collection
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import Lane, SourcePartition
-from aggregator.plan.lanes import plan_lanes
-from aggregator.plan.steps import Steps, plan_steps
+from aggregator.model.values import Lane, SourcePartition
+from aggregator.plan.lanes.changes import Steps, plan_steps
+from aggregator.plan.lanes.lanes import plan_lanes
 
 
 def parts(cluster: str, *numbers: int) -> tuple[SourcePartition, ...]:

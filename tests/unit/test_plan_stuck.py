@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aggregator.model import SourcePartition
-from aggregator.plan.stuck import follow, stuck
+from aggregator.model.values import SourcePartition
+from aggregator.plan.health.stuck import follow, stuck
 
 EU0 = SourcePartition("eu", "orders", 0)
 US0 = SourcePartition("us", "orders", 0)

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.model import LogId, OffsetRange, SourcePartition
-from aggregator.plan.positions import Observed
-from aggregator.plan.suspects import (
+from aggregator.model.values import LogId, OffsetRange, SourcePartition
+from aggregator.plan.health.suspects import (
     PATIENCE_SECONDS,
     ReadPosition,
     Seen,
@@ -19,6 +18,7 @@ from aggregator.plan.suspects import (
     gone,
     seen_of,
 )
+from aggregator.plan.positions.start import Observed
 
 SP = SourcePartition("eu", "orders", 0)
 KEY = ("eu", "orders")

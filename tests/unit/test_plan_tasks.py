@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import SourcePartition
-from aggregator.plan.tasks import TASKS_PER_CORE, deal_tasks, tasks_per_source
+from aggregator.model.values import SourcePartition
+from aggregator.plan.lanes.tasks import TASKS_PER_CORE, deal_tasks, tasks_per_source
 
 
 @pytest.mark.parametrize(

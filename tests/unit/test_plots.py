@@ -8,8 +8,7 @@ from typing import Any
 import matplotlib.colors
 import pytest
 
-from aggregator.completeness.core_claims import Claim
-from aggregator.notebook.plots import (
+from aggregator.extras.notebook.plots import (
     COLOURS,
     GREY,
     plot_completeness,
@@ -18,7 +17,8 @@ from aggregator.notebook.plots import (
     plot_latency,
     plot_throughput,
 )
-from aggregator.timeline.document import HistoryRow
+from aggregator.features.timeline.timeline_report import HistoryRow
+from aggregator.plan.completeness.claims import Claim
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 START_MS = round(START.timestamp() * 1000)

@@ -14,12 +14,18 @@ from google.protobuf.struct_pb2 import DESCRIPTOR as STRUCT_FILE
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.errors import AggregatorError
-from aggregator.notebook.protobuf import batch, message_of, reading_of, struct_of, why_none
-from aggregator.peek.core_decode import told
-from aggregator.peek.core_proto import descriptor_of
-from aggregator.peek.core_protobuf import ProtoFile, class_of, parsed, plain, split
-from aggregator.registry import Schema
+from aggregator.extras.notebook.protobuf_structs import (
+    batch,
+    message_of,
+    reading_of,
+    struct_of,
+    why_none,
+)
+from aggregator.features.peek.decode_value import told
+from aggregator.features.peek.proto_text import descriptor_of
+from aggregator.features.peek.protobuf_value import ProtoFile, class_of, parsed, plain, split
+from aggregator.kafka.registry import Schema
+from aggregator.model.errors import AggregatorError
 
 ADDRESS = 'syntax = "proto3"; package shop; message Address { string city = 1; }'
 ORDER = """\

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from aggregator.model import SourcePartition
-from aggregator.quarantine.content import hub_partition
-from aggregator.quarantine.ledger import BUSY_MS, Filter, Ledger
-from aggregator.quarantine.records import (
+from aggregator.features.quarantine.content import hub_partition
+from aggregator.features.quarantine.ledger import BUSY_MS, Filter, Ledger
+from aggregator.features.quarantine.records import (
     Header,
     Note,
     Origin,
@@ -22,6 +21,7 @@ from aggregator.quarantine.records import (
     parse,
     parse_origin,
 )
+from aggregator.model.values import SourcePartition
 
 ORIGIN = Origin(SourcePartition("eu", "or-ders", 3), 5)
 

@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from aggregator.discover import ClusterAdmin
-from aggregator.model import OffsetRange
-from aggregator.quarantine import watch as watch_module
-from aggregator.quarantine.watch import QuarantineWatch
+from aggregator.features.quarantine import follower as watch_module
+from aggregator.features.quarantine.follower import QuarantineWatch
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.model.values import OffsetRange
 from support.flow_world import config_of
 
 ADMIN = cast("ClusterAdmin", None)

@@ -9,28 +9,28 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from aggregator.audits.past import PastAudits
-from aggregator.backfills.core import Backfill, BackfillPart, BackfillState
-from aggregator.backfills.table import BackfillTable
-from aggregator.checkpoint.controls import Controls, Paused
-from aggregator.checkpoint.failovers import Failovers
-from aggregator.checkpoint.history import history, state_at
-from aggregator.checkpoint.moved_groups import MovedGroups
-from aggregator.checkpoint.rows import to_millis
-from aggregator.checkpoint.seen import SeenTable
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.completeness.core_claims import Claim, Laggard, Lost
-from aggregator.completeness.table import CompletenessTable
-from aggregator.connect.table import Change, ConnectorTable
-from aggregator.dedup.table import DedupTable, EventsMark, Rule, TopicLife
-from aggregator.failover.core import Failover
-from aggregator.gaps.core import Decision, GapRecord
-from aggregator.gaps.table import GapTable
-from aggregator.model import LogId, Part, Pause, SourcePartition, TopicPartition
-from aggregator.plan.look import TopicsSeen
-from aggregator.plan.positions import Gap, GapKind
-from aggregator.timeline.document import EventRow, HistoryRow
-from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
+from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
+from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.features.connectors.connector_table import Change, ConnectorTable
+from aggregator.features.dedup.event_table import DedupTable, EventsMark, Rule, TopicLife
+from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
+from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.verify.past_audits import PastAudits
+from aggregator.model.values import LogId, Part, Pause, SourcePartition, TopicPartition
+from aggregator.plan.completeness.claims import Claim, Laggard, Lost
+from aggregator.plan.failover import Failover
+from aggregator.plan.positions.gaps import Decision, GapRecord
+from aggregator.plan.positions.start import Gap, GapKind
+from aggregator.plan.snapshot import TopicsSeen
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.history import history, state_at
+from aggregator.store.checkpoint.rows import to_millis
+from aggregator.store.controls import Controls, Paused
+from aggregator.store.failovers import Failovers
+from aggregator.store.gaps import GapTable
+from aggregator.store.moved_groups import MovedGroups
+from aggregator.store.seen_topics import SeenTable
 from support.recorded import AT, recorded_state
 
 AT_MS = to_millis(AT)

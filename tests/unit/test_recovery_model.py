@@ -16,17 +16,17 @@ from typing import Any, NamedTuple, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.state import CheckpointState
-from aggregator.commits.identity import Identity
-from aggregator.commits.points import Begun, Bounded, LanePoints, bounded
-from aggregator.commits.tail import Ends, HubSnapshot, HubTail
-from aggregator.connector.reports import HELD, LaneReport, TaskReport, join
-from aggregator.model import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
-from aggregator.plan.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
-from aggregator.plan.tasks import deal_tasks
+from aggregator.datapath.connector.reports import HELD, LaneReport, TaskReport, join
+from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
+from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
+from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.plan.lanes.tasks import deal_tasks
+from aggregator.plan.positions.recovery import TailPlan, plan_skips, plan_tail, recovered_positions
 from aggregator.status.view import LaneProgress
-from aggregator.stream.lane import LaneQuery
+from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.examples import examples
 from support.offsets import offsets_in, ranges_of
 

@@ -17,10 +17,9 @@ import pytest
 import aggregator
 from aggregator.config import load_text
 from aggregator.config.schemas import SchemasConfig
-from aggregator.embedded.ports import free_ports
-from aggregator.errors import RegistryError
-from aggregator.peek.core_decode import MOST_BYTES, Said, as_json, decoded, told
-from aggregator.registry import (
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.features.peek.decode_value import MOST_BYTES, Said, as_json, decoded, told
+from aggregator.kafka.registry import (
     ID_HEADERS,
     Registry,
     Schema,
@@ -31,8 +30,9 @@ from aggregator.registry import (
     place_of,
     translated_topics,
 )
-from aggregator.registry.copying import Definition, read_definition
-from aggregator.registry.core import whole
+from aggregator.kafka.registry.copying import Definition, read_definition
+from aggregator.kafka.registry.wire_format import whole
+from aggregator.model.errors import RegistryError
 
 CITY = {
     "type": "record",
@@ -346,7 +346,9 @@ def test_of_several_headers_the_last_one_counts_and_one_of_null_is_none() -> Non
 
 
 def test_the_connector_looks_at_the_same_headers() -> None:
-    text = (Path(aggregator.__file__).parent / "connector" / "SchemaIds.java").read_text("utf-8")
+    text = (
+        Path(aggregator.__file__).parent / "datapath" / "connector" / "SchemaIds.java"
+    ).read_text("utf-8")
     for what, name in ID_HEADERS.items():
         assert f'{what.upper()}("{what}", "{name}")' in text
 

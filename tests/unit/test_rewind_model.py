@@ -13,13 +13,20 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.checkpoint.rows import Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.model import LogId, OffsetRange, Positions, Skip, SourcePartition, TopicPartition
-from aggregator.moves.core import BeforeMove, MoveKind, MoveRequest, plan_moves
-from aggregator.moves.past import AGAIN, SET, Past, fitting, least
-from aggregator.moves.propose import places_of
-from aggregator.plan.recovery import plan_skips, plan_tail, recovered_positions
+from aggregator.features.positions.proposal import places_of
+from aggregator.features.positions.targets import BeforeMove, MoveKind, MoveRequest, plan_moves
+from aggregator.model.values import (
+    LogId,
+    OffsetRange,
+    Positions,
+    Skip,
+    SourcePartition,
+    TopicPartition,
+)
+from aggregator.plan.positions.recovery import plan_skips, plan_tail, recovered_positions
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, fitting, least
+from aggregator.store.checkpoint.rows import Checkpoint
 from support.examples import examples
 from support.offsets import offsets_in, ranges_of
 

@@ -13,16 +13,16 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.model import Route
-from aggregator.registry.core_differences import WHOLE, differences, in_words
-from aggregator.schemas.ask import look_at_schemas
-from aggregator.schemas.core_conflicts import (
+from aggregator.features.schemas.check_ahead import look_at_schemas
+from aggregator.features.schemas.conflicts import (
     AT_HUB,
     SeenSchema,
     SubjectPair,
     plan_conflicts,
     plan_wanted,
 )
+from aggregator.kafka.registry.differences import WHOLE, differences, in_words
+from aggregator.model.values import Route
 
 CUSTOMER = {
     "type": "record",

@@ -11,12 +11,9 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
-from aggregator.errors import ConfigError, RegistryError
-from aggregator.events import Event
-from aggregator.model import Route
-from aggregator.registry.copying import Definition
-from aggregator.schemas import translator
-from aggregator.schemas.core import (
+from aggregator.features.schemas import translator
+from aggregator.features.schemas.registries import CopiedSchema, SchemaAnswer
+from aggregator.features.schemas.subjects import (
     MOST_REFUSED,
     Answers,
     Named,
@@ -27,8 +24,11 @@ from aggregator.schemas.core import (
     question,
     refusal,
 )
-from aggregator.schemas.registries import CopiedSchema, SchemaAnswer
-from aggregator.schemas.translator import MOST_NOTES, Translator
+from aggregator.features.schemas.translator import MOST_NOTES, Translator
+from aggregator.kafka.registry.copying import Definition
+from aggregator.model.errors import ConfigError, RegistryError
+from aggregator.model.events import Event
+from aggregator.model.values import Route
 from support.reading import wait_for
 
 GUID = UUID("89791762-2336-4186-9674-299b90a802e2")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.stream.folder import MIN_AGE_SECONDS, ScratchFolder, remove_left
+from aggregator.datapath.spark.scratch import MIN_AGE_SECONDS, ScratchFolder, remove_left
 
 MAKE_ONE = (
-    "import os, signal; from aggregator.stream.folder import ScratchFolder;"
+    "import os, signal; from aggregator.datapath.spark.scratch import ScratchFolder;"
     "print(ScratchFolder.make('eu').path, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
 )
 

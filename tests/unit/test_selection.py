@@ -3,8 +3,8 @@
 import pytest
 
 from aggregator.config.topics import TopicSelection
-from aggregator.errors import ConfigError
-from aggregator.plan.selection import Selection, literal_names
+from aggregator.model.errors import ConfigError
+from aggregator.plan.topics.selection import Selection, literal_names
 
 
 @pytest.mark.parametrize(

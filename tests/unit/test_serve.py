@@ -12,15 +12,15 @@ from urllib.request import urlopen
 import pytest
 
 from aggregator import __version__
+from aggregator.api.app import HUNG_SECONDS, alive_of, health_of
+from aggregator.api.latest_status import KEPT, StatusHolder
+from aggregator.api.server import ApiServer
 from aggregator.config import load_text, masked
 from aggregator.config.mask import MASK
-from aggregator.documents.document import CheckpointStatus, PartitionStatus, Phase, Status
-from aggregator.documents.rates import WINDOW_SECONDS
-from aggregator.errors import ConfigError
-from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
-from aggregator.serve.holder import KEPT, StatusHolder
-from aggregator.serve.server import ApiServer
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.model.errors import ConfigError
+from aggregator.status.rates import WINDOW_SECONDS
+from aggregator.status.schema import CheckpointStatus, PartitionStatus, Phase, Status
 from support.rest import SETS
 from support.serving import app_over, served
 

@@ -14,8 +14,8 @@ import pytest
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.connect.core_words import CLASSES
-from aggregator.steering.control import Control
+from aggregator.engine.control.commands import Control
+from aggregator.features.connectors.config_keys import CLASSES
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 

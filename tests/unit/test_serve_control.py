@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request as Received
 
-from aggregator.checkpoint.controls import Controls
+from aggregator.api.permissions import CallerError, check_caller
 from aggregator.config import load_text
 from aggregator.config.api import ApiConfig
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
-from aggregator.errors import (
+from aggregator.engine.control.command_queue import NotReadyError
+from aggregator.engine.control.commands import Control
+from aggregator.model.errors import (
     AggregatorError,
     CheckpointConflictError,
     ConfigError,
     Problem,
     RefusedError,
 )
-from aggregator.serve.callers import CallerError, check_caller
-from aggregator.steering.control import Control
-from aggregator.steering.door import NotReadyError
+from aggregator.store.controls import Controls
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 

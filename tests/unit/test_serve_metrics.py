@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from aggregator.api.metrics import metrics_text
 from aggregator.config.schema import MetricsConfig
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import AuditStatus, Status
-from aggregator.serve.metrics import metrics_text
+from aggregator.status.copied import Copied
+from aggregator.status.schema import AuditStatus, Status
 from support.statuses import BOUNDS, NOW, SECOND, status_with, whole_status
 
 DAY = 86_400

@@ -13,11 +13,11 @@ from datetime import timedelta
 
 import pytest
 
+from aggregator.api.latest_status import StatusHolder
 from aggregator.config import load_text
-from aggregator.serve.holder import StatusHolder
-from aggregator.status.document import status
+from aggregator.engine.control.commands import Control
+from aggregator.status.assemble import status
 from aggregator.status.view import View
-from aggregator.steering.control import Control
 from support.rest import ask, quickest
 from support.serving import app_over, served
 from support.statuses import whole_view

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import Status
-from aggregator.documents.hub_topics import hub_topics
-from aggregator.documents.lag import report_of
-from aggregator.documents.overview import overview, source_page
-from aggregator.documents.sizes import in_bytes, lag_bytes_of, sum_sized
+from aggregator.status.copied import Copied
+from aggregator.status.hub_topics import hub_topics
+from aggregator.status.lag import report_of
+from aggregator.status.overview import overview, source_page
+from aggregator.status.schema import Status
+from aggregator.status.sizes import in_bytes, lag_bytes_of, sum_sized
 from support.statuses import whole_status
 
 

@@ -10,9 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.errors import JarsError
-from aggregator.jars import spark_home
-from aggregator.jars.spark_home import HOME_VARIABLE, pyspark_folder, spark_version, version_in
+from aggregator.datapath.jars import spark_home
+from aggregator.datapath.jars.spark_home import (
+    HOME_VARIABLE,
+    pyspark_folder,
+    spark_version,
+    version_in,
+)
+from aggregator.model.errors import JarsError
 
 
 def spark_in(folder: Path, version: str) -> Path:

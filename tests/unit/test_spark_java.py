@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.jars.spark_java import MODULE, has_module, wrapped
+from aggregator.datapath.jars.java_for_spark import MODULE, has_module, wrapped
 
 
 @pytest.mark.parametrize(

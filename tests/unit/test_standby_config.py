@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.owner import Owner
 from aggregator.config.load import Added
 from aggregator.config.schema import Config
-from aggregator.connect.effective import load_effective
-from aggregator.connect.table import ConnectorTable
-from aggregator.documents.document import Phase
-from aggregator.engine.run import RunResult, run
-from aggregator.errors import AggregatorError, ClusterError
-from aggregator.events import Event
-from aggregator.status.document import status
+from aggregator.engine.application import RunResult, run
+from aggregator.engine.control.commands import Control
+from aggregator.features.connectors.connector_table import ConnectorTable
+from aggregator.features.connectors.effective_config import load_effective
+from aggregator.model.errors import AggregatorError, ClusterError
+from aggregator.model.events import Event
+from aggregator.status.assemble import status
+from aggregator.status.schema import Phase
 from aggregator.status.view import View
-from aggregator.steering.control import Control
-from aggregator.writing import standby
-from aggregator.writing.lock import WriterLock
+from aggregator.store.lease import standby
+from aggregator.store.lease.lock import WriterLock
+from aggregator.store.lease.owner import Owner
 from support.reading import wait_for
 
 # Spark is imported, and clusters that are not there are asked.

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from aggregator.api.app import HUNG_SECONDS, alive_of, health_of
 from aggregator.cli.main import FILES
 from aggregator.config import load_text
-from aggregator.documents.document import Phase
-from aggregator.errors import EXIT_CONFIG
-from aggregator.serve.app import HUNG_SECONDS, alive_of, health_of
+from aggregator.model.errors import EXIT_CONFIG
+from aggregator.status.schema import Phase
 from support.debian import program
 from support.kubernetes import problems
 from support.probes import Kubelet, manifest_container

@@ -10,9 +10,26 @@ from typing import Any
 import pytest
 
 from aggregator.config import load_text
-from aggregator.connector.reports import DONE, HELD, OUT_OF_RANGE, POISONED, REFUSED
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import (
+from aggregator.datapath.connector.reports import DONE, HELD, OUT_OF_RANGE, POISONED, REFUSED
+from aggregator.model.values import (
+    ClusterFacts,
+    Lane,
+    Pause,
+    Positions,
+    Route,
+    SourcePartition,
+    SourceState,
+)
+from aggregator.plan.health.delays import Delay
+from aggregator.plan.lanes.slots import SlotPlan
+from aggregator.plan.lifecycle.commands import Recovered
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, SourceLife, State
+from aggregator.plan.plan import Plan
+from aggregator.status.assemble import status
+from aggregator.status.copied import Copied
+from aggregator.status.figures import SourceFigures
+from aggregator.status.schema import (
     LaneState,
     LaneStatus,
     Latency,
@@ -24,23 +41,6 @@ from aggregator.documents.document import (
     SourceStatus,
     Status,
 )
-from aggregator.flow.commands import Recovered
-from aggregator.flow.stage import Stage
-from aggregator.flow.state import LaneLife, LaneOver, Partition, SourceLife, State
-from aggregator.model import (
-    ClusterFacts,
-    Lane,
-    Pause,
-    Positions,
-    Route,
-    SourcePartition,
-    SourceState,
-)
-from aggregator.plan.behind import Delay
-from aggregator.plan.plan import Plan
-from aggregator.plan.slots import SlotPlan
-from aggregator.status.document import status
-from aggregator.status.figures import SourceFigures
 from aggregator.status.view import Committed, LaneProgress, Refused, View, first_view
 from support.reports import lane_report, task
 

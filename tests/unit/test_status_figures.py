@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aggregator.connector.reports import Counted, TaskReport, bucket_bounds
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import Latency, Percentiles
-from aggregator.model import SourcePartition
+from aggregator.datapath.connector.reports import Counted, TaskReport, bucket_bounds
+from aggregator.model.values import SourcePartition
+from aggregator.status.copied import Copied
 from aggregator.status.figures import STEP_SECONDS, WINDOW_SECONDS, Figures, SourceFigures
+from aggregator.status.schema import Latency, Percentiles
 from support.reports import lane_report, task
 
 BOUNDS = bucket_bounds()

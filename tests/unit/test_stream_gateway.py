@@ -9,8 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.stream.classes import JAVA_ENVIRONMENT
-from aggregator.stream.gateway import CONF_FILES, OF_SUBMIT, SERVER, quick_command, start_quickly
+from aggregator.datapath.spark.class_archive import JAVA_ENVIRONMENT
+from aggregator.datapath.spark.gateway import (
+    CONF_FILES,
+    OF_SUBMIT,
+    SERVER,
+    quick_command,
+    start_quickly,
+)
 
 WORDS = ("/other/java", "-cp", "a.jar:conf:jars/*", "-Xmx1g", "--add-opens=java.base/a=ALL")
 TOLD = {
@@ -78,7 +84,7 @@ def test_so_does_what_is_configured_elsewhere(tmp_path: Path) -> None:
 def test_where_no_server_comes_of_it_nothing_is_left(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aggregator.stream.gateway.START_SECONDS", 2.0)
+    monkeypatch.setattr("aggregator.datapath.spark.gateway.START_SECONDS", 2.0)
     marker = tmp_path / "pid"
     started = ["sh", "-c", f"echo $$ > {marker}; {program}"]
     assert not start_quickly(started, tmp_path)

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from aggregator.errors import AggregatorError, CheckpointConflictError
-from aggregator.stream.gone import naming_java, why_gone
+from aggregator.datapath.spark.java_death import naming_java, why_gone
+from aggregator.model.errors import AggregatorError, CheckpointConflictError
 
 
 @pytest.mark.parametrize(

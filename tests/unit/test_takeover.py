@@ -16,16 +16,16 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.owner import Owner
-from aggregator.checkpoint.process import started_of
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import CheckpointConflictError, HeldError
-from aggregator.events import Event
-from aggregator.writing import takeover
-from aggregator.writing.lock import WriterLock, alone, holder_of, jvm_lock_file, record_of
-from aggregator.writing.takeover import StoppedEarlyError, TakeOver
+from aggregator.model.errors import CheckpointConflictError, HeldError
+from aggregator.model.events import Event
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.lease import takeover
+from aggregator.store.lease.lock import WriterLock, alone, holder_of, jvm_lock_file, record_of
+from aggregator.store.lease.owner import Owner
+from aggregator.store.lease.process import started_of
+from aggregator.store.lease.takeover import StoppedEarlyError, TakeOver
 
 # Child processes, and waits for what becomes of them.
 pytestmark = pytest.mark.slow
@@ -33,9 +33,9 @@ pytestmark = pytest.mark.slow
 HOLDER = """
 import os, signal, sys, time
 from dataclasses import replace
-import aggregator.checkpoint.owner as owner
-from aggregator.writing.lock import WriterLock
-from aggregator.writing.core import ProcessPlace
+import aggregator.store.lease.owner as owner
+from aggregator.store.lease.lock import WriterLock
+from aggregator.plan.lease import ProcessPlace
 path, mode, jvm, started = sys.argv[1:]
 if mode == "elsewhere":
     owner.here = lambda: ProcessPlace("there", "another boot", "pid:[1]")
@@ -174,7 +174,7 @@ def test_one_that_cannot_be_seen_is_not_ended(
 ) -> None:
     """As where /proc hides what others run."""
     with holder(config, "polite") as running:
-        monkeypatch.setattr("aggregator.checkpoint.process._stat", lambda _: None)
+        monkeypatch.setattr("aggregator.store.lease.process._stat", lambda _: None)
         with pytest.raises(CheckpointConflictError, match="is not ours to end: stop it, or run"):
             Start(config).lock()
         assert running.poll() is None

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 
 import pytest
 
-import aggregator.tee.beside as beside
-from aggregator.apart import Child
+import aggregator.features.delta_sink.supervisor as beside
 from aggregator.config import load_text
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config, SourceConfig
-from aggregator.documents.tee import TeeState, TeeStatus
-from aggregator.events import Event
-from aggregator.tee.beside import TeeBeside
+from aggregator.features.child_process import Child
+from aggregator.features.delta_sink.supervisor import TeeBeside
+from aggregator.model.events import Event
+from aggregator.status.sink import TeeState, TeeStatus
 from support.reading import wait_for
 
 # Child processes, and waits for what becomes of them.

@@ -8,11 +8,11 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.config.render import to_yaml
-from aggregator.errors import ConfigError, HeldError
-from aggregator.plan.selection import Selection
-from aggregator.tee.hub import takes
-from aggregator.tee.lock import alone
-from aggregator.tee.table import shared_folders
+from aggregator.features.delta_sink.hub_topics_now import takes
+from aggregator.features.delta_sink.landing_table import shared_folders
+from aggregator.features.delta_sink.sink_lock import alone
+from aggregator.model.errors import ConfigError, HeldError
+from aggregator.plan.topics.selection import Selection
 
 MINIMAL = """
 hub: {bootstrap_servers: "hub:9092"}

@@ -9,8 +9,24 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.model import OffsetRange
-from aggregator.tee.core import (
+from aggregator.features.delta_sink.behind_since import (
+    MOST_LOOKS,
+    LogSeen,
+    plan_seen,
+    seconds_behind,
+)
+from aggregator.features.delta_sink.landed_commits import (
+    PROPERTY,
+    Cloned,
+    RestoredByTime,
+    Said,
+    TableCommit,
+    Unclear,
+    from_history,
+    number_of,
+    to_metadata,
+)
+from aggregator.features.delta_sink.next_batch import (
     FIRST_LIMIT,
     LEAST_LIMIT,
     MOST_LIMIT,
@@ -25,19 +41,8 @@ from aggregator.tee.core import (
     plan_rest,
     reached,
 )
-from aggregator.tee.core_behind import MOST_LOOKS, LogSeen, plan_seen, seconds_behind
-from aggregator.tee.core_columns import EMPTY, Struct, count_columns, plan_columns
-from aggregator.tee.core_history import (
-    PROPERTY,
-    Cloned,
-    RestoredByTime,
-    Said,
-    TableCommit,
-    Unclear,
-    from_history,
-    number_of,
-    to_metadata,
-)
+from aggregator.features.delta_sink.value_columns import EMPTY, Struct, count_columns, plan_columns
+from aggregator.model.values import OffsetRange
 from support.examples import examples
 
 

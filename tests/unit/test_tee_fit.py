@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aggregator.tee.fit import spark_type, struct_type, widened
+from aggregator.features.delta_sink.fit_to_column import spark_type, struct_type, widened
 
 
 def struct(**fields: Any) -> Any:

@@ -18,18 +18,18 @@ from typer.testing import CliRunner
 from aggregator.cli.main import app
 from aggregator.config.load import load_text
 from aggregator.config.schema import TimelineConfig
-from aggregator.documents.copied import Copied
-from aggregator.documents.document import Phase, Status
-from aggregator.embedded.waiting import wait_until
-from aggregator.events import Event
-from aggregator.model import SourceState
-from aggregator.steering.control import Control
-from aggregator.timeline import recorder as recording
-from aggregator.timeline.document import HistoryRow
-from aggregator.timeline.feed import UNSAVED, Feed
-from aggregator.timeline.recorder import Recorder
-from aggregator.timeline.rows import history_rows, joined, moment_of
-from aggregator.timeline.table import EVENTS, HISTORY, TimelineTable
+from aggregator.engine.control.commands import Control
+from aggregator.extras.embedded.waiting import wait_until
+from aggregator.features.timeline import recorder as recording
+from aggregator.features.timeline.feed import UNSAVED, Feed
+from aggregator.features.timeline.minutes import history_rows, joined, moment_of
+from aggregator.features.timeline.recorder import Recorder
+from aggregator.features.timeline.timeline_report import HistoryRow
+from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.model.events import Event
+from aggregator.model.values import SourceState
+from aggregator.status.copied import Copied
+from aggregator.status.schema import Phase, Status
 from support.rest import ask
 from support.serving import app_over, served
 from support.statuses import BOUNDS, NOW, counts, whole_status

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aggregator.connector.driver import OWN_URLS, TOKEN_URLS, Connector
+from aggregator.datapath.connector.connector import OWN_URLS, TOKEN_URLS, Connector
 
 
 class Java:

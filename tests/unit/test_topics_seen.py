@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from aggregator.checkpoint.seen import SeenTable
-from aggregator.flow import commands as c
-from aggregator.flow.stage import Stage
-from aggregator.plan.look import TopicsSeen
+from aggregator.plan.lifecycle import commands as c
+from aggregator.plan.lifecycle.stage import Stage
+from aggregator.plan.snapshot import TopicsSeen
+from aggregator.store.seen_topics import SeenTable
 from support.flow_world import EU, PARTITIONS, US, World
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.audits.table import append_audit
-from aggregator.checkpoint.rows import HUB, Checkpoint
-from aggregator.checkpoint.table import CheckpointTable
-from aggregator.errors import CheckpointError
-from aggregator.model import Positions, SourcePartition, TopicPartition
-from aggregator.verify.bounds import Bounds
-from aggregator.verify.core import CopyBegin
+from aggregator.features.verify.audit_scope import CopyBegin
+from aggregator.features.verify.audit_table import append_audit
+from aggregator.features.verify.bounds import Bounds
+from aggregator.model.errors import CheckpointError
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import HUB, Checkpoint
 
 MINUTE = 60_000
 SP0, SP1 = (SourcePartition("eu", "orders", partition) for partition in (0, 1))

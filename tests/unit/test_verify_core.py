@@ -8,19 +8,8 @@ from typing import Any
 
 import pytest
 
-from aggregator.backfills.core import BackfillPart
-from aggregator.gaps.core import GapRecord
-from aggregator.model import (
-    LogId,
-    OffsetRange,
-    Positions,
-    Route,
-    SourcePartition,
-    TopicFacts,
-    TopicPartition,
-)
-from aggregator.plan.positions import Gap, GapKind, Observed, Remembered
-from aggregator.verify.core import (
+from aggregator.features.backfill.ranges import BackfillPart
+from aggregator.features.verify.audit_scope import (
     NO_END,
     AuditSight,
     CopyBegin,
@@ -29,7 +18,8 @@ from aggregator.verify.core import (
     Window,
     plan_windows,
 )
-from aggregator.verify.core_hub import (
+from aggregator.features.verify.damaged import damaged_place
+from aggregator.features.verify.hub_ranges import (
     Accounted,
     accounted_backfills,
     accounted_gaps,
@@ -41,7 +31,17 @@ from aggregator.verify.core_hub import (
     unread,
     with_backfilled,
 )
-from aggregator.verify.damaged import damaged_place
+from aggregator.model.values import (
+    LogId,
+    OffsetRange,
+    Positions,
+    Route,
+    SourcePartition,
+    TopicFacts,
+    TopicPartition,
+)
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.plan.positions.start import Gap, GapKind, Observed, Remembered
 from support.backfills import backfill
 
 SP = SourcePartition("eu", "orders", 0)

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint import owner as owners
-from aggregator.checkpoint.owner import Owner, here
-from aggregator.checkpoint.process import started_of
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import CheckpointConflictError, CheckpointError, RefusedError
-from aggregator.events import Event
-from aggregator.writing.core import EXECUTOR_SECONDS, Kin, kin_of
-from aggregator.writing.lock import LOCK, WriterLock, holder_of, record_of
-from aggregator.writing.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
+from aggregator.model.errors import CheckpointConflictError, CheckpointError, RefusedError
+from aggregator.model.events import Event
+from aggregator.plan.lease import EXECUTOR_SECONDS, Kin, kin_of
+from aggregator.store.lease import owner as owners
+from aggregator.store.lease.lock import LOCK, WriterLock, holder_of, record_of
+from aggregator.store.lease.owner import Owner, here
+from aggregator.store.lease.process import started_of
+from aggregator.store.lease.writer import MARGIN_SECONDS, Writer, delivery_seconds, lost_seconds
 
 SETS = (
     "hub.bootstrap_servers=127.0.0.1:9",

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from aggregator.writing.core import (
+from aggregator.plan.lease import (
     FIRST_PROCESS_TABLE,
     ClaimMove,
     Earlier,

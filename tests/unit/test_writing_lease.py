@@ -16,15 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint import process
-from aggregator.checkpoint.clock import now
-from aggregator.checkpoint.owner import Owner
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config.schema import CheckpointConfig
-from aggregator.errors import CheckpointConflictError, HeldError
-from aggregator.writing.core import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
-from aggregator.writing.lease import NEVER_AGAIN, Lease, LockTitle, TableTitle
-from aggregator.writing.lock import (
+from aggregator.model.errors import CheckpointConflictError, HeldError
+from aggregator.plan.lease import EXECUTORS_QUIET_SECONDS, Life, Moment, Tried
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.lease import process
+from aggregator.store.lease.clock import now
+from aggregator.store.lease.lease import NEVER_AGAIN, Lease, LockTitle, TableTitle
+from aggregator.store.lease.lock import (
     LOCK,
     WriterLock,
     alone,
@@ -35,6 +34,7 @@ from aggregator.writing.lock import (
     refuse_if_held,
     refuse_if_locked,
 )
+from aggregator.store.lease.owner import Owner
 from support.reading import wait_for
 
 LEASE = 30.0
@@ -84,7 +84,7 @@ def local(path: Path) -> tuple[WriterLock, CheckpointTable]:
 
 def remote(path: Path, monkeypatch: pytest.MonkeyPatch, clocks: Clocks) -> CheckpointTable:
     """A table whose commits are dated by the test's clock."""
-    monkeypatch.setattr("aggregator.checkpoint.table.now", clocks)
+    monkeypatch.setattr("aggregator.store.checkpoint.checkpoint_table.now", clocks)
     table = CheckpointTable.create(str(path))
     table.claim_epoch("first", Owner(host="first").to_json())
     return table

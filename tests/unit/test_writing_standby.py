@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.checkpoint.owner import Owner
-from aggregator.checkpoint.table import CheckpointTable
 from aggregator.config import load_text
 from aggregator.config.schema import Config
-from aggregator.errors import HeldError
-from aggregator.events import Event
-from aggregator.writing import standby
-from aggregator.writing.core import Life, Sighting, Turn, plan_turn
-from aggregator.writing.lock import WriterLock, record_of
-from aggregator.writing.standby import Standby
-from aggregator.writing.takeover import StoppedEarlyError
+from aggregator.model.errors import HeldError
+from aggregator.model.events import Event
+from aggregator.plan.lease import Life, Sighting, Turn, plan_turn
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.lease import standby
+from aggregator.store.lease.lock import WriterLock, record_of
+from aggregator.store.lease.owner import Owner
+from aggregator.store.lease.standby import Standby
+from aggregator.store.lease.takeover import StoppedEarlyError
 from support.reading import wait_for
 
 SETS = (

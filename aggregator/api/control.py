@@ -1,0 +1,72 @@
+"""The endpoints that change how sources flow: pause, resume, positions, reload."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+
+from aggregator.api.instance import CHANGING, Here, check_source
+from aggregator.api.permissions import caller_name
+from aggregator.features.positions import targets as rewind
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.model.values import Part
+from aggregator.status.command_answers import ReloadReport, SourceControl
+
+Number = Annotated[int | None, Query(ge=0, lt=1 << 31)]
+
+
+class PositionsRequest(rewind.MoveRequest):
+    """Where positions are to go. Unless `dry_run` is false it is only told what would be done."""
+
+    dry_run: bool = Field(default=True)
+
+
+router = APIRouter(prefix="/api", dependencies=CHANGING)
+
+
+# Plain functions: FastAPI runs them in threads, as they wait for the engine.
+@router.put("/sources/{alias}/pause")
+def pause(here: Here, alias: str, request: Request) -> SourceControl:
+    """Let the lanes of a source end, and keep it so, over restarts too."""
+    check_source(here, alias)
+    return here.control.pause(alias, by=caller_name(request))
+
+
+@router.put("/sources/{alias}/resume")
+def resume(here: Here, alias: str, request: Request) -> SourceControl:
+    """Let a source go on from where it is."""
+    check_source(here, alias)
+    return here.control.resume(alias, by=caller_name(request))
+
+
+@router.put("/sources/{alias}/topics/{topic}/pause")
+def pause_topic(
+    here: Here, alias: str, topic: str, request: Request, partition: Number = None
+) -> SourceControl:
+    """Let a topic, or one partition of it, rest while the rest of its source goes on."""
+    check_source(here, alias)
+    return here.control.pause_part(Part(alias, topic, partition), by=caller_name(request))
+
+
+@router.put("/sources/{alias}/topics/{topic}/resume")
+def resume_topic(
+    here: Here, alias: str, topic: str, request: Request, partition: Number = None
+) -> SourceControl:
+    """Let a topic, with all its partitions, or one of them, go on from where it is."""
+    check_source(here, alias)
+    return here.control.resume_part(Part(alias, topic, partition), by=caller_name(request))
+
+
+@router.post("/positions")
+def positions(here: Here, wanted: PositionsRequest) -> MovesReport:
+    """Set positions of paused sources; a dry run unless it says `"dry_run": false`."""
+    fields = wanted.model_dump(exclude={"dry_run"})
+    return here.control.set_positions(rewind.MoveRequest(**fields), dry_run=wanted.dry_run)
+
+
+@router.post("/reload")
+def reload(here: Here) -> ReloadReport:
+    """Read the config again; the old one stays in force when anything is wrong."""
+    return here.control.reload()

@@ -1,0 +1,89 @@
+"""Who may change something, and the error of whoever may not.
+
+Whoever shows the write token, or a certificate where those are asked for, may. Else a request has
+to come from this machine, by default from the user that this process runs as, and to name it as its
+host (a page that points a name of its own at us does not). Never may it come from a page of another
+site.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import SplitResult, urlsplit
+
+from fastapi import Request
+
+from aggregator.api.auth import is_loopback, may_change, must_not_change
+from aggregator.api.local_peers import is_same_user
+from aggregator.config.api import ApiConfig
+from aggregator.config.values import parse_listen
+from aggregator.model.errors import EXIT_CONFIG, AggregatorError
+
+SITES = ("same-origin", "none")
+"""What a browser says of a request from our own page, and of one that was typed in."""
+JSON = "application/json"
+
+
+class CallerError(AggregatorError):
+    """A request that is not for us to carry out, with its HTTP status."""
+
+    exit_code = EXIT_CONFIG
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+def check_caller(request: Request, api: ApiConfig) -> None:
+    """Raise CallerError for a request that may be somebody else's, by the config of the API."""
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    empty = "transfer-encoding" not in request.headers and not int(
+        request.headers.get("content-length") or 0
+    )
+    if request.method == "POST" and kind != JSON and not (empty and not kind):
+        # A form of any site may send the other kinds without asking.
+        raise CallerError(415, f"the content type has to be {JSON}")
+    host = request.headers.get("host", "")
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", SITES[0])
+    if site not in SITES or (origin is not None and _split(origin).netloc != host):
+        raise CallerError(403, f"the request comes from a page of another site: {origin or site}")
+    if may_change(request.scope):
+        return
+    if must_not_change(request.scope):
+        raise CallerError(403, "this token may read; to change anything show api.write_token")
+    own = str((request.scope.get("server") or ("",))[0])
+    client = request.client.host if request.client is not None else ""
+    if not (is_loopback(client) or client == own):
+        raise CallerError(
+            403, f"only this machine may change anything, not {client}: show api.write_token"
+        )
+    name = _split(f"//{host}").hostname or ""
+    listen = parse_listen(api.listen)
+    if not (is_loopback(name) or name in (own, "" if listen is None else listen[0])):
+        raise CallerError(403, f"the request is for the host '{host}', which is not this machine")
+    if api.local_writers == "same_user" and not _is_same_user(request):
+        raise CallerError(
+            403,
+            "without a token only the user that this instance runs as may change anything, and "
+            "root: ask as that user, set api.write_token, or api.local_writers: everybody",
+        )
+
+
+def _is_same_user(request: Request) -> bool:
+    client, server = request.client, request.scope.get("server")
+    if client is None or server is None:
+        return False
+    return is_same_user((client.host, client.port), (str(server[0]), int(server[1] or 0)))
+
+
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; CallerError (400) for what is none."""
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise CallerError(400, f"{url} is no address: {error}") from error
+
+
+def caller_name(request: Request) -> str:
+    """Who asks, as it is kept with what they change."""
+    return f"REST from {request.client.host if request.client is not None else 'nobody'}"

@@ -1,0 +1,230 @@
+"""What the API reads beside the status: gaps, quarantine, audits, commits, topics as they are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+from aggregator.api.incidents import Incident, incidents
+from aggregator.api.permissions import CallerError
+from aggregator.config.mask import mask_text
+from aggregator.engine.control.command_queue import NotReadyError
+from aggregator.engine.control.commands import Control
+from aggregator.features.dedup.duplicates import DroppedReport, dropped_report
+from aggregator.features.gaps.accept import accept_gaps, load_gaps
+from aggregator.features.peek.read_topic import AbsentError, look_at
+from aggregator.features.peek.topic_report import TopicLook
+from aggregator.features.quarantine.ledger import Filter, Ledger
+from aggregator.features.quarantine.open_topic import chosen_of, opened, opened_duplicates
+from aggregator.features.quarantine.quarantined import (
+    QuarantinedRecord,
+    QuarantineReport,
+    RetryReport,
+    quarantine_report,
+    retry_rows,
+)
+from aggregator.features.quarantine.reader import QuarantineReader
+from aggregator.features.quarantine.retry import Retry, RetryOutcome
+from aggregator.features.timeline.past_queries import read_events
+from aggregator.features.timeline.timeline_report import EventRow
+from aggregator.features.verify.past_audits import AuditsReport, AuditSummary, PastAudits
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.plan.topics.quarantine_topics import duplicates_topic, quarantine_topic
+from aggregator.status.gaps import GapsReport, gaps_report
+from aggregator.status.schema import RecoveryStatus, Status
+from aggregator.store.checkpoint.history import Commit, history
+from aggregator.store.gaps import GapTable
+
+INCIDENTS = 200
+"""So many of each kind are shown in the timeline."""
+RECOVERING = "recovering"
+"""The kind of the event that tells of a recovery."""
+BUSY_SECONDS = 5.0
+READ_SECONDS = 0.7
+"""A page is answered within a second: what is read later is there when it is asked for again."""
+LOOKS = 8
+"""So many may look at topics at once: each holds a thread until its cluster answers."""
+MOST_RETRIED = 200
+"""Each is fetched and written by itself; commands try any number."""
+
+Found = TypeVar("Found")
+
+
+class Desk:
+    """Answers from tables and clusters, never from the engine; used by many threads.
+
+    The quarantine topic is read from its beginning once, and then on from where it was left.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._ledger = Ledger()
+        self._read_in = control.opened
+        self._quarantine = threading.Lock()
+        self._looks = threading.BoundedSemaphore(LOOKS)
+        place = control.config.checkpoint
+        self._audits = PastAudits(place.path, place.storage_options)
+
+    def gaps(
+        self, source: str | None, topic: str | None, *, only_open: bool, limit: int
+    ) -> GapsReport:
+        """Gaps, open ones first. Raises CheckpointError."""
+        found = load_gaps(self._gaps(), source, topic)
+        return gaps_report(found, only_open=only_open, limit=limit)
+
+    def accept(self, names: list[str], source: str | None, topic: str | None) -> GapsReport:
+        """Accept open gaps; what they hold back goes on at once. Raises as `accept_gaps` does."""
+        accepted = accept_gaps(self._gaps(), names, source, topic)
+        # Where it only starts, or stops, the next look is the first one of a start.
+        with suppress(NotReadyError):
+            self._control.look_again()
+        return gaps_report(accepted, only_open=False, limit=len(accepted))
+
+    def quarantine(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
+        """Records that the hub refused. Raises ClusterError."""
+        with self._opened():
+            return self._known(wanted, retried=retried, limit=limit)
+
+    def dropped(
+        self, wanted: Filter, since: datetime, *, retried: bool, limit: int
+    ) -> DroppedReport:
+        """Records that dedup has dropped since then. Raises ClusterError."""
+        config = self._control.config
+        with opened_duplicates(config, since) as (_, _, ledger):
+            found = list(ledger.select(wanted, retried=retried))
+        return dropped_report(duplicates_topic(config), found, limit)
+
+    def retry(self, wanted: Filter, *, dry_run: bool, overwrite: bool) -> RetryReport:
+        """Try records again; when the hub goes away meanwhile, what became of those before it.
+
+        Raises ClusterError when it does not answer at all.
+        """
+        config = self._control.config
+        outcomes: list[RetryOutcome] = []
+        unknown: list[str] = []
+        failure = ""
+        with self._opened() as (admin, reader, ledger):
+            chosen, unknown = chosen_of(ledger, wanted)
+            if len(chosen) > MOST_RETRIED:
+                raise RefusedError(
+                    [f"{len(chosen)} records are too many at once: name {MOST_RETRIED} at most"]
+                )
+            try:
+                attempts = Retry(config, admin, reader, ledger)
+                outcomes.extend(attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite))
+            except ClusterError as error:
+                if not outcomes:
+                    raise
+                failure = mask_text(str(error), config)
+        rows = tuple(
+            it.model_copy(update={"detail": mask_text(it.detail, config)})
+            for it in retry_rows(outcomes, unknown)
+        )
+        return RetryReport(dry_run=dry_run, records=rows, error=failure)
+
+    def commits(self, limit: int) -> list[Commit]:
+        """The last commits of the checkpoint, the newest first. Raises CheckpointError."""
+        place = self._control.config.checkpoint
+        return history(place.path, place.storage_options, limit)
+
+    def audits(self, limit: int) -> AuditsReport:
+        """The last audits, the newest first. Raises CheckpointError."""
+        return AuditsReport(name=self._control.config.name, audits=self._audits.newest(limit))
+
+    def recoveries(self) -> tuple[EventRow, ...]:
+        """Events of recoveries in the last month. Raises CheckpointError."""
+        now = datetime.now(UTC)
+        month = now - timedelta(days=30)
+        config = self._control.config
+        return read_events(config, month, now, kind=RECOVERING, limit=INCIDENTS).events
+
+    def look(self, status: Status, source: str | None, topic: str, records: int) -> TopicLook:
+        """A topic as it is now at a source, or with None at the hub; only one that is copied.
+
+        A cluster that does not answer is told as such. Raises CallerError for a topic that is not
+        copied, or is not there, NotReadyError while many others look.
+        """
+        copied = {
+            it.hub_topic if source is None else it.topic
+            for it in status.partitions
+            if source in (None, it.cluster)
+        }
+        if topic not in copied:
+            where = "the hub" if source is None else f"source {source}"
+            raise CallerError(404, f"no topic {topic} of {where} is copied")
+        if not self._looks.acquire(blocking=False):
+            raise NotReadyError(f"{LOOKS} look at topics already: try again in a moment")
+        try:
+            return look_at(self._control.config, source, topic, records)
+        except AbsentError as error:
+            raise CallerError(404, str(error)) from error
+        except ClusterError as error:
+            return TopicLook(
+                source=source,
+                topic=topic,
+                replication_factor=0,
+                partitions=(),
+                configs={},
+                records=(),
+                error=mask_text(str(error), self._control.config),
+            )
+        finally:
+            self._looks.release()
+
+    def incidents(self, status: Status) -> tuple[list[Incident], tuple[str, ...]]:
+        """The timeline, and what of it could not be read."""
+        failing: list[str] = []
+        recovery: RecoveryStatus | None = status.recovery
+        config = self._control.config
+
+        def tried(what: str, read: Callable[[], Found], instead: Found) -> Found:
+            try:
+                return read()
+            except AggregatorError as error:
+                failing.append(f"{what}: {mask_text(str(error), config)}")
+                return instead
+
+        gaps = tried("gaps", lambda: self.gaps(None, None, only_open=False, limit=INCIDENTS), None)
+        records: tuple[QuarantinedRecord, ...] = ()
+        if status.quarantine is not None:
+            # A hub that hangs is not waited for: what was known last is told then.
+            answers = ask_all({"quarantine": self._read_on}, READ_SECONDS)
+            failure = answers["quarantine"]
+            if isinstance(failure, Exception):
+                failing.append(f"newer quarantined records: {mask_text(str(failure), config)}")
+            records = self._known(Filter(), retried=True, limit=INCIDENTS).records
+        audits: tuple[AuditSummary, ...] = tried("audits", lambda: self.audits(20).audits, ())
+        earlier: tuple[EventRow, ...] = tried("recoveries", self.recoveries, ())
+        found = incidents(() if gaps is None else gaps.gaps, records, recovery, earlier, audits)
+        return found, tuple(failing)
+
+    def _gaps(self) -> GapTable:
+        place = self._control.config.checkpoint
+        return GapTable(place.path, place.storage_options)
+
+    def _known(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
+        found = list(self._ledger.select(wanted, retried=retried))
+        return quarantine_report(quarantine_topic(self._control.config), found, limit)
+
+    def _read_on(self) -> None:
+        with self._opened():
+            pass
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
+        """The ledger as it is now, for nobody else meanwhile."""
+        if not self._quarantine.acquire(timeout=BUSY_SECONDS):
+            raise NotReadyError("the quarantine topic is just being read: try again in a moment")
+        try:
+            if self._control.opened != self._read_in:
+                # A take-over goes by the config of then, which may name another topic.
+                self._ledger, self._read_in = Ledger(), self._control.opened
+            with opened(self._control.config, self._ledger) as whole:
+                yield whole
+        finally:
+            self._quarantine.release()

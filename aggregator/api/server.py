@@ -1,0 +1,156 @@
+"""Runs the REST app in a daemon thread, on a port that is taken before anything else starts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from aggregator.api.connections import Line
+from aggregator.config.api import TlsConfig
+from aggregator.model.errors import AggregatorError, ConfigError, Problem
+
+START_SECONDS = 10.0
+STOP_SECONDS = 5.0
+BACKLOG = 128
+HEADER_BYTES = 65_536
+"""So much of a request line and its headers is taken."""
+TICK_SECONDS = 1.0
+"""So often the time changes that answers tell in their headers."""
+
+
+class ApiServer:
+    """Serves an app on host:port. Port 0 takes a free one; `port` tells which.
+
+    The port is taken when this is made: ConfigError when it cannot be had. `on_death` is told why
+    it has ended without being told to; nothing else ends with it.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str,
+        port: int,
+        tls: TlsConfig | None = None,
+        *,
+        on_death: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._on_death = on_death
+        self._socket = _listen(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        self._scheme = "http" if tls is None else "https"
+        settings = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            http=Line,
+            ws="none",
+            h11_max_incomplete_event_size=HEADER_BYTES,
+            **_certificates(tls),
+        )
+        try:
+            settings.load()
+        except (OSError, ValueError) as error:
+            self._socket.close()
+            reason = f"the certificates cannot be used: {error}"
+            hint = "PEM files of a certificate, its key without a password, and a CA"
+            raise ConfigError([Problem("api.tls", reason, hint)]) from error
+        self._server = _Server(settings)
+        self._thread = threading.Thread(target=self._serve, name="api", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it answers, without a slash at the end."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self._scheme}://{host}:{self.port}"
+
+    def start(self) -> None:
+        """Begin to serve; returns when requests are answered."""
+        self._thread.start()
+        end = time.monotonic() + START_SECONDS
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                raise AggregatorError(f"the API on {self.url} does not start; set api.listen: off")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """Stop serving and free the port; waits at most some seconds for running requests."""
+        self._server.end()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+        self._socket.close()
+
+    def _serve(self) -> None:
+        reason = "it has ended by itself"
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception as error:  # a thread has no caller to raise to: it is told
+            reason = f"{type(error).__name__}: {error}"
+        if not self._server.should_exit:
+            self._socket.close()
+            self._on_death(reason)
+
+
+class _Server(uvicorn.Server):
+    """One that ends as soon as it is told; uvicorn itself looks ten times a second whether it was.
+
+    So it also wakes once a second instead, when nobody asks anything.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        """Wait for the end; every tenth tick of uvicorn's sets the time, and so here each one."""
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._told.wait(), TICK_SECONDS)
+
+    def end(self) -> None:
+        """Have it end, from another thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            # It may just have ended by itself.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._told.set)
+
+
+def _certificates(tls: TlsConfig | None) -> dict[str, Any]:
+    if tls is None:
+        return {}
+    asked = ssl.CERT_NONE if tls.client_ca is None else ssl.CERT_REQUIRED
+    return {
+        "ssl_certfile": tls.certificate,
+        "ssl_keyfile": tls.key,
+        "ssl_ca_certs": tls.client_ca,
+        "ssl_cert_reqs": asked,
+    }
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # Else the port of an aggregator that has just ended could not be had for a minute.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        reason = f"cannot listen on {host}:{port}: {error.strerror or error}"
+        hint = "does it run already? choose another port, 0 for any free one, or 'off'"
+        raise ConfigError([Problem("api.listen", reason, hint)]) from error
+    return listening

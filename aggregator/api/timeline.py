@@ -1,0 +1,106 @@
+"""History and events of a running instance: out of the tables, and live as server-sent events."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from fastapi.responses import StreamingResponse
+
+from aggregator.api.error_answers import text
+from aggregator.api.instance import Here
+from aggregator.api.permissions import CallerError
+from aggregator.config.values import parse_duration
+from aggregator.features.timeline.minutes import moment_of
+from aggregator.features.timeline.past_queries import read_events, read_history
+from aggregator.features.timeline.timeline_report import EventsReport, HistoryReport
+
+FOLLOWERS = 50
+"""So many may follow at once."""
+ROWS = 100_000
+DAY = "24h"
+EVENTS = "text/event-stream"
+LEAST_STEP_SECONDS = 1.0
+
+Since = Annotated[str, Query(description="so long ago (1h, 7d), or an ISO time")]
+Until = Annotated[str, Query(description="the same; 0s is now")]
+Text = Annotated[str | None, Query()]
+
+
+router = APIRouter(prefix="/api", tags=["timeline"])
+
+
+# Plain functions: they read tables, in threads.
+@router.get("/history")
+def history(
+    here: Here,
+    since: Since = DAY,
+    until: Until = "0s",
+    source: Text = None,
+    topic: Text = None,
+    step: Annotated[str, Query(description="join minutes to spans: 5m, 1h")] = "0s",
+) -> HistoryReport:
+    """Figures of the sources, and with `topic` of one topic, by the minute."""
+    try:
+        step_seconds = float(parse_duration(step))
+    except ValueError as error:
+        raise CallerError(400, str(error)) from error
+    if 0 < step_seconds < LEAST_STEP_SECONDS:
+        raise CallerError(400, f"step is shorter than {LEAST_STEP_SECONDS:g} s")
+    begin, end = _span(since, until)
+    return read_history(
+        here.control.config, begin, end, source=source, topic=topic, step_seconds=step_seconds
+    )
+
+
+@router.get("/events")
+def events(
+    here: Here,
+    since: Since = DAY,
+    until: Until = "0s",
+    source: Text = None,
+    kind: Text = None,
+    after: Annotated[int, Query(description="only those with a larger id")] = 0,
+    limit: Annotated[int, Query(ge=1, le=ROWS, description="the newest of them")] = 200,
+) -> EventsReport:
+    """What happened, the oldest first; those that no table holds yet as well."""
+    begin, end = _span(since, until)
+    return read_events(
+        here.control.config,
+        begin,
+        end,
+        source=source,
+        kind=kind,
+        after=after,
+        limit=limit,
+        unsaved=here.recorder.feed.unsaved(),
+        failing=here.recorder.failing,
+    )
+
+
+@router.get("/events/stream", response_class=StreamingResponse, responses=text(EVENTS))
+async def stream(
+    here: Here,
+    last_event_id: Annotated[int | None, Header()] = None,
+) -> StreamingResponse:
+    """New events as they come; after `Last-Event-ID` those of this run that came since."""
+    if here.followers.count >= FOLLOWERS:
+        raise CallerError(503, f"{FOLLOWERS} follow the events already")
+    begin = here.recorder.feed.last if last_event_id is None else last_event_id
+    return StreamingResponse(
+        here.followers.follow(here.recorder.feed, begin),
+        media_type=EVENTS,
+        headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+    )
+
+
+def _span(since: str, until: str) -> tuple[datetime, datetime]:
+    return _moment(since), _moment(until)
+
+
+def _moment(text: str) -> datetime:
+    try:
+        return moment_of(text, datetime.now(UTC))
+    except ValueError as error:
+        raise CallerError(400, str(error)) from error

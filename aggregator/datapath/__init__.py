@@ -1,0 +1,1 @@
+"""Records from the sources to the hub: the connector in Java, Spark, and their jars."""

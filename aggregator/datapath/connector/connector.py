@@ -1,0 +1,287 @@
+"""The connector in the driver's JVM: makes lanes known, gives them orders, takes their reports."""
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from aggregator.datapath.connector.reports import LaneReport, TaskReport, join, parse_reports
+from aggregator.datapath.connector.spec import origin_names
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import SchemaIds, Skip, SourcePartition, TopicPartition
+from aggregator.plan.lease import EXECUTOR_SECONDS
+from aggregator.plan.positions.origins import HubSample, Print, SampleTold, SourceRecord
+from aggregator.plan.positions.recovery import TailPlan
+
+PLUGIN = "aggregator.connector.ReportPlugin"
+SOURCE = "aggregator.connector.ClustersSource"
+SINK = "aggregator.connector.HubSink"
+TAIL_THREADS = 2
+TAIL_SETTINGS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "none",
+    # A tail ends at its log's end: a fetch that waits there holds up those of the other partitions.
+    "fetch.max.wait.ms": "20",
+}
+SAMPLE_SETTINGS = {
+    **TAIL_SETTINGS,
+    # What the hub holds was a record of the source, whatever has become of its transaction.
+    "isolation.level": "read_uncommitted",
+    # One record of each is looked at.
+    "max.partition.fetch.bytes": "32768",
+    "fetch.max.bytes": "8388608",
+}
+LIMIT_FACTOR = 6
+"""A source that answers now and then is waited for this many times as long as a silent one."""
+
+
+TOKEN_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""A property of Java. Where it is not set, clients of Kafka 3.9 take a token from any URL, also
+from a file."""
+OWN_URLS = "aggregator.allowed.urls"
+"""What we set it to last. Not by a command line: a URL may hold a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What the tasks of a lane are to do; each order takes the place of the one before.
+
+    `rates`: (reading, task) -> records and bytes per second, None for no limit. `schemas`: by
+    cluster, what its schema ids are at the hub.
+    """
+
+    end: bool = False
+    held: frozenset[SourcePartition] = frozenset()
+    rates: Mapping[tuple[int, int], tuple[float | None, float | None]] = field(default_factory=dict)
+    schemas: Mapping[str, SchemaIds] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TailFound:
+    """What a hub tail holds at or beyond the positions: per source partition, and in numbers.
+
+    `samples` are a few of these records of each partition.
+    """
+
+    read: int
+    found: int
+    parts: Mapping[SourcePartition, Skip]
+    samples: Mapping[SourcePartition, tuple[HubSample, ...]] = field(default_factory=dict)
+
+
+class Connector:
+    """The one way to the connector's Java. May be used from any thread."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        # Any, because py4j finds Java classes by their names as attributes.
+        jvm: Any = spark._jvm
+        # Each once: to find a class by its name is several calls of its own.
+        self._lanes = jvm.aggregator.connector.Lanes
+        self._tail = jvm.aggregator.connector.HubTail
+        self._samples = jvm.aggregator.connector.SourceSamples
+        self._system = jvm.java.lang.System
+        self._ends = jvm.aggregator.connector.HubEnds
+        self._lanes.answerFor(round(EXECUTOR_SECONDS * 1000))
+        self._run = secrets.token_hex(4)
+        self._lock = threading.Lock()
+        self._token_urls: set[str] = set()
+        self._since = 0
+        self._told = -1
+        self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
+
+    def key(self, lane: str, generation: int) -> str:
+        """The key of a life of a lane: of no other one, also of a run before in the same JVM."""
+        return f"{lane}#{generation}@{self._run}"
+
+    def allow_tokens_of(self, urls: Collection[str]) -> None:
+        """Have Java's clients in this process take tokens from these URLs and those before, alone.
+
+        Those before: what reads a source that is away just now still logs in. What the user has set
+        stays, and what cannot be said is not: a comma is between two of them.
+        """
+        with self._lock:
+            self._token_urls |= {url.strip() for url in urls}
+            text = ",".join(sorted(self._token_urls))
+            given, own = self._system.getProperty(TOKEN_URLS), self._system.getProperty(OWN_URLS)
+            if given == own and text.count(",") < max(1, len(self._token_urls)):
+                self._system.setProperty(OWN_URLS, text)
+                self._system.setProperty(TOKEN_URLS, text)
+
+    def put(self, spec: str, lane: str, generation: int) -> None:
+        """Make a life of a lane known before its query starts."""
+        with self._lock:
+            self._tasks[lane, generation] = {}
+        self._lanes.put(spec)
+
+    def order(self, key: str, orders: Orders) -> None:
+        """Give orders to all tasks of a lane; they reach them within a fraction of a second."""
+        held: dict[str, list[str]] = {}
+        for sp in sorted(orders.held):
+            held.setdefault(sp.cluster, []).append(f"{sp.topic}/{sp.partition}")
+        rates = {f"{reading}-{task}": list(it) for (reading, task), it in orders.rates.items()}
+        told = {"end": orders.end, "held": held, "rates": rates, "schemas": orders.schemas}
+        self._lanes.order(key, json.dumps(told))
+
+    def poll(self) -> None:
+        """Take what the tasks have told since the last call."""
+        with self._lock:
+            self._since, found = parse_reports(str(self._lanes.reports(self._since)))
+            for task in found:
+                if (own := self._tasks.get((task.lane, task.generation))) is not None:
+                    own[task.task] = task
+
+    def report(self, lane: str, generation: int, tasks: int) -> LaneReport:
+        """The newest of one life of a lane that has so many tasks, as of the last `poll`."""
+        with self._lock:
+            return join(list(self._tasks.get((lane, generation), {}).values()), tasks)
+
+    def snapshot(self, number: int) -> None:
+        """Tell the number of the newest hub snapshot: reports name the one that they knew."""
+        if number != self._told:
+            self._lanes.snapshot(number)
+            self._told = number
+
+    def is_open(self, key: str, lost_seconds: float) -> bool:
+        """Whether a task of this lane may still send; one that was not heard of for so long not."""
+        return bool(self._lanes.isOpen(key, round(lost_seconds * 1000)))
+
+    def forget(self, key: str, lane: str, generation: int) -> None:
+        """A life of a lane is over: its clients are closed wherever they are."""
+        self._lanes.forget(key)
+        with self._lock:
+            self._tasks.pop((lane, generation), None)
+
+    def read_tail(
+        self,
+        tail: TailPlan,
+        consumer: Mapping[str, str],
+        compacted: Collection[str],
+    ) -> TailFound:
+        """Which origins a hub tail holds; `consumer` are the hub's settings for a Java consumer.
+
+        ClusterError when it cannot be read, or when it was cancelled.
+        """
+        spec = {
+            "consumer": {**consumer, **TAIL_SETTINGS},
+            "origin": origin_names(),
+            "threads": TAIL_THREADS,
+            "compacted": sorted(compacted),
+            "ranges": [[*tp, log.earliest, log.latest] for tp, log in tail.ranges.items()],
+            "positions": [
+                [*sp, at, [[*tp, end] for tp, end in tail.above.get(sp, {}).items()]]
+                for sp, at in tail.positions.items()
+            ],
+        }
+        try:
+            answer = json.loads(str(self._tail.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"hub: its tail cannot be read: {_words(error)}") from error
+        return TailFound(
+            answer["read"],
+            answer["found"],
+            dict(_part(row) for row in answer["partitions"]),
+            {SourcePartition(*row[:3]): _samples_of(row[5]) for row in answer["partitions"]},
+        )
+
+    def read_samples(
+        self,
+        wanted: Mapping[SourcePartition, Sequence[int]],
+        enough: int,
+        consumers: Mapping[str, Mapping[str, str]],
+        silence: float,
+        opening: float,
+    ) -> SampleTold:
+        """What the sources hold at these offsets, until there is `enough` of each partition.
+
+        `consumers` are the settings for a Java consumer of each source. One that has told nothing
+        for `silence` seconds is silent, or where a login takes more than `opening` seconds.
+        ClusterError when it was cancelled.
+        """
+        aliases = sorted({sp.cluster for sp in wanted})
+        spec: dict[str, Any] = {
+            "enough": enough,
+            "silence_ms": round(silence * 1000),
+            "open_ms": round(opening * 1000),
+            "limit_ms": round(max(silence, opening) * 1000) * LIMIT_FACTOR,
+            "sources": [
+                {
+                    "consumer": {**consumers[alias], **SAMPLE_SETTINGS},
+                    "wanted": [
+                        [*sp.topic_partition, list(offsets)]
+                        for sp, offsets in wanted.items()
+                        if sp.cluster == alias
+                    ],
+                }
+                for alias in aliases
+            ],
+        }
+        try:
+            answers = json.loads(str(self._samples.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"samples of the sources cannot be read: {_words(error)}") from error
+        return _told(aliases, answers)
+
+    def log_ends(
+        self, partitions: Collection[TopicPartition], consumer: Mapping[str, str], timeout: float
+    ) -> dict[TopicPartition, int | None]:
+        """Where logs of the hub end at their leaders, be it replicated or not.
+
+        None for a leader that does not answer within `timeout` seconds, or long after the others;
+        one that keeps no epochs is left out. `consumer` are the hub's settings for a Java consumer.
+        ClusterError when nothing is answered.
+        """
+        spec = {
+            "consumer": {**consumer, **TAIL_SETTINGS},
+            "partitions": [list(tp) for tp in sorted(partitions)],
+            "millis": round(timeout * 1000),
+        }
+        try:
+            answer = json.loads(str(self._ends.read(json.dumps(spec))))
+        except Py4JJavaError as error:
+            raise ClusterError(f"hub: its logs' ends are not all known: {_words(error)}") from error
+        return {TopicPartition(topic, partition): end for topic, partition, end in answer}
+
+    def cancel_tail(self) -> None:
+        """End a `read_tail` or `read_samples` of another thread."""
+        self._tail.cancel()
+        self._samples.cancel()
+
+
+def _words(error: Py4JJavaError) -> str:
+    return str(error.java_exception.toString())
+
+
+def _part(row: Sequence[Any]) -> tuple[SourcePartition, Skip]:
+    cluster, topic, partition, ranges, later, _ = row
+    newest = {
+        TopicPartition(*hub): {base64.b64decode(key): offset for key, offset in keys}
+        for *hub, keys in later
+    }
+    return SourcePartition(cluster, topic, partition), Skip([(a, b) for a, b in ranges], newest)
+
+
+def _samples_of(rows: Sequence[Any]) -> tuple[HubSample, ...]:
+    return tuple(HubSample(offset, tuple(Print(*it) for it in prints)) for offset, prints in rows)
+
+
+def _told(aliases: Sequence[str], answers: Sequence[Any]) -> SampleTold:
+    records: dict[SourcePartition, dict[int, SourceRecord]] = {}
+    ends: dict[SourcePartition, int] = {}
+    silent: dict[SourcePartition, str] = {}
+    for alias, answer in zip(aliases, answers, strict=True):
+        for topic, partition, offset, *record in answer["records"]:
+            sp = SourcePartition(alias, topic, partition)
+            records.setdefault(sp, {})[offset] = SourceRecord(*record)
+        for topic, partition, end in answer["ends"]:
+            ends[SourcePartition(alias, topic, partition)] = end
+        for topic, partition, why in answer["silent"]:
+            silent[SourcePartition(alias, topic, partition)] = why
+    return SampleTold(records, ends, silent)

@@ -1,0 +1,200 @@
+"""What the tasks of a lane report, as values: parsed from the connector's JSON, joined per lane.
+
+Positions are NEXT offsets. Everything below a reported position is acknowledged by the hub; what it
+does not cover lies at or behind the reported end of its hub partition, or behind the hub snapshot
+whose number the report names, whichever is higher.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from aggregator.model.values import Positions, ReaderState, SourcePartition, TopicPartition
+
+READING, HELD, DONE = ReaderState.READING, ReaderState.HELD, ReaderState.DONE
+OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING = (
+    ReaderState.OUT_OF_RANGE,
+    ReaderState.DAMAGED,
+    ReaderState.REFUSED,
+    ReaderState.POISONED,
+    ReaderState.AWAITING,
+)
+"""States of a partition in its reader, as the connector names them."""
+CANNOT_GO_ON = (OUT_OF_RANGE, DAMAGED, REFUSED, POISONED, AWAITING)
+
+LARGEST_BUCKETS = 72
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Records and bytes (of keys and values) that were sent.
+
+    `dropped` of them went among the duplicates; `without_id` were to come once, and name no event.
+    """
+
+    records: int = 0
+    bytes_: int = 0
+    dropped: int = 0
+    without_id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """The newest that one task told; `states` has only partitions that are not being read.
+
+    `reasons` says why in words, of those that have one. `cuts` are those whose log is another one
+    from an offset on, as the epochs of its leaders tell. `ended`: it sends nothing more, and its
+    positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
+    `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
+    ids of which it has to be told what they are at the hub: source topic, "key" or "value", id or
+    GUID.
+    """
+
+    lane: str
+    generation: int
+    task: tuple[int, int]
+    cluster: str
+    point: int
+    at_ms: int
+    snapshot: int
+    positions: Mapping[SourcePartition, int]
+    ends: Mapping[TopicPartition, int]
+    states: Mapping[SourcePartition, str] = field(default_factory=dict)
+    reasons: Mapping[SourcePartition, str] = field(default_factory=dict)
+    cuts: Mapping[SourcePartition, int] = field(default_factory=dict)
+    sent: Mapping[str, Counted] = field(default_factory=dict)
+    error: str = ""
+    ended: bool = False
+    skipping: bool = False
+    skipped: int = 0
+    replayed: int = 0
+    looped: int = 0
+    retried: int = 0
+    read_bytes: int = 0
+    age: tuple[int, ...] = ()
+    flight: tuple[int, ...] = ()
+    unknown: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaneReport:
+    """The newest reports of all tasks of one life of a lane; `whole` when each has told."""
+
+    tasks: tuple[TaskReport, ...]
+    whole: bool
+
+    @property
+    def positions(self) -> Positions:
+        """The position of every partition whose task has told."""
+        return Positions({sp: at for task in self.tasks for sp, at in task.positions.items()})
+
+    @property
+    def ended(self) -> bool:
+        """Whether no task sends anything more, and all positions are exact."""
+        return self.whole and all(task.ended for task in self.tasks)
+
+    @property
+    def skipping(self) -> bool:
+        """Whether some records may lie before what the tasks wrote in this life."""
+        return not self.whole or any(task.skipping for task in self.tasks)
+
+    @property
+    def states(self) -> dict[SourcePartition, str]:
+        """The partitions that are not being read, and their states."""
+        return {sp: state for task in self.tasks for sp, state in task.states.items()}
+
+    @property
+    def reasons(self) -> dict[SourcePartition, str]:
+        """Why a partition is not being read, in words, where its reader says it."""
+        return {sp: why for task in self.tasks for sp, why in task.reasons.items()}
+
+    @property
+    def cuts(self) -> dict[SourcePartition, int]:
+        """From where on a log is another one than was read, where its reader says it."""
+        return {sp: at for task in self.tasks for sp, at in task.cuts.items()}
+
+    @property
+    def unread(self) -> dict[SourcePartition, str]:
+        """The partitions that its readers cannot go on with, and why: in words, else the state."""
+        return {
+            sp: task.reasons.get(sp, state.replace("_", " "))
+            for task in self.tasks
+            for sp, state in task.states.items()
+            if state in CANNOT_GO_ON
+        }
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Source -> why it gives nothing, as its readers tell."""
+        return {task.cluster: task.error for task in self.tasks if task.error}
+
+    @property
+    def records(self) -> int:
+        """Records that were sent in this life."""
+        return sum(it.records for task in self.tasks for it in task.sent.values())
+
+    @property
+    def replayed(self) -> int:
+        """Those of them that a recovery had found missing."""
+        return sum(task.replayed for task in self.tasks)
+
+
+def parse_reports(text: str) -> tuple[int, list[TaskReport]]:
+    """The number to ask with the next time, and the reports that are news."""
+    found = json.loads(text)
+    return int(found["seq"]), [_report(task) for task in found["tasks"]]
+
+
+def join(tasks: Sequence[TaskReport], expected: int) -> LaneReport:
+    """The reports of a lane's tasks as one."""
+    return LaneReport(tuple(sorted(tasks, key=lambda it: it.task)), len(tasks) == expected)
+
+
+def bucket_bounds() -> tuple[int, ...]:
+    """Upper bounds of the histograms' buckets in ms; the last bucket has none.
+
+    As `Histogram.java` makes them, which a test holds.
+    """
+    bounds, bound = [], 1.0
+    for number in range(LARGEST_BUCKETS):
+        bounds.append(max(int(bound), number + 1))
+        bound = max(bound * 1.25, bound + 1)
+    return tuple(bounds)
+
+
+def _report(told: Mapping[str, Any]) -> TaskReport:
+    cluster = str(told["cluster"])
+
+    def partition(name: str) -> SourcePartition:
+        topic, _, number = name.rpartition("/")
+        return SourcePartition(cluster, topic, int(number))
+
+    return TaskReport(
+        lane=told["lane"],
+        generation=told["generation"],
+        task=(told["reading"], told["task"]),
+        cluster=cluster,
+        point=told["point"],
+        at_ms=told["at"],
+        snapshot=told["snapshot"],
+        positions={partition(name): at for name, at in told["positions"].items()},
+        ends={TopicPartition(topic, number): end for topic, number, end in told["ends"]},
+        states={partition(name): state for name, state in told["states"].items()},
+        reasons={partition(name): why for name, why in told["reasons"].items()},
+        cuts={partition(name): at for name, at in told["cuts"].items()},
+        sent={topic: Counted(*counts) for topic, counts in told["topics"].items()},
+        error=told["error"],
+        ended=told["ended"],
+        skipping=told["skipping"],
+        skipped=told["skipped"],
+        replayed=told["replayed"],
+        looped=told["looped"],
+        retried=told["retried"],
+        read_bytes=told["read_bytes"],
+        age=tuple(told["age"]),
+        flight=tuple(told["flight"]),
+        unknown=tuple((topic, side, number) for topic, side, number in told["unknown"]),
+    )

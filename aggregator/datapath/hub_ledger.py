@@ -1,0 +1,114 @@
+"""Bounds of the hub's tail: which hub offsets belong to the positions of a lane. Pure.
+
+Everything that a task's positions do not cover was written by it later than its report point. So
+per hub partition it lies at or behind what the task had acknowledged by then, and also at or behind
+any snapshot of the hub's ends that was finished before that point. Snapshots are numbered, the
+tasks are told the newest number, and each report names the one that its task knew. They cost
+nothing: what any task has had acknowledged is a lower bound of the hub's end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aggregator.datapath.connector.reports import TaskReport
+from aggregator.model.values import TopicPartition
+
+Ends = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class HubSnapshot:
+    """End offsets of hub partitions, and when their reading had finished (ms since 1970)."""
+
+    taken_ms: int
+    ends: Ends
+
+
+@dataclass(slots=True)
+class HubTail:
+    """Snapshots for the numbers that a report may still name; the last is the newest.
+
+    While a task does not move, those from its own on become more by time alone. So of many only
+    some are kept, and a number means the last one before it that is: an older bound is a lower one.
+    """
+
+    number: int = 0
+    """Of the newest; those of a later instance have to be higher, as a task may still name them."""
+    most: int = 64
+    """So many are kept, and those that reports name."""
+    _snapshots: dict[int, HubSnapshot] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._snapshots[self.number] = HubSnapshot(0, {})
+
+    @property
+    def newest(self) -> HubSnapshot:
+        """The snapshot with the number that tasks are told now."""
+        return self._snapshots[self.number]
+
+    def read(self, snapshot: HubSnapshot) -> HubSnapshot:
+        """The hub was asked. Returns it, with older ends of partitions that did not tell theirs.
+
+        Without any end, a recovery would read such a partition from its beginning.
+        """
+        return self._add(snapshot.taken_ms, snapshot.ends)
+
+    def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
+        """Tasks have told how far the hub is; a new snapshot when that is news."""
+        known, ends = self.newest.ends, dict[TopicPartition, int]()
+        for task in tasks:
+            for tp, end in task.ends.items():
+                # A partition that no snapshot knows may hold older records of ours.
+                if tp in known and end > max(known[tp], ends.get(tp, 0)):
+                    ends[tp] = end
+        if ends:
+            self._add(now_ms, ends)
+
+    def bound(
+        self, tasks: Iterable[TaskReport], begun: Mapping[int, HubSnapshot] | None = None
+    ) -> HubSnapshot:
+        """The ends that belong to what all these tasks report: per partition the smallest.
+
+        `begun` are snapshots by their numbers that the tasks may name when all others are beyond.
+        """
+        known = {**(begun or {}), **self._snapshots}
+        numbers = sorted(known)
+        bounds = [_bound_of(task, _at(task.snapshot, known, numbers)) for task in tasks]
+        taken = min((bound.taken_ms for bound in bounds), default=0)
+        shared = set.intersection(*(set(bound.ends) for bound in bounds)) if bounds else set()
+        return HubSnapshot(taken, {tp: min(it.ends[tp] for it in bounds) for tp in shared})
+
+    def forget(self, named: Iterable[int]) -> None:
+        """Only snapshots from the oldest of these numbers on are named by anybody any more."""
+        named = {*named, self.number}
+        kept = sorted(self._snapshots)
+        first = max(0, bisect_right(kept, min(named)) - 1)
+        for number in kept[:first]:
+            del self._snapshots[number]
+        if len(self._snapshots) > self.most:
+            # Every other one: the older, the fewer there are in the end.
+            for number in kept[first + 1 : -1 : 2]:
+                if number not in named:
+                    del self._snapshots[number]
+
+    def _add(self, taken_ms: int, ends: Ends) -> HubSnapshot:
+        merged = {**self.newest.ends, **ends}
+        self.number += 1
+        self._snapshots[self.number] = HubSnapshot(taken_ms, merged)
+        return self.newest
+
+
+def _at(number: int, known: Mapping[int, HubSnapshot], numbers: list[int]) -> HubSnapshot:
+    before = bisect_right(numbers, number)
+    # One before all that is known, or that is yet to come, says nothing: a recovery would read all.
+    if before == 0 or number > numbers[-1]:
+        return HubSnapshot(0, {})
+    return known[numbers[before - 1]]
+
+
+def _bound_of(task: TaskReport, snapshot: HubSnapshot) -> HubSnapshot:
+    own = {tp: max(end, task.ends.get(tp, 0)) for tp, end in snapshot.ends.items()}
+    return HubSnapshot(snapshot.taken_ms, own)

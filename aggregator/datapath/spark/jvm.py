@@ -1,0 +1,114 @@
+"""What the driver's JVM is started with, and its start, which needs no plan and can come early."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+
+from aggregator.config.schema import Config
+from aggregator.datapath.connector.build import connector_jar
+from aggregator.datapath.jars import HOME_VARIABLE, cache_folder, jars, spark_home, spark_java_home
+from aggregator.datapath.spark.class_archive import class_archive, launcher_words
+from aggregator.datapath.spark.gateway import CLASS_PATH, PORT, quick_command, start_quickly
+from aggregator.model.errors import AggregatorError
+from aggregator.plan.lanes.producer import is_local
+
+AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
+"""What a JVM with a local master has to be told when it is launched. All else can wait for the
+session, and does, because a command line can be read by everybody on the machine."""
+
+LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """The Java, the jars, the user's additions to the class path, and the archive, if any.
+
+    `words` are what Spark's launcher said when the archive was made.
+    """
+
+    java_home: Path
+    jars: tuple[Path, ...]
+    class_path: tuple[Path, ...]
+    archive: Path | None
+    words: tuple[str, ...] = ()
+
+
+def spark_jars(folder: Path | None, progress: Progress) -> list[Path]:
+    """The jars of the set `spark`, from this folder if one is given, and our own at the end.
+
+    JarsError when one of them cannot be had.
+    """
+    return [*jars("spark", folder=folder, progress=progress), connector_jar()]
+
+
+def prepare_driver(config: Config, progress: Progress) -> Driver:
+    """Fetch and archive what is not there yet; `progress` says what takes long.
+
+    JarsError when the jars, Spark or a Java cannot be had, AggregatorError for a user without a
+    name. Under spark-submit there is no archive: Java runs already, and to make one takes half a
+    minute and 200 MB.
+    """
+    require_name()
+    named, spark = os.environ.get(HOME_VARIABLE, ""), spark_home()
+    if named and spark != Path(named):
+        progress(f"{HOME_VARIABLE} names {named}, which is another Spark: {spark} is started")
+    found = spark_jars(Path(config.spark.jars) if config.spark.jars else None, progress)
+    own = config.spark.conf.get(CLASS_PATH, "").split(os.pathsep)
+    class_path = [*found, *(Path(each) for each in own if each)]
+    home = spark_java_home()
+    submitted = bool(os.environ.get(PORT))
+    archive = None if submitted else class_archive(cache_folder(), home, class_path, progress)
+    return Driver(home, tuple(found), tuple(class_path), archive, launcher_words(archive))
+
+
+def require_name() -> None:
+    """AggregatorError for a user without a name: Hadoop's login, which Spark needs, ends by it."""
+    try:
+        pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise AggregatorError(
+            f"user {os.getuid()} has no name here, and Spark does not start without one: "
+            "add a line for it to /etc/passwd, or run as a user that has one (docker run --user, "
+            "runAsUser of Kubernetes)"
+        ) from None
+
+
+def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:
+    """Start the JVM for a session with these settings, unless this process has one.
+
+    Raises PySparkRuntimeError when Java does not start, JarsError when there is no Spark for us.
+    """
+    home = spark_home()
+    # Where PySpark looks for it.
+    os.environ.update({"JAVA_HOME": str(driver.java_home), HOME_VARIABLE: str(home)})
+    local = conf["spark.master"].startswith("local")
+    # Spark looks the host name up to find its address; loopback is right for a local master, and
+    # keeps a start from waiting for a name server.
+    if local:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    told = {it: conf[it] for it in conf if not local or it.startswith(AT_LAUNCH)}
+    if is_local(conf["spark.master"]) and SparkContext._gateway is None:
+        command = quick_command(driver.words, told, driver.java_home, home, os.environ)
+        if command and start_quickly(command, home):
+            return
+    os.environ.setdefault(LAUNCHER_OPTIONS, launcher_options(home))
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*told.items()]))
+
+
+def launcher_options(home: Path) -> str:
+    """Options of Spark's launcher, a Java before the driver's that only puts its command together.
+
+    It would look for its few classes in all of Spark's jars; with its own jar ahead of them it
+    needs a third of the time.
+    """
+    own = next((home / "jars").glob("spark-launcher_*.jar"), None)
+    # Spark's script splits the options at spaces, whatever is quoted.
+    return "" if own is None or " " in str(own) else f"-Xbootclasspath/a:{own}"

@@ -1,0 +1,112 @@
+"""Frames over offset ranges of one cluster, read once, and the origins that their records have.
+
+An origin frame has the columns cluster string, topic string, partition int, offset bigint: all
+from the last origin of a record, the one that our own hop wrote, in either form.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+
+from pyspark.sql import DataFrame, SparkSession
+
+from aggregator.datapath.spark.headers import origin_columns, origin_texts
+from aggregator.model.values import OffsetRange, TopicPartition
+
+RANGES = "aggregator.connector.RangeSource"
+ORIGIN = ("cluster", "topic", "partition")
+
+BULK_OPTIONS = {
+    # Spark asks for the log's range at every poll, two round trips each: few large polls instead
+    # of Kafka's 500 records.
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+}
+"""Options of a Kafka source that reads a known range, where the user set none."""
+
+
+def read_ranges(
+    spark: SparkSession,
+    ranges: Mapping[TopicPartition, OffsetRange],
+    options: Mapping[str, str],
+    *,
+    headers: bool = True,
+) -> DataFrame:
+    """The records of offset ranges of one cluster, once, as Spark's Kafka source gives them."""
+    starts: dict[str, dict[str, int]] = defaultdict(dict)
+    ends: dict[str, dict[str, int]] = defaultdict(dict)
+    for tp, log in ranges.items():
+        starts[tp.topic][str(tp.partition)] = log.earliest
+        ends[tp.topic][str(tp.partition)] = log.latest
+    assigned = {topic: [int(partition) for partition in starts[topic]] for topic in starts}
+    return (
+        spark.read.format("kafka")
+        .options(**{**BULK_OPTIONS, **options})
+        .option("assign", json.dumps(assigned))
+        .option("startingOffsets", json.dumps(starts))
+        .option("endingOffsets", json.dumps(ends))
+        .option("includeHeaders", str(headers).lower())
+        .option("failOnDataLoss", "true")
+        .load()
+    )
+
+
+def read_exactly(
+    spark: SparkSession,
+    ranges: Mapping[TopicPartition, OffsetRange],
+    options: Mapping[str, str],
+    *,
+    partial: bool = False,
+) -> DataFrame:
+    """The same records, whatever their timestamps say, which fails that source: see `RangeSource`.
+
+    Out: its columns, always with `headers`, and `timestamp_ms` (bigint), the exact timestamp, -1 of
+    a record that has none. `timestamp` is null for one that has none, and for one beyond the year
+    9999. With `partial` what the logs no longer hold is left out; else that fails.
+    """
+    wanted: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for tp, log in ranges.items():
+        wanted[tp.topic][str(tp.partition)] = (log.earliest, log.latest)
+    return _exactly(spark, options, {"ranges": wanted, "exact": not partial})
+
+
+def read_topics(
+    spark: SparkSession,
+    topics: Collection[str],
+    options: Mapping[str, str],
+    since_ms: int | None = None,
+) -> DataFrame:
+    """All that the logs hold when the frame is read, with the columns of `read_exactly`.
+
+    With `since_ms` of each partition what follows its first record that is as new as that.
+    """
+    return _exactly(spark, options, {"topics": sorted(topics), "since": since_ms})
+
+
+def follow_topics(
+    spark: SparkSession, topics: Collection[str], options: Mapping[str, str]
+) -> DataFrame:
+    """What comes from now on, as a streaming frame with the columns of `read_exactly`."""
+    given = _given(options, {"topics": sorted(topics)})
+    return spark.readStream.format(RANGES).options(**given).load()
+
+
+def _exactly(
+    spark: SparkSession, options: Mapping[str, str], wanted: Mapping[str, object]
+) -> DataFrame:
+    return spark.read.format(RANGES).options(**_given(options, wanted)).load()
+
+
+def _given(options: Mapping[str, str], wanted: Mapping[str, object]) -> dict[str, str]:
+    return {**BULK_OPTIONS, **options, "read": json.dumps(wanted)}
+
+
+def to_origins(records: DataFrame) -> DataFrame:
+    """The origin frame of hub records; records of others, without a whole origin, are left out."""
+    parts = origin_columns("texts")
+    origins = records.select(origin_texts().alias("texts")).select(
+        *(parts[name].alias(name) for name in (*ORIGIN, "offset"))
+    )
+    return origins.dropna(subset=[*ORIGIN, "offset"])

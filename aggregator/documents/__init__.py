@@ -1,1 +1,0 @@
-"""Documents of a running or a stopped aggregation, as REST, commands and notebooks tell them."""

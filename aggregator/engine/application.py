@@ -1,0 +1,302 @@
+"""One run of an aggregation, from its config to its exit code: the steps, in their order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from aggregator.config.schema import Config
+from aggregator.datapath.spark.java_death import naming_java
+from aggregator.datapath.spark.jvm import Driver
+from aggregator.engine.control.command_queue import STARTING
+from aggregator.engine.control.commands import Control
+from aggregator.engine.engine import Engine
+from aggregator.engine.workers import Threads, session_of, start_driver, threads_of
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.kafka.discovery.hub_logs import stood_at
+from aggregator.kafka.discovery.poller import first_look
+from aggregator.kafka.discovery.prepare import Prepared, prepare
+from aggregator.model.errors import (
+    EXIT_CLUSTER,
+    EXIT_DATA,
+    EXIT_DONE,
+    EXIT_OTHER,
+    CheckpointConflictError,
+    ClusterError,
+    HeldError,
+)
+from aggregator.model.events import Event, EventSink
+from aggregator.model.failpoint import failpoint
+from aggregator.plan.snapshot import Look
+from aggregator.status.assemble import status
+from aggregator.status.schema import Phase, Status
+from aggregator.status.view import View, first_view, waiting_view
+from aggregator.store.lease.standby import Standby
+from aggregator.store.lease.writer import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended: the exit code, the last status, and what did not go well, in words."""
+
+    exit_code: int
+    status: Status
+    problems: tuple[str, ...] = ()
+
+
+def run(
+    config: Config,
+    *,
+    until_caught_up: bool = False,
+    take_over: bool = False,
+    standby: bool = False,
+    fresh: bool = False,
+    control: Control | None = None,
+    stop: threading.Event | None = None,
+    on_view: Callable[[View], None] | None = None,
+    on_event: EventSink | None = None,
+) -> RunResult:
+    """Run an aggregation until `stop` is set, or, with `until_caught_up`, until it has caught up.
+
+    `until_caught_up` copies what the sources hold at the start and ends. `take_over` ends, or
+    overrules, another instance that writes this checkpoint; with `standby` it waits instead, until
+    that one has ended or shows no sign of life for its lease, and goes by the config as it is then.
+    `fresh` says that what the hub holds cannot be ours where the checkpoint does not know of it.
+    `control` takes commands while it runs.
+    `on_view` is given what there is to show, about once a second, for `aggregator.status`.
+    Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
+    fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
+    JarsError.
+    A source or lane that fails is no error: it stands in the status, and in `problems` at the end.
+    """
+    stop = stop or threading.Event()
+    control = control or Control(config)
+    emit: EventSink = on_event or (lambda _: None)
+    tell: Callable[[View], None] = on_view or (lambda _: None)
+    wish = _Wish(until_caught_up, take_over, fresh)
+    if not standby:
+        with naming_java():
+            return _run(control, stop, emit, tell, wish)
+    waits = _standby(control, stop, emit, tell)
+    while True:
+        silent = waits.wait()
+        try:
+            with naming_java():
+                turn = replace(wish, take_over=bool(silent), stood_by=True, silent=silent)
+                return _run(control, stop, emit, tell, turn)
+        except HeldError as error:
+            # Another one that stood by was quicker.
+            waits.again(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is asked of a run, as `run` says; `silent` is what `Writer.take` says."""
+
+    until_caught_up: bool
+    take_over: bool
+    fresh: bool
+    stood_by: bool = False
+    silent: str = ""
+
+
+def _standby(
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    tell: Callable[[View], None],
+) -> Standby:
+    """The wait for its turn, of which each change is shown, and during which the config is kept."""
+    waits_for = STARTING
+
+    def show(words: str) -> None:
+        nonlocal waits_for
+        waits_for = words
+        control.door.put_off(f"it {words}")
+        tell(_with_config(waiting_view(control.config, words), control))
+
+    def follow() -> None:
+        before = (control.config, control.config_error, control.waiting)
+        control.read_again(emit)
+        if before != (control.config, control.config_error, control.waiting):
+            show(waits_for)
+
+    return Standby(control.config, emit, stop, show, follow)
+
+
+def _with_config(view: View, control: Control) -> View:
+    return replace(view, waiting=control.waiting, config_error=control.config_error)
+
+
+def _run(
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    tell: Callable[[View], None],
+    wish: _Wish,
+) -> RunResult:
+    """One run, as `run` says, which nobody has to wait for."""
+    control.door.put_off(STARTING)
+    view = _with_config(first_view(control.config), control)
+    tell(view)
+    with ExitStack() as stack:
+        # 1 to 3: discover, plan, one writer
+        writer, prepared, driver = _taken(stack, control, stop, emit, wish)
+        config, plan = control.config, prepared.plan
+        # 4 the session starts while the hub and the sources are asked for their offsets
+        session = stack.enter_context(session_of(config, plan, driver))
+        hub = stack.enter_context(open_admin(config, HUB))
+        failpoint("after-lock")
+        look = first_look(config, prepared)
+        table = writer.claim()
+        failpoint("after-epoch")
+        # Those that are there: others are made later.
+        topics = {name: it.partitions for name, it in plan.hub.topics.items()}
+        stood = stood_at(hub, topics, config.supervision.connect_timeout)
+        writer.ready(session.result(), config)
+        if not writer.was_alone:
+            # Another one may have gone on copying while the sources were looked at.
+            look = first_look(config, prepared)
+        # 5 to 7: start, supervise, stop
+        with threads_of(look, session, hub, table, stood, control, emit) as threads:
+            engine = Engine(
+                view,
+                threads,
+                writer,
+                control,
+                emit,
+                tell,
+                stop,
+                until_done=wish.until_caught_up,
+                fresh=wish.fresh,
+            )
+            problems = _live(engine, threads, writer, look, emit, tee=not wish.until_caught_up)
+            if wish.until_caught_up:
+                problems |= engine.failed | engine.backfills.problems
+        if not problems:
+            writer.release()
+    view = replace(
+        engine.view,
+        at=datetime.now(UTC),
+        phase=Phase.FAILED if problems else Phase.STOPPED,
+        reason="; ".join(problems.values()),
+        # By now all that came into the topic is counted.
+        quarantine=threads.told.quarantine.latest,
+    )
+    missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
+    code = _exit_code(engine, missing, problems, wish.until_caught_up)
+    said = [*problems.values()]
+    if wish.until_caught_up:
+        said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
+        said += [f"not taken: {it}" for it in engine.not_taken]
+        said += list(missing.values())
+    tell(view)
+    emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
+    return RunResult(code, status(view), tuple(dict.fromkeys(said)))
+
+
+def _live(
+    engine: Engine,
+    threads: Threads,
+    writer: Writer,
+    look: Look,
+    emit: EventSink,
+    *,
+    tee: bool,
+) -> dict[str, str]:
+    """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
+    try:
+        engine.begin(look)
+        emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
+        threads.told.observer.start()
+        threads.lookout.start()
+        if tee:
+            threads.told.tee.start()
+        engine.supervise()
+    except CheckpointConflictError:
+        # Somebody else writes this checkpoint: whatever is committed now would be his.
+        raise
+    except Exception as error:
+        if writer.error is not None:
+            # What was refused for that reason failed in some other words.
+            raise writer.error from error
+        # What runs already ends as cleanly as it can; the error is what the caller sees.
+        engine.end()
+        raise
+    problems = engine.end()
+    threads.told.observer.tick()
+    engine.tell()
+    return problems
+
+
+def _taken(
+    stack: ExitStack,
+    control: Control,
+    stop: threading.Event,
+    emit: EventSink,
+    wish: _Wish,
+) -> tuple[Writer, Prepared, Future[Driver]]:
+    """The right to write, until `stack` ends, with a plan, and a driver that starts.
+
+    One that stood by takes it first: where another one was quicker, it starts no Java and asks no
+    cluster. All others show first that they can run. The plan is of the config as it is once nobody
+    else writes: until then commands may have changed it.
+    """
+
+    def take() -> Writer:
+        return stack.enter_context(
+            Writer.take(
+                control.config,
+                take_over=wish.take_over,
+                emit=emit,
+                stop=stop,
+                silent=wish.silent,
+            )
+        )
+
+    if wish.stood_by:
+        writer = take()
+        control.read_again(emit)
+        # Java takes longer to start than the clusters to answer.
+        driver = start_driver(control.config, emit)
+        return writer, _planned(control.config, emit), driver
+    driver = start_driver(control.config, emit)
+    prepared = _planned(control.config, emit)
+    # Nothing is written before this.
+    writer = take()
+    if control.read_again(emit, keep=("spark",)):
+        prepared = _planned(control.config, emit)
+    return writer, prepared, driver
+
+
+def _planned(config: Config, emit: EventSink) -> Prepared:
+    prepared = prepare(config)
+    _refuse(prepared, config)
+    failpoint("after-plan")
+    plan = prepared.plan
+    emit(Event("planned", f"{len(plan.routes)} routes from {len(plan.sources)} sources"))
+    return prepared
+
+
+def _refuse(prepared: Prepared, config: Config) -> None:
+    prepared.plan.raise_if_refused()
+    failed = prepared.discovery.failed
+    if config.sources and not prepared.plan.sources:
+        reasons = "\n".join(f"  - {failed[alias]}" for alias in config.sources)
+        raise ClusterError(f"no source can be reached:\n{reasons}")
+
+
+def _exit_code(
+    engine: Engine, missing: Mapping[str, str], problems: dict[str, str], until_done: bool
+) -> int:
+    if problems:
+        return EXIT_OTHER
+    if until_done and missing:
+        return EXIT_CLUSTER
+    if until_done and (engine.held or engine.not_taken):
+        return EXIT_DATA
+    return EXIT_DONE

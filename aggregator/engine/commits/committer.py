@@ -1,0 +1,212 @@
+"""Commits positions to the checkpoint table, of which it is the only user while an instance runs.
+
+Each commit gets what belongs to its positions: the hub's ends, the ids of clusters and topics, and
+the log ends. Which positions those are is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
+from aggregator.engine.commits.points import Bounded, bounded
+from aggregator.model.errors import CheckpointConflictError, CheckpointError
+from aggregator.model.events import Event, EventSink
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.health.suspects import Seen
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import Identity, by_identity, known_ends, own_ends
+from aggregator.store.checkpoint.maintenance import maintain
+from aggregator.store.checkpoint.rows import Checkpoint
+from aggregator.store.checkpoint.start_state import CheckpointState
+
+MAINTENANCE_PAUSE_SECONDS = 60.0
+
+SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
+"""Reads the end offsets of hub topics (topic -> partitions); ClusterError without an answer."""
+
+
+class Commits:
+    """The newest state of the checkpoint, and all that is committed to it. Used by any thread.
+
+    `error` tells why the last commit failed, while the next one is to come. A conflict (another
+    writer) is final: nothing is committed any more, and `conflict` says why where a commit was not
+    asked for by the engine's thread.
+    """
+
+    def __init__(
+        self,
+        table: CheckpointTable,
+        read_hub: SnapshotReader,
+        identity: Identity,
+        history_seconds: float,
+        emit: EventSink,
+    ) -> None:
+        self._table = table
+        self._read_hub = read_hub
+        self._identity = identity
+        self._history = history_seconds
+        self._emit = emit
+        self._lock = threading.RLock()
+        self._tail = HubTail(time.time_ns() // 1_000_000)
+        self._log_ends: Mapping[SourcePartition, int] = {}
+        self._maintain_after = 0.0
+        self._read_at = time.monotonic()
+        self.state: CheckpointState = table.load()
+        self._told: tuple[CheckpointState, object] = (self.state, [])
+        self.positions: Positions = self.state.positions
+        self.committed_ms: int | None = None
+        self.error = ""
+        self.conflict: CheckpointConflictError | None = None
+
+    def update(self, identity: Identity) -> None:
+        """Take over what a look has found."""
+        with self._lock:
+            self._identity = identity
+
+    def saw(self, seen: Mapping[str, Seen]) -> None:
+        """Note the log ends that looks or probes told, for the next commits.
+
+        Those of logs that the positions are not of are left out; what was noted before stays: of a
+        log that is gone it is the last that anybody knows.
+        """
+        state = self.state
+        told = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
+        if self._told[0] is not state or self._told[1] != told:
+            self._told = (state, told)
+            self._log_ends = {**self._log_ends, **own_ends(state, seen)}
+
+    def recovered(
+        self, positions: Positions, older: Mapping[SourcePartition, Ends] | None = None
+    ) -> None:
+        """Commit, all at once, what a look into the hub came to.
+
+        It holds these positions exactly; but for those in `older`, beyond which it holds something,
+        and nothing of that before these ends. Raises CheckpointError when it cannot be written, and
+        ClusterError when the hub does not tell its end offsets; then they have to be recovered
+        again.
+        """
+        older = older or {}
+        with self._lock:
+            whole = Positions({sp: at for sp, at in positions.items() if sp not in older})
+            found: list[Checkpoint] = []
+            now = self._snapshot() if whole else HubSnapshot(0, {})
+            for number, (own, ids) in enumerate(self._groups(whole)):
+                parts = [Bounded(-1, own, now, clean=True)]
+                found += self._checkpoints("recovery", number, ids, parts)
+            found += self._unclean("recovery", positions.only(set(older)), older)
+            self._commit(*found)
+            self.positions = self.positions.merged(positions)
+
+    def distrust(
+        self,
+        positions: Positions,
+        ends: Mapping[SourcePartition, Ends],
+        opened: Mapping[str, Ends],
+        closed: Collection[str],
+    ) -> None:
+        """Commit, all at once, that the hub may hold more than the checkpoint knows.
+
+        Of these positions anything beyond lies behind their `ends`; of other partitions of the
+        sources `opened` behind those. Of the sources `closed` nothing more is to be looked for.
+        Raises CheckpointError when it cannot be written.
+        """
+        with self._lock:
+            found = self._unclean("doubt", positions, ends)
+            marks = [(frozenset({alias}), own) for alias, own in sorted(opened.items())]
+            marks += [(frozenset(closed), {})] if closed else []
+            for number, (aliases, own) in enumerate(marks):
+                bound = HubSnapshot(time.time_ns() // 1_000_000, own)
+                part = Bounded(-1, Positions(), bound, clean=aliases == closed)
+                (mark,) = self._checkpoints("doubt", number, self._identity, [part])
+                found.append(replace(mark, doubted=aliases))
+            self._commit(*found)
+            self.positions = self.positions.merged(positions)
+
+    def moved(self, positions: Positions, why: str = "gaps") -> None:
+        """Commit positions that were decided on, under the ids of the last look; lane is `why`.
+
+        The hub's ends of now bound them: what it holds of older records by these names, of a topic
+        that is gone, is never taken for them. Raises as `recovered` does.
+        """
+        with self._lock:
+            # Until they are told anew nobody knows the ends of the logs that these are of.
+            self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
+            parts = [Bounded(-1, positions, self._snapshot(), clean=True)]
+            self._commit(*self._checkpoints(why, 0, self._identity, parts))
+            self.positions = self.positions.merged(positions)
+
+    def put(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Commit positions that were set by hand, all at once; raises as `recovered` does."""
+        with self._lock:
+            self._commit(*checkpoints)
+            for each in checkpoints:
+                self.positions = self.positions.merged(each.positions)
+
+    def _groups(self, positions: Positions) -> list[tuple[Positions, Identity]]:
+        return by_identity(positions, self.state.entries, self._identity)
+
+    def _unclean(
+        self, name: str, positions: Positions, ends: Mapping[SourcePartition, Ends]
+    ) -> list[Checkpoint]:
+        """Positions beyond which the hub may hold something, but nothing before their ends."""
+        now, found = HubSnapshot(time.time_ns() // 1_000_000, {}), list[Checkpoint]()
+        for number, (own, ids) in enumerate(self._groups(positions)):
+            found += self._checkpoints(name, number, ids, bounded(-1, own, now, ends))
+        return found
+
+    def _commit(self, *checkpoints: Checkpoint) -> None:
+        if self.conflict is not None:
+            raise self.conflict
+        if not checkpoints:
+            return
+        self._table.append(*checkpoints)
+        self.state = self._table.load()
+        self.committed_ms = time.time_ns() // 1_000_000
+        if self.error:
+            self._note_error("")
+
+    def _checkpoints(
+        self, name: str, generation: int, identity: Identity, parts: Sequence[Bounded]
+    ) -> list[Checkpoint]:
+        found, ends = [], self._log_ends
+        for part in parts:
+            cluster_ids, topic_ids = identity.of(part.positions)
+            checkpoint = Checkpoint(
+                lane=name,
+                generation=generation,
+                batch=part.number,
+                positions=part.positions,
+                hub_ends=part.bound.ends,
+                snapshot_at_ms=part.bound.taken_ms,
+                cluster_ids=cluster_ids,
+                topic_ids=topic_ids,
+                log_ends=known_ends(part.positions, identity, ends, self.state.entries),
+                clean=part.clean,
+            )
+            found.append(checkpoint)
+        return found
+
+    def _maintain(self) -> None:
+        if not self._table.maintenance_due or time.monotonic() < self._maintain_after:
+            return
+        try:
+            maintain(self._table, self._history, time.time_ns() // 1_000_000)
+        except CheckpointConflictError as error:
+            self.conflict = error
+        except CheckpointError as error:
+            self._maintain_after = time.monotonic() + MAINTENANCE_PAUSE_SECONDS
+            self._note_error(f"maintenance: {error}")
+
+    def _snapshot(self) -> HubSnapshot:
+        self._read_at = time.monotonic()
+        return self._tail.read(self._read_hub(self._identity.hub_topics))
+
+    def _note_error(self, error: str) -> None:
+        if error != self.error:
+            kind = "checkpoint_error" if error else "checkpoint_recovered"
+            self._emit(Event(kind, error or "checkpoints are committed again"))
+        self.error = error

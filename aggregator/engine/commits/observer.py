@@ -1,0 +1,221 @@
+"""Observes what the lanes report, and commits it.
+
+Off the critical path: it takes the reports that the tasks send, and appends to Delta, while the
+queries go on. One lock holds it together, because a lane's end is committed from the engine's
+thread and all else from the observer's own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from aggregator.config.in_force import InForce
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.reports import LaneReport, TaskReport
+from aggregator.datapath.hub_ledger import Ends, HubSnapshot
+from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.engine.commits.committer import Commits, SnapshotReader
+from aggregator.engine.commits.points import Begun, Bounded, LanePoints, bounded
+from aggregator.model.errors import CheckpointConflictError, CheckpointError, ClusterError
+from aggregator.model.events import EventSink
+from aggregator.model.failpoint import failpoint
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.status.figures import Figures
+from aggregator.status.view import LaneProgress
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import Identity
+from aggregator.store.checkpoint.rows import Checkpoint
+
+POLL_SECONDS = 0.5
+READ_SECONDS = 60.0
+"""So often the hub is asked for its ends: others may write there, of which no report tells."""
+
+
+class Observer(Commits):
+    """Commits a checkpoint for each lane's start, its report points, and its end.
+
+    A commit of report points that fails because the storage does (CheckpointError) is tried again
+    with newer positions. When it meets a conflict, `conflict` is set, and the engine must stop
+    without writing anything more. `failure` is set when the thread has ended by an error that
+    nobody foresaw.
+    """
+
+    def __init__(
+        self,
+        table: CheckpointTable,
+        read_hub: SnapshotReader,
+        connector: Connector,
+        identity: Identity,
+        in_force: InForce,
+        history_seconds: float,
+        emit: EventSink,
+    ) -> None:
+        super().__init__(table, read_hub, identity, history_seconds, emit)
+        self._connector = connector
+        self._in_force = in_force
+        self._lanes: dict[str, LanePoints] = {}
+        self._begun: dict[str, Begun] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="observer", daemon=True)
+        self._heard: list[TaskReport] = []
+        self.progress: Mapping[str, LaneProgress] = {}
+        self.figures = Figures()
+        self.failure: Exception | None = None
+
+    def start(self) -> None:
+        """Begin to observe, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread. Lanes that are still lane are not committed any more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def begin(
+        self,
+        name: str,
+        generation: int,
+        positions: Positions,
+        older: Mapping[SourcePartition, Ends] | None = None,
+    ) -> int:
+        """Commit the start of a lane before its query runs: from here on its end is not clean.
+
+        `older` are partitions of which it leaves out what the hub holds already, with the hub's
+        ends before anything beyond their positions came; the ends of now bound all others. Returns
+        the number of a hub snapshot. Raises CheckpointError when it cannot be written (then the
+        lane must not start), and ClusterError when the hub does not tell its end offsets.
+        """
+        with self._lock:
+            now = self._snapshot()
+            own = {sp: ends for sp, ends in (older or {}).items() if sp in positions}
+            parts = bounded(-1, positions, now, own)
+            self._commit(*self._checkpoints(name, generation, self._identity, parts))
+            self._begun[name] = Begun(self._tail.number, now, positions, own)
+            # Known from here on: a lane may fail before its first report.
+            self.positions = self.positions.merged(positions)
+            return self._tail.number
+
+    def watch(self, query: LaneQuery) -> None:
+        """Observe a query that has just been started after `begin`."""
+        with self._lock:
+            name = query.lane.name
+            begun, earlier = self._begun.pop(name), self.progress.get(name, LaneProgress())
+            self._lanes[name] = LanePoints(query, self._identity, begun, earlier, time.monotonic())
+
+    def finish(self, query: LaneQuery, *, clean: bool) -> None:
+        """Commit where a query got to, and observe it no more.
+
+        `clean` says that all its tasks have told that they send nothing more: then no start ever
+        has to look into the hub for it, but where it is not beyond what it was to leave out.
+        Raises CheckpointError when it cannot be written.
+        """
+        with self._lock:
+            lane = self._lanes.pop(query.lane.name)
+            report = self._see(lane)
+            if report is not None and clean:
+                self._commit_end(lane, report, lane.told)
+            elif report is not None and lane.has_news:
+                self._commit(*self._of(lane, lane.point(report, self._tail)))
+
+    def left(self, query: LaneQuery, partitions: Collection[SourcePartition]) -> None:
+        """Commit where these partitions of a query that goes on were given up, exactly.
+
+        Raises CheckpointError as `begin` does.
+        """
+        with self._lock:
+            lane = self._lanes[query.lane.name]
+            report = self._see(lane)
+            if report is not None:
+                self._commit_end(lane, report, lane.told.only(set(partitions)))
+            lane.leave(partitions)
+
+    def tick(self) -> None:
+        """Take the reports once; commit, all at once, what is due."""
+        with self._lock:
+            self._connector.poll()
+            seen = [(lane, self._see(lane)) for lane in self._lanes.values()]
+            tasks = [task for lane, _ in seen for task in lane.query.report.tasks]
+            if tasks != self._heard:
+                self._tail.heard(tasks, time.time_ns() // 1_000_000)
+                self._heard = tasks
+            self._read_now_and_then()
+            self._connector.snapshot(self._tail.number)
+            now, interval = time.monotonic(), self._in_force.config.stream.checkpoint_interval
+            due = [
+                (lane, report)
+                for lane, report in seen
+                if report is not None and lane.is_due(report, interval, now)
+            ]
+            if due:
+                failpoint("before-point")
+                self._try_commit(due)
+            self._tail.forget(task.snapshot for task in tasks)
+            self._maintain()
+
+    def _read_now_and_then(self) -> None:
+        if time.monotonic() - self._read_at < READ_SECONDS:
+            return
+        self._snapshot_if_told()
+
+    def _snapshot_if_told(self) -> HubSnapshot:
+        """The hub's ends of now, or the newest that are known while it does not answer."""
+        try:
+            return self._snapshot()
+        except ClusterError as error:
+            # The older snapshot stays valid; a recovery would only have more to read.
+            self._note_error(f"hub end offsets: {error}")
+            return self._tail.newest
+
+    def _see(self, lane: LanePoints) -> LaneReport | None:
+        """The newest report of a lane, noted; None before each of its tasks has told."""
+        report = lane.query.report
+        self.figures.take(report)
+        failpoint("mid-batch")
+        if not report.whole:
+            return None
+        if lane.take(report):
+            self.positions = self.positions.merged(lane.told)
+        self.progress = {**self.progress, lane.query.lane.name: lane.progress(report)}
+        return report
+
+    def _try_commit(self, due: Sequence[tuple[LanePoints, LaneReport]]) -> None:
+        checkpoints = [
+            checkpoint
+            for lane, report in due
+            for checkpoint in self._of(lane, lane.point(report, self._tail))
+        ]
+        try:
+            self._commit(*checkpoints)
+        except CheckpointConflictError as error:
+            self.conflict = error
+        except CheckpointError as error:
+            # The next look tries it again, with what is told by then.
+            self._note_error(str(error))
+        else:
+            for lane, report in due:
+                lane.has_committed(report, time.monotonic())
+
+    def _commit_end(self, lane: LanePoints, report: LaneReport, positions: Positions) -> None:
+        # Nothing beyond these positions is written, so a snapshot of now is right. With an older
+        # one they are exact all the same: the next start finds the hub further, and looks whether
+        # that was us. Reports of partitions that were held stand still, so what is told is what was
+        # last written.
+        if positions:
+            parts = lane.end(report, positions, self._snapshot_if_told())
+            self._commit(*self._of(lane, parts))
+            self.positions = self.positions.merged(positions)
+
+    def _of(self, lane: LanePoints, parts: Sequence[Bounded]) -> list[Checkpoint]:
+        query = lane.query
+        return self._checkpoints(query.lane.name, query.generation, lane.identity, parts)
+
+    def _loop(self) -> None:
+        try:
+            while not self._stop.wait(POLL_SECONDS):
+                self.tick()
+        except Exception as error:
+            # Without checkpoints nothing may go on: the engine's thread looks at this and stops.
+            self.failure = error

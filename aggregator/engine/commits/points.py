@@ -1,0 +1,158 @@
+"""One lane as the observer knows it: what it told, which checkpoint that makes, and when. Pure.
+
+No clock, no client, no table: the moment and the hub's snapshots are arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from aggregator.datapath.connector.reports import LaneReport
+from aggregator.datapath.hub_ledger import Ends, HubSnapshot, HubTail
+from aggregator.datapath.spark.lane import LaneQuery
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.status.view import LaneProgress
+from aggregator.store.checkpoint.identity import Identity
+
+STILL_SECONDS = 60.0
+"""So often a lane is committed whose positions stand still: its bound must not age."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """Positions of a lane that share a bound; no two of one commit have the same number."""
+
+    number: int
+    positions: Positions
+    bound: HubSnapshot
+    clean: bool = False
+
+
+def bounded(
+    number: int, positions: Positions, bound: HubSnapshot, older: Mapping[SourcePartition, Ends]
+) -> list[Bounded]:
+    """What is to be committed of a lane at once: by `bound`, and by those of `older` ends apart.
+
+    A bound that is too old would take records of a topic that is gone for those of its successor.
+    """
+    groups: list[tuple[Ends, dict[SourcePartition, int]]] = []
+    for sp, at in positions.items():
+        if sp in older:
+            known = next((own for ends, own in groups if ends == older[sp]), None)
+            if known is None:
+                groups.append((older[sp], known := {}))
+            known[sp] = at
+    rest = _without(positions, older.keys())
+    parts = [Bounded(number, rest, bound)] if rest else []
+    for at, (ends, own) in enumerate(groups):
+        parts.append(Bounded(-2 - at, Positions(own), HubSnapshot(bound.taken_ms, ends)))
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The start of a lane as it was committed: its positions, and the hub snapshot of then.
+
+    `older` are the bounds of partitions of which it leaves out what the hub held before.
+    """
+
+    number: int
+    snapshot: HubSnapshot
+    positions: Positions
+    older: Mapping[SourcePartition, Ends]
+
+
+class LanePoints:
+    """A life of a lane, observed from the moment `now`; `earlier` is how its last life ended."""
+
+    def __init__(
+        self,
+        query: LaneQuery,
+        identity: Identity,
+        begun: Begun,
+        earlier: LaneProgress,
+        now: float,
+    ) -> None:
+        self.query = query
+        self.identity = identity
+        self.told = Positions()
+        self._begun = begun
+        self._older = begun.older
+        self._earlier = earlier
+        self._points: tuple[int, ...] = ()
+        self._left: frozenset[SourcePartition] = frozenset()
+        self._committed = begun.positions
+        self._committed_at = now
+
+    def take(self, report: LaneReport) -> bool:
+        """Note a report of all its tasks; whether it is news."""
+        points = tuple(task.point for task in report.tasks)
+        if points == self._points:
+            return False
+        self._points = points
+        self.told = _without(report.positions, self._left)
+        return True
+
+    def leave(self, partitions: Collection[SourcePartition]) -> None:
+        """What it tells of these partitions does not count any more."""
+        self._left |= frozenset(partitions)
+        self.told = _without(self.told, self._left)
+
+    def is_due(self, report: LaneReport, interval: float, now: float) -> bool:
+        """Whether what it told is to be committed."""
+        if self._older and not report.skipping:
+            # From here on a recovery has less to read.
+            return True
+        patience = interval if self.has_news else max(interval, STILL_SECONDS)
+        return now - self._committed_at >= patience
+
+    @property
+    def has_news(self) -> bool:
+        """Whether its positions are others than those that are committed."""
+        return self.told != self._committed
+
+    def point(self, report: LaneReport, tail: HubTail) -> list[Bounded]:
+        """What it told, as it is to be committed while it goes on."""
+        # A task may name the snapshot that it began with when nobody else does any more.
+        bound = tail.bound(report.tasks, {self._begun.number: self._begun.snapshot})
+        return bounded(self._number, self.told, bound, self._left_out(report))
+
+    def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Bounded]:
+        """Positions that are exact, and beyond which it has written nothing.
+
+        Not clean where the hub holds, beyond them, what it was to leave out.
+        """
+        older = self._left_out(report)
+        clean = _without(positions, older.keys())
+        return [
+            *(replace(it, clean=True) for it in bounded(self._number, clean, now, {})),
+            *bounded(self._number, positions.only(set(older)), now, older),
+        ]
+
+    def has_committed(self, report: LaneReport, now: float) -> None:
+        """What `point` gave for the report is committed."""
+        self._committed, self._committed_at = self.told, now
+        if not report.skipping:
+            self._older = {}
+
+    def progress(self, report: LaneReport) -> LaneProgress:
+        """How far it is, for the status."""
+        return LaneProgress(
+            records=self._earlier.records + report.records,
+            replayed=self._earlier.replayed + report.replayed,
+            at_ms=min((task.at_ms for task in report.tasks), default=0),
+            generation=self.query.generation,
+            report=report,
+        )
+
+    @property
+    def _number(self) -> int:
+        return max(self._points, default=0)
+
+    def _left_out(self, report: LaneReport) -> Mapping[SourcePartition, Ends]:
+        return self._older if report.skipping else {}
+
+
+def _without(positions: Positions, left_out: Collection[SourcePartition]) -> Positions:
+    return Positions({sp: at for sp, at in positions.items() if sp not in left_out})

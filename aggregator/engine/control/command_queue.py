@@ -1,0 +1,139 @@
+"""The way of a command to a running engine: given by any thread, carried out by the engine's own.
+
+Nothing else changes anything while an instance runs. A door is closed until the engine opens it.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from aggregator.features.backfill.ranges import Backfill
+from aggregator.features.positions.proposal import Proposal
+from aggregator.model.errors import (
+    AggregatorError,
+    CheckpointConflictError,
+    CheckpointError,
+    ClusterError,
+    ConfigError,
+    RefusedError,
+)
+from aggregator.model.values import Part
+from aggregator.plan.plan import Plan
+
+STARTING = "it is still starting: try again in a moment"
+"""What a command is answered by before it can be carried out."""
+
+Answer = TypeVar("Answer")
+
+
+class Actor(Protocol):
+    """The engine as a command sees it. Everything happens in the engine's thread."""
+
+    def leave(self, aliases: Collection[str]) -> None:
+        """Let the lanes of these sources end; what shares a lane with them goes on without."""
+
+    def rest(self, part: Part) -> None:
+        """Wait until no lane reads this part of a source any more."""
+
+    def check_part(self, part: Part) -> None:
+        """Raise RefusedError when nothing of it is taken."""
+
+    def look_again(self) -> None:
+        """Have a look at the clusters soon, and run what is then wanted."""
+
+    def put(self, proposal: Proposal) -> int:
+        """Commit positions that were set by hand; returns the commit's number."""
+
+    def order_backfill(self, backfill: Backfill) -> Backfill:
+        """Note a backfill, and begin it when its turn has come."""
+
+    def cancel_backfill(self, name: str) -> Backfill:
+        """Read no more of a backfill."""
+
+    def check(self, plan: Plan) -> None:
+        """Raise ConfigError when a transform of this plan does not fit."""
+
+    def tell(self) -> None:
+        """Hand out the status as it is now."""
+
+
+class NotReadyError(AggregatorError):
+    """Nothing can be commanded now: it still starts, or it stops."""
+
+
+class Door:
+    """Holds commands until the engine's thread carries them out."""
+
+    def __init__(self) -> None:
+        self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
+        self._commands = queue.SimpleQueue()
+        self._closed = STARTING
+        self._lock = threading.Lock()
+
+    def ask(self, act: Callable[[Actor], Answer], seconds: float) -> Answer:
+        """Have the engine's thread do it, and return what that returns; raises what that raises.
+
+        NotReadyError while the door is closed, and when there is no answer in so many seconds.
+        """
+        future: Future[Answer] = Future()
+        with self._lock:
+            self.check_open()
+            self._commands.put((future, act))
+        try:
+            return future.result(seconds)
+        except TimeoutError as error:
+            future.cancel()
+            raise NotReadyError("it is busy and did not answer in time: see its log") from error
+
+    def check_open(self) -> None:
+        """Raise NotReadyError while the door is closed."""
+        if self._closed:
+            raise NotReadyError(self._closed)
+
+    def open(self) -> None:
+        """Take commands from now on."""
+        self._closed = ""
+
+    def put_off(self, why: str) -> None:
+        """Answer commands by this until `open`."""
+        self._closed = why
+
+    def close(self) -> None:
+        """Take no more commands; those that wait are answered so."""
+        with self._lock:
+            self._closed = "it is stopping"
+        while (command := self._next()) is not None:
+            future, _ = command
+            # Nobody waits for one that was not carried out in time.
+            if future.set_running_or_notify_cancel():
+                future.set_exception(NotReadyError(self._closed))
+
+    def handle(self, engine: Actor) -> None:
+        """Carry out what waits. A refusal is the caller's; any other error is the engine's, too."""
+        while (command := self._next()) is not None:
+            future, act = command
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                answer = act(engine)
+                # Whoever is answered, and asks for the status then, has to find it done.
+                engine.tell()
+                future.set_result(answer)
+            except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
+                future.set_exception(error)
+                if isinstance(error, CheckpointConflictError):
+                    # Another instance writes: nothing may be done after it.
+                    raise
+            except BaseException as error:
+                future.set_exception(error)
+                raise
+
+    def _next(self) -> tuple[Future[Any], Callable[[Actor], Any]] | None:
+        try:
+            return self._commands.get_nowait()
+        except queue.Empty:
+            return None

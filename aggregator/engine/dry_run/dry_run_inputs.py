@@ -1,0 +1,50 @@
+"""What `aggregator plan` shows of a first start: asked of the clusters and of the checkpoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from aggregator.config.schema import Config
+from aggregator.engine.commits.known_checkpoint import known_of
+from aggregator.engine.control.pauses import out_of, out_of_parts
+from aggregator.engine.dry_run.first_step import Preview, preview
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.kafka.discovery.hub_logs import read_topics
+from aggregator.kafka.discovery.poller import first_look
+from aggregator.kafka.discovery.prepare import Prepared
+from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.controls import Controls
+from aggregator.store.gaps import GapTable
+from aggregator.store.seen_topics import SeenTable
+
+
+def preview_of(config: Config, prepared: Prepared) -> Preview:
+    """The first steps of a run that would start now; changes nothing.
+
+    Raises CheckpointError when the checkpoint cannot be read, ClusterError when the hub does not
+    answer.
+    """
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    state = CheckpointState() if table is None else table.load()
+
+    paused = Controls(place.path, place.storage_options).read()
+
+    def ask_hub(topics: frozenset[str]) -> HubLogs:
+        with open_admin(config, HUB) as hub:
+            found = read_topics(hub, topics, config.supervision.connect_timeout)
+        return HubLogs(found.logs, frozenset(found.waits))
+
+    return preview(
+        config,
+        first_look(config, prepared),
+        known_of(state),
+        FoundGaps(GapTable(place.path, place.storage_options).load()),
+        out_of(paused.sources),
+        datetime.now(UTC),
+        ask_hub,
+        out_of_parts(paused.parts),
+        SeenTable(place.path, place.storage_options).load(),
+    )

@@ -1,0 +1,231 @@
+"""Carries out the commands of a step, in their order, and says what came of each."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.datapath.spark.lane_settings import lane_settings
+from aggregator.datapath.spark.transform import check_transform
+from aggregator.engine.commits.observer import Observer
+from aggregator.engine.recoverer import Recovery
+from aggregator.engine.running_lanes import Lanes
+from aggregator.kafka.admin import ClusterAdmin, apply
+from aggregator.kafka.discovery.hub_logs import read_topics
+from aggregator.kafka.discovery.poller import Lookout
+from aggregator.kafka.discovery.replan import settle
+from aggregator.model.errors import (
+    AggregatorError,
+    CheckpointConflictError,
+    CheckpointError,
+    ClusterError,
+)
+from aggregator.model.events import Event, EventSink
+from aggregator.model.failpoint import failpoint
+from aggregator.plan.actions import Action, Applied
+from aggregator.plan.lanes.rate_limits import Pace
+from aggregator.plan.lifecycle.commands import (
+    Abort,
+    AskHub,
+    Command,
+    Distrust,
+    End,
+    Finish,
+    Hold,
+    LookAgain,
+    Move,
+    Outcome,
+    Prepare,
+    RecordGaps,
+    Recover,
+    Release,
+    Remember,
+    SetPace,
+    Start,
+    Started,
+    Tell,
+)
+from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Ready
+from aggregator.plan.plan import Plan
+from aggregator.plan.refusals import NOTHING_REFUSED
+from aggregator.plan.snapshot import Look
+from aggregator.plan.topics.hub_topics import flowing_of
+from aggregator.store.checkpoint.identity import identity_of
+from aggregator.store.gaps import GapTable
+from aggregator.store.seen_topics import SeenTable
+
+MANY = 100
+"""From this many changes on an event says how far they are."""
+
+
+class Hands:
+    """Used by the engine's thread alone."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        lanes: Lanes,
+        recovery: Recovery,
+        observer: Observer,
+        lookout: Lookout,
+        hub: ClusterAdmin,
+        gaps: GapTable,
+        seen: SeenTable,
+        emit: EventSink,
+        stop: threading.Event,
+    ) -> None:
+        self._spark = spark
+        self._lanes = lanes
+        self._recovery = recovery
+        self._observer = observer
+        self._lookout = lookout
+        self._hub = hub
+        self._gaps = gaps
+        self._seen = seen
+        self._emit = emit
+        self._stop = stop
+        self._checked: set[str] = set()
+        self._config: Config | None = None
+        self._plan: Plan | None = None
+        self._refusals = NOTHING_REFUSED
+        self._pace = Pace()
+
+    def carry_out(self, commands: Iterable[Command], config: Config) -> list[Outcome]:
+        """Do all of it; a failure of one is its outcome, and the others are done all the same.
+
+        But no position moves for a gap that could not be recorded, and no lane starts any more when
+        all is to stop. Raises CheckpointConflictError when another instance writes this
+        checkpoint, the error of an `Abort`, and AggregatorError for a lane that does not stop, the
+        last two when all the others are done.
+        """
+        outcomes: list[Outcome] = []
+        fatal: Exception | None = None
+        unrecorded = False
+        for command in commands:
+            if self._is_dropped(command, unrecorded=unrecorded):
+                outcomes.append(Outcome(command, dropped=True))
+                continue
+            try:
+                outcomes.append(Outcome(command, self._do(command, config)))
+            except CheckpointConflictError:
+                raise
+            except (AggregatorError, PySparkException) as error:
+                if isinstance(command, (Abort, Finish)):
+                    fatal = fatal or error
+                outcomes.append(Outcome(command, error=error))
+                unrecorded = unrecorded or isinstance(command, RecordGaps)
+        if fatal is not None:
+            raise fatal
+        return outcomes
+
+    def check(self, plan: Plan) -> None:
+        """Raise ConfigError when a transform of this plan does not fit."""
+        names = {route.transform for route in plan.routes if route.transform}
+        for name in sorted(names - self._checked):
+            check_transform(self._spark, name)
+            self._checked.add(name)
+
+    def _is_dropped(self, command: Command, *, unrecorded: bool) -> bool:
+        match command:
+            case Move(_, "gaps"):
+                return unrecorded
+            case Start() | Recover():
+                return self._stop.is_set()
+            case _:
+                return False
+
+    def _do(self, command: Command, config: Config) -> object:
+        match command:
+            case Prepare(look):
+                return self._prepare(look, config)
+            case RecordGaps(records):
+                self._gaps.append(records)
+            case Move(positions, why):
+                self._observer.moved(positions, why)
+            case Remember(topics):
+                self._seen.add(topics)
+            case AskHub(topics):
+                timeout = config.supervision.connect_timeout
+                found = read_topics(self._hub, topics, timeout)
+                return HubLogs(found.logs, frozenset(found.waits))
+            case Distrust(positions, ends, opened, closed):
+                self._observer.distrust(positions, ends, opened, closed)
+            case Recover():
+                self._recovery.begin(command, config)
+            case Start():
+                return self._start(command, config)
+            case End(name):
+                self._lanes.end(name)
+            case Hold(name, partitions):
+                self._lanes.hold(name, partitions)
+            case Finish(name, clean):
+                return self._lanes.finish(name, clean=clean)
+            case Release(name, partitions):
+                self._lanes.release(name, partitions)
+            case SetPace(pace):
+                self._pace = pace
+                self._lanes.pace(pace)
+            case LookAgain():
+                self._lookout.wake()
+            case Tell(event):
+                self._emit(event)
+            case Abort(error):
+                raise error
+        return None
+
+    def _prepare(self, look: Look, config: Config) -> Ready:
+        """Check the transforms, then change the hub's topics, and go by the plan that is left.
+
+        A topic that the hub refuses is adapted, or left out. Returns that plan, and what the table
+        of gaps says by now. Raises ConfigError for a transform that does not fit, before anything
+        is changed, and ClusterError when the hub does not answer, or refuses what all need.
+        """
+        self.check(look.plan)
+        if config is not self._config:
+            # Other settings may be what it refused for.
+            self._config, self._refusals = config, NOTHING_REFUSED
+        flowing = flowing_of(self._plan.routes if self._plan is not None else look.plan.routes)
+        failpoint("before-apply")
+        refusals = self._refusals.at(time.monotonic())
+        found = settle(look.plan, config, refusals, self._apply, flowing)
+        failpoint("after-apply")
+        if new := [it for it in found.plan.refusals if it not in look.plan.refusals]:
+            raise ClusterError(f"hub: {'; '.join(new)}")
+        self._plan, self._refusals = found.plan, found.refusals
+        self._lookout.goes_by(found.plan.routes, found.refusals)
+        self._observer.update(identity_of(found.plan))
+        try:
+            return Ready(found.plan, FoundGaps(self._gaps.load()))
+        except CheckpointError as error:
+            return Ready(found.plan, FoundGaps(error=str(error)))
+
+    def _apply(self, actions: Sequence[Action]) -> Sequence[Applied]:
+        def tell(done: int, of: int) -> None:
+            if of >= MANY:
+                self._emit(Event("hub_changes", f"{done} of {of} changes at the hub are made"))
+
+        assert self._config is not None
+        timeout = self._config.supervision.connect_timeout
+        answers = apply(actions, self._hub, timeout, progress=tell)
+        for done in answers:
+            if done.ok and done.changed:
+                self._emit(Event("hub_changed", str(done.action)))
+        return answers
+
+    def _start(self, command: Start, config: Config) -> Started:
+        assert self._plan is not None
+        settings = lane_settings(config, self._plan, self._pace, command.until)
+        started = self._lanes.start(command, settings)
+        lane = command.lane
+        words = (
+            f"lane {lane.name} reads {len(lane.partitions)} partitions of "
+            f"{', '.join(lane.clusters)}"
+        )
+        fields: dict[str, str | int] = {"lane": lane.name, "generation": started.generation}
+        self._emit(Event("lane_started", words, fields))
+        return started

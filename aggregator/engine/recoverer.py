@@ -1,0 +1,272 @@
+"""Recovers partitions whose last writer did not end cleanly, in a thread of its own.
+
+What is recovered, and when, is decided by `aggregator.plan.lifecycle`; what the hub's tail says is
+decided by `aggregator.plan.positions.recovery`. Here it is read, and committed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from aggregator.config.kafka_settings import hub_reader_settings
+from aggregator.config.schema import Config
+from aggregator.datapath.connector.connector import Connector, TailFound
+from aggregator.datapath.connector.origins import compare_origins
+from aggregator.engine.commits.observer import Observer
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.discovery.hub_logs import (
+    StoodAt,
+    TopicLogs,
+    later_logs,
+    settled_logs,
+    whole_logs,
+)
+from aggregator.model.events import Event, EventSink
+from aggregator.model.failpoint import failpoint
+from aggregator.model.values import OffsetRange, Positions, Skip, SourcePartition, TopicPartition
+from aggregator.plan.lifecycle.commands import Ends, Hole, Outcome, Recover, Recovered
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions.gaps import GapRecord, gap_id
+from aggregator.plan.positions.origins import plan_foreign
+from aggregator.plan.positions.recovery import (
+    TailPlan,
+    counts_below,
+    earlier_hub_ends,
+    highest,
+    needed_topics,
+    plan_losses,
+    plan_skips,
+    plan_tail,
+    recovered_positions,
+)
+from aggregator.plan.positions.start import Gap, GapKind, is_same_log
+from aggregator.store.gaps import GapTable
+
+CANCEL_SECONDS = 10.0
+
+
+class Recovery:
+    """One recovery at a time; begun and asked by the engine's thread, while lanes may run.
+
+    `stood` is where the hub's ends were seen to stand while the session started.
+    """
+
+    def __init__(
+        self,
+        connector: Connector,
+        observer: Observer,
+        hub: ClusterAdmin,
+        gaps: GapTable,
+        emit: EventSink,
+        stop: threading.Event,
+        stood: StoodAt | None = None,
+    ) -> None:
+        self._connector = connector
+        self._observer = observer
+        self._hub = hub
+        self._gaps = gaps
+        self._emit = emit
+        self._stop = stop
+        self._stood = stood
+        self._thread: threading.Thread | None = None
+        self._outcome: Outcome | None = None
+
+    def begin(self, command: Recover, config: Config) -> None:
+        """Begin one; the last has ended, and `ended` has told so."""
+        assert self._thread is None
+        self._thread = threading.Thread(
+            target=self._run, args=(command, config), name="recovery", daemon=True
+        )
+        self._thread.start()
+
+    def ended(self) -> Outcome | None:
+        """What came of the recovery that has ended since the last call."""
+        if self._thread is None or self._thread.is_alive():
+            return None
+        self._thread = None
+        return self._outcome
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the recovery that goes on has ended, but no longer than so many seconds.
+
+        Returns whether there is one.
+        """
+        if self._thread is None:
+            return False
+        self._thread.join(seconds)
+        return True
+
+    def cancel(self) -> None:
+        """End one that goes on; the next start does it again."""
+        if self._thread is not None:
+            self._connector.cancel_tail()
+            self._thread.join(CANCEL_SECONDS)
+
+    def _run(self, command: Recover, config: Config) -> None:
+        try:
+            self._outcome = Outcome(command, self.recover(command, config))
+        except Exception as error:  # a thread has no caller to raise to: it is the outcome
+            self._outcome = Outcome(command, error=error)
+
+    def recover(self, command: Recover, config: Config) -> Recovered:
+        """Look what the hub tail holds of the partitions, and commit where they are.
+
+        Those whose hub topics do not show yet all that they hold are left as they are: the others
+        do not wait for them. What the sources do not hold any more is recorded as gaps before that.
+        Raises ClusterError and CheckpointError; then nothing is committed, and it has to be done
+        again.
+        """
+        began = time.monotonic()
+        begin = self._observer.positions.only(command.partitions)
+        earlier = self._earlier(begin, command.look.plan, config)
+        own = self._observer.state.own_hub_ends(begin)
+        needs = needed_topics(command.look.plan.routes, begin, own, earlier)
+        reader, timeout = hub_reader_settings(config.hub), config.supervision.connect_timeout
+        hub = self._hub_logs(frozenset(needs.values()), reader, timeout, alone=command.alone)
+        waiting = {
+            sp: min(late) for sp, topics in needs.items() if (late := topics & hub.waits.keys())
+        }
+        if len(waiting) == len(begin) > 0:
+            seconds = time.monotonic() - began
+            return Recovered(seconds=seconds, waiting=waiting, waits=hub.waits)
+        command = replace(command, partitions=command.partitions - waiting.keys())
+        found = self._recover(command, config, hub.logs, earlier)
+        seconds = time.monotonic() - began
+        return replace(found, seconds=seconds, waiting=waiting, waits=hub.waits)
+
+    def _recover(
+        self,
+        command: Recover,
+        config: Config,
+        hub_logs: Mapping[TopicPartition, OffsetRange],
+        earlier: dict[TopicPartition, int],
+    ) -> Recovered:
+        """What `recover` does, of partitions of which the hub shows all that it holds."""
+        state, look = self._observer.state, command.look
+        begin = self._observer.positions.only(command.partitions)
+        bound = state.hub_ends_for(command.partitions) | earlier
+        known = replace(state.remembered(), positions=begin)
+        logs = {
+            sp: log
+            for sp, log in look.observed.offsets.items()
+            if sp in command.partitions and is_same_log(sp, known, look.observed)
+        }
+        reader = hub_reader_settings(config.hub)
+        tail = plan_tail(begin, bound, hub_logs, state.own_hub_ends(begin))
+        told = self._read(tail, look.plan, reader)
+        failpoint("after-scan")
+        routes = look.plan.routes
+        judged = compare_origins(self._connector, config, told, begin, routes, logs.keys())
+        found = {sp: skip for sp, skip in told.parts.items() if sp not in judged.partitions}
+        ranges = {sp: skip.ranges for sp, skip in found.items()}
+        positions = recovered_positions(tail.positions, ranges, logs)
+        losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
+        now = {sp: look.observed.log(sp) for sp in judged.foreign}
+        foreign = plan_foreign(judged, told.parts, begin, routes, now)
+        records = self._record((*losses, *foreign))
+        # Ends that were looked up while a lane still read say nothing about what it has read.
+        sure = {
+            sp: log.latest for sp, log in logs.items() if look.began > command.left_at.get(sp, 0.0)
+        }
+        skips = plan_skips(positions, found, sure)
+        holes = self._commit(positions, skips, judged.partitions, tail, bound)
+        failpoint("after-recovered")
+        return Recovered(
+            holes,
+            records,
+            len(positions),
+            tail.offsets,
+            told.found,
+            silent=judged.silent,
+        )
+
+    def _earlier(self, begin: Positions, plan: Plan, config: Config) -> dict[TopicPartition, int]:
+        """Bounds in hub topics of before the config was changed, where the hub still has them."""
+        named = earlier_hub_ends(self._observer.state.own_hub_ends(begin), plan.routes)
+        if not named:
+            return {}
+        there = self._hub.partition_counts(config.supervision.connect_timeout)
+        return {tp: end for tp, end in named.items() if tp.topic in there}
+
+    def _hub_logs(
+        self,
+        needs: Collection[frozenset[str]],
+        reader: Mapping[str, str],
+        timeout: float,
+        *,
+        alone: bool,
+    ) -> TopicLogs:
+        """What the hub topics hold, with all that was under way; `alone`: no lane writes there.
+
+        `needs` are topics that are of use only together.
+        """
+        failpoint("before-settle")
+        logs = (
+            settled_logs(self._hub, needs, timeout, self._stop, self._emit, self._stood)
+            if alone
+            else later_logs(self._hub, frozenset[str]().union(*needs), timeout, self._stop)
+        )
+        whole = whole_logs(
+            self._hub,
+            lambda partitions, seconds: self._connector.log_ends(partitions, reader, seconds),
+            logs,
+            timeout=timeout,
+            stop=self._stop,
+        )
+        failpoint("after-settle")
+        return whole
+
+    def _read(self, tail: TailPlan, plan: Plan, reader: Mapping[str, str]) -> TailFound:
+        if not tail.ranges:
+            return TailFound(0, 0, {})
+        self._emit(Event("recovering", f"reading {tail.offsets} offsets of the hub tail"))
+        compacted = [
+            name for name, topic in plan.hub_topics.items() if "compact" in topic.cleanup_policy
+        ]
+        return self._connector.read_tail(tail, reader, compacted)
+
+    def _record(self, gaps: tuple[Gap, ...]) -> tuple[GapRecord, ...]:
+        """Record what was found; returns what is new, or was settled once and is there again."""
+        if not gaps:
+            return ()
+        now, epoch = datetime.now(UTC), self._observer.state.epoch
+        known = self._gaps.load()
+        found = [GapRecord(gap_id(gap), gap, now, epoch) for gap in gaps]
+        new = tuple(record for record in found if _is_new(record, known.get(record.id)))
+        self._gaps.append(new)
+        return new
+
+    def _commit(
+        self,
+        positions: Positions,
+        skips: Mapping[SourcePartition, Skip],
+        doubtful: frozenset[SourcePartition],
+        tail: TailPlan,
+        bound: Ends,
+    ) -> dict[SourcePartition, Hole]:
+        """Commit what is whole as clean; what is not keeps the bound behind which it is.
+
+        So does what is `doubtful`: it is where it was. All in one commit: what is clean in it says
+        where the hub is now, and of what would come later nobody would know that it was in doubt.
+        """
+        # A hub partition that the bound does not know would be read from its beginning each time.
+        ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound)
+        # Of each by itself: before its own bound there may be records of a topic that is gone.
+        kept = doubtful | set(skips)
+        older: dict[SourcePartition, Ends] = {sp: {**ends, **tail.above.get(sp, {})} for sp in kept}
+        self._observer.recovered(positions, older)
+        entries = self._observer.state.entries
+        return {
+            sp: Hole(positions[sp], entries[sp].snapshot.snapshot_at_ms, skip, older[sp])
+            for sp, skip in skips.items()
+        }
+
+
+def _is_new(record: GapRecord, known: GapRecord | None) -> bool:
+    if known is None:
+        return True
+    return known.resolved and record.gap.kind is GapKind.FOREIGN_ORIGIN

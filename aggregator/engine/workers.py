@@ -1,0 +1,202 @@
+"""What a run works with: its driver, its session, and the threads that hand values to the engine.
+
+Each is started where nothing has to be waited for, and ended with the block that it is used in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.datapath.connector.connector import Connector
+from aggregator.datapath.connector.event_claims import DedupConnector
+from aggregator.datapath.connector.reports import bucket_bounds
+from aggregator.datapath.hub_ledger import HubSnapshot
+from aggregator.datapath.spark.jvm import Driver, prepare_driver, start_jvm
+from aggregator.datapath.spark.scratch import remove_left
+from aggregator.datapath.spark.session import build_session, session_conf
+from aggregator.engine.commits.observer import Observer
+from aggregator.engine.control.commands import Control
+from aggregator.engine.publisher import Told
+from aggregator.features.acls.acl_sync import AclSync
+from aggregator.features.completeness.claim_maker import CompletenessWatch
+from aggregator.features.dedup.event_keeper import DedupKeeper
+from aggregator.features.delta_sink.supervisor import TeeBeside
+from aggregator.features.groups.group_sync import GroupSync
+from aggregator.features.groups.position_groups import Groups
+from aggregator.features.heartbeats.heartbeats import Heartbeats
+from aggregator.features.quarantine.follower import QuarantineWatch
+from aggregator.features.schemas.translator import Translator
+from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
+from aggregator.kafka.discovery.hub_logs import StoodAt, read_snapshot, read_topic_id
+from aggregator.kafka.discovery.poller import Lookout
+from aggregator.kafka.discovery.probes import SourcesWatch
+from aggregator.model.events import Event, EventSink
+from aggregator.plan.lanes.slots import plan_slots
+from aggregator.plan.plan import Plan
+from aggregator.plan.snapshot import Look
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import identity_of
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """What an engine works with: the session, clients, and threads that hand it values.
+
+    All of it is started and ended by the caller. `stood` is where the hub's ends stood before the
+    session was there.
+    """
+
+    spark: SparkSession
+    connector: Connector
+    lookout: Lookout
+    sources: SourcesWatch
+    hub: ClusterAdmin
+    stood: StoodAt
+    told: Told
+    translator: Translator
+
+
+def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
+    """The driver, prepared in the background, and its JVM started where no plan is needed for it.
+
+    On a thread that nobody waits for at the end: a run that is refused ends at once.
+    """
+    future: Future[Driver] = Future()
+
+    def work() -> None:
+        try:
+            remove_left()
+            driver = prepare_driver(config, lambda line: emit(Event("jars", line)))
+            if config.spark.master == "auto":
+                conf = session_conf(config, plan_slots("auto", 1).master, driver)
+                start_jvm(conf, driver)
+            future.set_result(driver)
+        except BaseException as error:  # goes on in the thread that asks
+            future.set_exception(error)
+
+    threading.Thread(target=work, name="driver", daemon=True).start()
+    return future
+
+
+@contextmanager
+def session_of(
+    config: Config, plan: Plan, driver: Future[Driver]
+) -> Iterator[Future[SparkSession]]:
+    """The Spark session, built in the background; ended with the block, also after an error."""
+
+    def build() -> SparkSession:
+        ready = driver.result()
+        conf = session_conf(config, plan.slots.master, ready)
+        return build_session(conf, ready)
+
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as pool:
+        future = pool.submit(build)
+        try:
+            yield future
+        finally:
+            future.result().stop()
+
+
+@contextmanager
+def threads_of(
+    look: Look,
+    session: Future[SparkSession],
+    hub: ClusterAdmin,
+    table: CheckpointTable,
+    stood: StoodAt,
+    control: Control,
+    emit: EventSink,
+) -> Iterator[Threads]:
+    """What an engine works with; all of it is ended with the block."""
+    control.load()
+    config = control.config
+    lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
+    sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
+    completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
+    group_sync, acl_sync = GroupSync(emit), AclSync(emit)
+    tee = TeeBeside(control.in_force, emit)
+    audits = AuditWatch(config.checkpoint)
+    translator = Translator(control.in_force, emit)
+    try:
+        audits.start()
+        completeness.keeper.start()
+        with open_admin(config, HUB) as admin:
+            quarantine = QuarantineWatch(config, emit)
+            quarantine.start(admin)
+            try:
+                spark = session.result()
+                connector = Connector(spark)
+                observer = _observer(control.in_force, look, hub, table, connector, emit)
+                timeout = config.supervision.connect_timeout
+                topic_id = partial(read_topic_id, admin, timeout=timeout)
+                dedup = DedupKeeper(control.in_force, DedupConnector(spark), topic_id, emit)
+                dedup.start()
+                try:
+                    told = Told(
+                        observer=observer,
+                        quarantine=quarantine,
+                        audits=audits,
+                        groups=groups,
+                        heartbeats=heartbeats,
+                        group_sync=group_sync,
+                        completeness=completeness,
+                        acl_sync=acl_sync,
+                        tee=tee,
+                        dedup=dedup,
+                    )
+                    yield Threads(
+                        spark, connector, lookout, sources, admin, stood, told, translator
+                    )
+                finally:
+                    observer.stop()
+                    dedup.stop()
+            finally:
+                quarantine.stop(admin)
+    finally:
+        control.door.close()
+        heartbeats.end()
+        group_sync.end()
+        acl_sync.end()
+        tee.end()
+        audits.stop()
+        completeness.keeper.stop()
+        lookout.stop()
+        sources.stop()
+        groups.stop()
+        heartbeats.stop()
+        group_sync.stop()
+        acl_sync.stop()
+        tee.stop()
+        translator.stop()
+
+
+def _observer(
+    in_force: InForce,
+    look: Look,
+    hub: ClusterAdmin,
+    table: CheckpointTable,
+    connector: Connector,
+    emit: EventSink,
+) -> Observer:
+    def read_hub(topics: Mapping[str, int]) -> HubSnapshot:
+        return read_snapshot(hub, topics, in_force.config.supervision.connect_timeout)
+
+    return Observer(
+        table,
+        read_hub,
+        connector,
+        identity_of(look.plan),
+        in_force,
+        in_force.config.checkpoint.history,
+        emit,
+    )

@@ -1,0 +1,1 @@
+"""What copying does not need: importers, brokers for demo and tests, notebooks."""

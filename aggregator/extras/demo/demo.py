@@ -1,0 +1,286 @@
+"""The demo: two sources under load, a hub, an aggregator between them, and a count of the result.
+
+The aggregator runs as a child process, as a user would start it. What it did is judged by an
+independent reader (`demo_reader`, `oracle`), against what the sources acknowledged.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+from aggregator.datapath.jars import jars
+from aggregator.extras.demo.generator import REGIONS, TOPICS, EventMaker
+from aggregator.extras.demo.hub_reader import DemoReader, Example, Tail
+from aggregator.extras.demo.load import Load
+from aggregator.extras.demo.verdict import Flow, Tally, percentile, tally
+from aggregator.extras.embedded.cluster import EmbeddedCluster, start_clusters
+from aggregator.extras.embedded.ports import free_ports
+from aggregator.extras.embedded.processes import GuardedProcess
+from aggregator.extras.embedded.topics import create_topic
+from aggregator.model.errors import AggregatorError
+
+SOURCE_PARTITIONS = {"eu": 6, "us": 3}
+HUB_PARTITIONS = 4
+TICK_SECONDS = 0.25
+START_SECONDS = 300.0
+CATCH_UP_SECONDS = 60.0
+STOP_SECONDS = 120.0
+WARM_UP_SECONDS = 10.0
+"""Latency counts from so long after the first arrival (half of a short demo): by then what had
+gathered before the start is copied, and the JVMs are warm."""
+
+CONFIG = """\
+# Written by `aggregator demo`.
+name: demo
+hub:
+  bootstrap_servers: {hub}
+sources:
+  eu:
+    bootstrap_servers: {eu}
+    topics: {{include: "orders|payments"}}
+  us:
+    bootstrap_servers: {us}
+    topics: {{include: "orders|payments"}}
+topics:
+  partitions: {partitions}
+  replication_factor: 1
+stream:
+  checkpoint_interval: 5s
+checkpoint:
+  path: {state}
+api:
+  listen: 127.0.0.1:{port}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a demo is to be like."""
+
+    seconds: float = 30.0
+    rate: float = 1000.0
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where the demo is: what it does, what the aggregator says of itself, and the counts."""
+
+    step: str
+    seconds: float
+    phase: str = ""
+    sent: dict[Flow, int] | None = None
+    arrived: dict[Flow, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOutcome:
+    """What came of it. Latencies are in ms, None when none was measured."""
+
+    flows: dict[Flow, Tally]
+    latency_ms: dict[str, float | None]
+    measured: int
+    example: Example | None
+    first_record_seconds: float
+
+    @property
+    def perfect(self) -> bool:
+        """Whether every record sent is in the hub once, in order, and nothing else is."""
+        return bool(self.flows) and all(flow.perfect for flow in self.flows.values())
+
+
+class Demo:
+    """Clusters, config and aggregator of one demo; a context manager that leaves nothing behind."""
+
+    def __init__(
+        self, options: Options, tell: Callable[[Progress], None], stop: threading.Event
+    ) -> None:
+        self.options = options
+        self.clusters = {name: EmbeddedCluster(name) for name in (*SOURCE_PARTITIONS, "hub")}
+        self.config_file = Path()
+        self.log = Path()
+        self._tell = tell
+        self._stop = stop
+        self._began = time.monotonic()
+        self._exit = ExitStack()
+        self._url = ""
+
+    def __enter__(self) -> Demo:
+        try:
+            self._prepare()
+        except BaseException:
+            self._exit.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    def run(self) -> DemoOutcome:
+        """The demo itself, until its seconds are over or `stop` is set; then what came of it.
+
+        AggregatorError with the log's end when the aggregator fails, ClusterError for a cluster.
+        """
+        hub = self.clusters["hub"].bootstrap_servers
+        loads = [
+            Load(
+                alias,
+                self.clusters[alias].bootstrap_servers,
+                EventMaker(REGIONS[alias], self.options.seed),
+                self.options.rate / len(SOURCE_PARTITIONS),
+            )
+            for alias in SOURCE_PARTITIONS
+        ]
+        tail = Tail(hub, TOPICS)
+        with self._aggregator() as child, _following(tail), _loading(loads):
+            first = self._watch(child, loads, tail)
+        # Only now, so that nothing that the aggregator still does can change the count.
+        self._say("counting")
+        reader = DemoReader(hub, TOPICS)
+        sent = {tp: offsets for load in loads for tp, offsets in load.acknowledged().items()}
+        flows = tally(sent, reader.read())
+        latencies = tail.latencies()
+        return DemoOutcome(
+            flows=dict(sorted(flows.items())),
+            latency_ms={
+                name: percentile(latencies, share)
+                for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+            },
+            measured=len(latencies),
+            example=reader.example,
+            first_record_seconds=first,
+        )
+
+    def _prepare(self) -> None:
+        for name in ("broker", "spark"):
+            jars(name, progress=self._say)
+        self._say("starting two sources and a hub")
+        for cluster in self.clusters.values():
+            self._exit.callback(cluster.stop)
+        start_clusters(list(self.clusters.values()))
+        folder = Path(tempfile.mkdtemp(prefix="aggregator-demo-"))
+        self._exit.callback(shutil.rmtree, folder, ignore_errors=True)
+        (port,) = free_ports(1)
+        self._url = f"http://127.0.0.1:{port}/api/status"
+        self.config_file, self.log = folder / "aggregator.yaml", folder / "aggregator.log"
+        servers = {name: cluster.bootstrap_servers for name, cluster in self.clusters.items()}
+        self.config_file.write_text(
+            CONFIG.format(**servers, partitions=HUB_PARTITIONS, state=folder / "state", port=port),
+            "utf-8",
+        )
+        for alias, partitions in SOURCE_PARTITIONS.items():
+            for topic in TOPICS:
+                create_topic(servers[alias], topic, partitions=partitions)
+
+    @contextmanager
+    def _aggregator(self) -> Iterator[GuardedProcess]:
+        """`aggregator run`, ended cleanly with the block."""
+        self._say("starting the aggregator")
+        command = [sys.executable, "-m", "aggregator", "run", "-c", str(self.config_file)]
+        child = GuardedProcess(command, self.log, remove=self.log.parent)
+        try:
+            yield child
+            self._say("stopping the aggregator")
+            if not child.terminate(STOP_SECONDS):
+                raise AggregatorError(f"the aggregator did not stop:\n{child.log_tail()}")
+            if child.exit_code:
+                raise AggregatorError(
+                    f"the aggregator ended with {child.exit_code}:\n{child.log_tail()}"
+                )
+        finally:
+            if child.alive:
+                child.kill()
+
+    def _watch(self, child: GuardedProcess, loads: list[Load], tail: Tail) -> float:
+        """Tell about it until it is over and caught up; the seconds until the first arrival."""
+        began = time.monotonic()
+        first: float | None = None
+        ends = began + START_SECONDS
+        while not self._stop.wait(TICK_SECONDS) and time.monotonic() < ends:
+            self._alive(child)
+            sent, arrived = _sent(loads), tail.counts()
+            if first is None and arrived:
+                first = time.monotonic() - began
+                ends = time.monotonic() + self.options.seconds
+                warm_up = min(WARM_UP_SECONDS, self.options.seconds / 2)
+                tail.measure_from((time.time() + warm_up) * 1000)
+            self._say("streaming" if arrived else "starting the aggregator", sent, arrived)
+        if first is None:
+            if self._stop.is_set():
+                raise AggregatorError("stopped before the first record was in the hub")
+            raise AggregatorError(
+                f"no record has arrived within {START_SECONDS:g} s:\n{child.log_tail()}"
+            )
+        for load in loads:
+            load.stop()
+        sent = _sent(loads)
+        ends = time.monotonic() + CATCH_UP_SECONDS
+        while time.monotonic() < ends:
+            self._alive(child)
+            arrived = tail.counts()
+            self._say("catching up", sent, arrived)
+            if all(arrived.get(flow, 0) >= count for flow, count in sent.items()):
+                break
+            time.sleep(TICK_SECONDS)
+        return first
+
+    def _alive(self, child: GuardedProcess) -> None:
+        if not child.alive:
+            raise AggregatorError(
+                f"the aggregator ended with {child.exit_code}; the end of its log:\n"
+                f"{child.log_tail()}"
+            )
+
+    def _say(
+        self,
+        step: str,
+        sent: dict[Flow, int] | None = None,
+        arrived: dict[Flow, int] | None = None,
+    ) -> None:
+        phase = self._phase() if sent is not None else ""
+        self._tell(Progress(step, time.monotonic() - self._began, phase, sent, arrived))
+
+    def _phase(self) -> str:
+        """What the aggregator says of itself; empty as long as it says nothing."""
+        try:
+            with build_opener(ProxyHandler({})).open(self._url, timeout=1.0) as answer:
+                return str(json.load(answer).get("phase", ""))
+        except (URLError, OSError, ValueError):
+            return ""
+
+
+@contextmanager
+def _following(tail: Tail) -> Iterator[None]:
+    tail.start()
+    try:
+        yield
+    finally:
+        tail.stop()
+
+
+@contextmanager
+def _loading(loads: list[Load]) -> Iterator[None]:
+    for load in loads:
+        load.start()
+    try:
+        yield
+    finally:
+        for load in loads:
+            load.stop()
+
+
+def _sent(loads: list[Load]) -> dict[Flow, int]:
+    return {
+        Flow(load.alias, topic): count for load in loads for topic, count in load.counts().items()
+    }

@@ -1,0 +1,190 @@
+"""Reads the hub with a plain consumer, as any stranger would: a live tail, and a full reading."""
+
+from __future__ import annotations
+
+import threading
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from aggregator.extras.demo.verdict import Flow, Found, origin_of
+from aggregator.model.errors import ClusterError
+
+ASK_SECONDS = 10.0
+READ_SECONDS = 60.0
+"""The hub may be silent for so long before its end is reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One hub record, for the eyes."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str
+    value: str
+    headers: tuple[tuple[str, str], ...]
+
+
+class Tail:
+    """Follows the hub live: counts what arrives, and how long after its timestamp."""
+
+    def __init__(self, servers: str, topics: Sequence[str]) -> None:
+        self._consumer = _consumer(servers)
+        self._topics = tuple(topics)
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._counts: Counter[Flow] = Counter()
+        self._latencies = array("d")
+        self._measure_from_ms: float | None = None
+        self._error = ""
+        self._thread = threading.Thread(target=self._run, name="tail", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow; the topics may appear later."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it. ClusterError when the hub could not be read."""
+        self._stop.set()
+        self._thread.join()
+        self._consumer.close()
+        if self._error:
+            raise ClusterError(f"hub: {self._error}")
+
+    def measure_from(self, moment_ms: float) -> None:
+        """From now on, note the latency of records whose timestamp is not before `moment_ms`."""
+        self._measure_from_ms = moment_ms
+
+    def counts(self) -> dict[Flow, int]:
+        """Records that have arrived by now, duplicates too."""
+        with self._lock:
+            return dict(self._counts)
+
+    def latencies(self) -> list[float]:
+        """Milliseconds from each measured record's timestamp to its arrival here."""
+        with self._lock:
+            return list(self._latencies)
+
+    def _run(self) -> None:
+        try:
+            partitions: list[TopicPartition] = []
+            while not partitions and not self._stop.wait(0.1):
+                partitions = _partitions(self._consumer, self._topics)
+            self._consumer.assign(partitions)
+            while not self._stop.is_set():
+                # Not `consume`: it waits to fill its list, and that would count as latency.
+                message = self._consumer.poll(0.1)
+                if message is not None:
+                    self._note(message, time.time_ns() / 1_000_000)
+        except (ClusterError, KafkaException) as error:
+            self._error = str(error)
+
+    def _note(self, message: Message, now_ms: float) -> None:
+        if _at_end(message):
+            return
+        origin = origin_of(_headers(message))
+        stamp = message.timestamp()[1]
+        begin = self._measure_from_ms
+        with self._lock:
+            if origin is not None:
+                self._counts[Flow(origin[0].cluster, origin[0].topic)] += 1
+            if begin is not None and stamp >= begin:
+                self._latencies.append(now_ms - stamp)
+
+
+class DemoReader:
+    """Reads all that hub topics hold, partition by partition; `example` is one of the records."""
+
+    def __init__(self, servers: str, topics: Sequence[str]) -> None:
+        self._servers = servers
+        self._topics = tuple(topics)
+        self.example: Example | None = None
+
+    def read(self) -> Iterator[Found]:
+        """Every record, in the order of its hub partition. ClusterError when it cannot be read."""
+        consumer = _consumer(self._servers)
+        try:
+            waiting = {(tp.topic, tp.partition) for tp in _partitions(consumer, self._topics)}
+            if not waiting:
+                raise ClusterError(f"the hub has no topics {' and '.join(self._topics)}")
+            consumer.assign([TopicPartition(topic, each, 0) for topic, each in sorted(waiting)])
+            deadline = time.monotonic() + READ_SECONDS
+            while waiting:
+                for message in consumer.consume(1_000, 0.2):
+                    deadline = time.monotonic() + READ_SECONDS
+                    topic, partition = message.topic(), message.partition()
+                    assert topic is not None and partition is not None
+                    if _at_end(message):
+                        waiting.discard((topic, partition))
+                        continue
+                    if self.example is None:
+                        self.example = _example(message)
+                    yield Found(topic, partition, origin_of(_headers(message)))
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"the hub does not answer: {len(waiting)} ends not reached")
+        except KafkaException as error:
+            raise ClusterError(f"hub: {error.args[0]}") from error
+        finally:
+            consumer.close()
+
+
+def _consumer(servers: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "demo",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+            "error_cb": lambda _error: None,
+        }
+    )
+
+
+def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+    """All partitions of the topics, from their start; none until every topic is there."""
+    known = consumer.list_topics(timeout=ASK_SECONDS).topics
+    if any(topic not in known or not known[topic].partitions for topic in topics):
+        return []
+    return [TopicPartition(topic, each, 0) for topic in topics for each in known[topic].partitions]
+
+
+def _at_end(message: Message) -> bool:
+    """Whether this is no record but the news that a partition's end is reached."""
+    error = message.error()
+    if error is None:
+        return False
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    raise ClusterError(f"hub: {error}")
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    headers: Any = message.headers()
+    return list(headers or ())
+
+
+def _example(message: Message) -> Example:
+    return Example(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=message.timestamp()[1],
+        key=_text(message.key()),
+        value=_text(message.value()),
+        headers=tuple((name, _text(value)) for name, value in _headers(message)),
+    )
+
+
+def _text(value: Any) -> str:
+    return "null" if value is None else bytes(value).decode("utf-8", errors="replace")

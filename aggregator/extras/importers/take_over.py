@@ -1,0 +1,106 @@
+"""Takes over what another tool has stored: shown first, and set by what sets positions by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from pydantic import Field
+
+from aggregator.config.schema import Config
+from aggregator.extras.importers.compare_with_hub import beyond
+from aggregator.extras.importers.configs import Stored
+from aggregator.extras.importers.read_stored import stored_positions
+from aggregator.extras.importers.stored_positions import StoredPositions, by_topic, how_far_off
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.features.positions.targets import MoveRequest
+from aggregator.kafka.admin import open_admin
+from aggregator.model.values import SourcePartition
+from aggregator.status.schema import Document
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.rows import to_moment
+
+SetPositions = Callable[[MoveRequest], MovesReport]
+"""Does a request, or only says what it comes to."""
+
+
+class TakenOver(Document):
+    """One source, and what was stored of it. With `refused` nothing was to be had."""
+
+    source: str
+    stored_at: datetime | None = Field(default=None, description="when it was stored last")
+    moves: MovesReport | None = None
+    how_far_off: str = ""
+    compared: str = Field(default="", description="what the hub's last records tell about it")
+    refused: str = ""
+
+
+def take_over(
+    config: Config,
+    stored: Iterable[Stored],
+    set_positions: SetPositions,
+    *,
+    overwrite: bool = False,
+) -> list[TakenOver]:
+    """Have the positions of each source set to what the other tool has stored of it.
+
+    Partitions that have one already keep it, unless `overwrite`. Raises as `stored_positions` and
+    `set_positions` do.
+    """
+    return [_one(config, stored_positions(config, it), set_positions, overwrite) for it in stored]
+
+
+def _one(
+    config: Config, found: StoredPositions, set_positions: SetPositions, overwrite: bool
+) -> TakenOver:
+    if found.refused:
+        return TakenOver(source=found.alias, refused=found.refused)
+    known = _known(config, found.alias) if overwrite else set()
+    fresh = {tp: at for tp, at in found.positions.items() if tp not in known}
+    again = {tp: at for tp, at in found.positions.items() if tp in known}
+    reports = []
+    for positions, taken_over in ((fresh, True), (again, False)):
+        if positions:
+            request = MoveRequest(
+                source=found.alias, to_offsets=by_topic(positions), taken_over=taken_over
+            )
+            reports.append(set_positions(request))
+    report = reports[0]
+    for more in reports[1:]:
+        report = report.model_copy(
+            update={
+                "moves": (*report.moves, *more.moves),
+                "notes": (*report.notes, *more.notes),
+                "commit": more.commit or report.commit,
+                "tail": report.tail + more.tail,
+            }
+        )
+    return TakenOver(
+        source=found.alias,
+        stored_at=to_moment(found.when_ms) if found.when_ms else None,
+        moves=report,
+        how_far_off=_how_far_off(config, found, report),
+        compared=str(beyond(config, _set_to(report))),
+    )
+
+
+def _known(config: Config, alias: str) -> set[object]:
+    """The partitions of a source that have a position."""
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    entries = table.load().entries if table is not None else {}
+    return {sp.topic_partition for sp in entries if sp.cluster == alias}
+
+
+def _how_far_off(config: Config, found: StoredPositions, report: MovesReport) -> str:
+    changed = {sp.topic_partition: at for sp, at in _set_to(report).items()}
+    if not changed:
+        return ""
+    with open_admin(config, found.alias) as admin:
+        ends = admin.log_ends(changed, config.supervision.connect_timeout)
+    return how_far_off(found.alias, changed, ends)
+
+
+def _set_to(report: MovesReport) -> dict[SourcePartition, int]:
+    """The partitions of a report with their new positions."""
+    return {SourcePartition(it.cluster, it.topic, it.partition): it.new for it in report.moves}

@@ -1,0 +1,1 @@
+"""Additions to plain copying, one folder each; most do not import each other."""

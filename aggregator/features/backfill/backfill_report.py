@@ -1,0 +1,68 @@
+"""Backfills as documents: what the dry run shows, what was ordered, and how far each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from aggregator.features.backfill.ranges import Backfill
+from aggregator.status.schema import BackfillPartStatus, BackfillStatus, Document
+
+SHOWN = 20
+"""So many of those that have ended are shown in the status, the last ones."""
+
+
+class BackfillReport(Document):
+    """One order. `backfill.id` is empty when nothing was ordered."""
+
+    name: str
+    dry_run: bool = False
+    running: bool = Field(description="told by the running instance")
+    backfill: BackfillStatus
+    hub_offsets: int = Field(default=0, description="offsets of the hub that are read first")
+    notes: tuple[str, ...] = ()
+
+
+class BackfillsReport(Document):
+    """All that were ever ordered, the oldest first."""
+
+    name: str
+    running: bool = Field(description="told by the running instance")
+    backfills: tuple[BackfillStatus, ...] = ()
+
+
+def backfill_status(backfill: Backfill, doing: str = "", reason: str = "") -> BackfillStatus:
+    """A backfill as it is shown; `doing` and `reason` are those of the running instance."""
+    return BackfillStatus(
+        id=backfill.id,
+        source=backfill.cluster,
+        topic=backfill.topic,
+        state=backfill.state,
+        doing=doing,
+        reason=reason or backfill.reason,
+        by=backfill.by,
+        ordered_at=backfill.ordered_at,
+        records=backfill.records,
+        left=backfill.left,
+        lost=sum(part.lost for part in backfill.parts),
+        records_per_second=backfill.records_per_second,
+        bytes_per_second=backfill.bytes_per_second,
+        parts=tuple(
+            BackfillPartStatus(
+                partition=part.partition.partition,
+                begin=part.start,
+                until=part.end,
+                position=part.position,
+                lost=part.lost,
+            )
+            for part in backfill.parts
+        ),
+    )
+
+
+def worth_showing(backfills: Iterable[Backfill]) -> list[Backfill]:
+    """Those that are active, and the last ones that were."""
+    found = list(backfills)
+    ended = [it for it in found if not it.is_active][-SHOWN:]
+    return [it for it in found if it.is_active or it in ended]

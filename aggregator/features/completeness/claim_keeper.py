@@ -1,0 +1,95 @@
+"""Keeps the claims of a run in their table, in a thread of its own, off the critical path."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+from aggregator.config.in_force import InForce
+from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.model.events import Event, EventSink
+from aggregator.plan.completeness.claims import Claim
+
+TICK_SECONDS = 0.5
+MAINTAIN_SECONDS = 3_600.0
+STOP_SECONDS = 5.0
+"""How long a clean stop waits for the last rows at most."""
+
+
+class Keeper:
+    """Reads once what was claimed before, then writes what is claimed.
+
+    `earlier` is None until that was read: before it nothing may be claimed, as it would go back.
+    A table that cannot be read or written is an event and `failing`; the run goes on.
+    """
+
+    def __init__(self, in_force: InForce, emit: EventSink) -> None:
+        place = in_force.config.checkpoint
+        self.earlier: tuple[Claim, ...] | None = None
+        self.failing = ""
+        self._in_force = in_force
+        self._emit = emit
+        self._table = CompletenessTable(place.path, place.storage_options)
+        self._newest: tuple[Claim, ...] = ()
+        self._written: dict[tuple[str | None, str], Claim] = {}
+        self._next_rows = 0.0
+        self._next_care = time.monotonic() + MAINTAIN_SECONDS
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="completeness", daemon=True)
+
+    def start(self) -> None:
+        """Begin to read, then to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left, if the table takes it soon, and end."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def take(self, claims: tuple[Claim, ...]) -> None:
+        """Take what is claimed now; never waits."""
+        self._newest = claims
+
+    def _is_of_others(self, claims: tuple[Claim, ...]) -> bool:
+        """Whether other topics flow than what is written says: a restart has to know it."""
+        before = self._written
+        keys = (((it.source, it.topic), it) for it in claims)
+        return any(key in before and before[key].topics != it.topics for key, it in keys)
+
+    def _loop(self) -> None:
+        while True:
+            over = self._over.is_set()
+            try:
+                self._turn(last=over)
+            except Exception as error:  # a thread has no caller to raise to: it becomes an event
+                words = f"how far the hub is complete is not kept: {error}"
+                if not self.failing:
+                    self._emit(Event("completeness_failed", words))
+                self.failing = str(error)
+            else:
+                if self.failing:
+                    self._emit(Event("completeness_back", "how far the hub is complete is kept"))
+                self.failing = ""
+            if over:
+                return
+            self._over.wait(TICK_SECONDS)
+
+    def _turn(self, *, last: bool) -> None:
+        if self.earlier is None:
+            self.earlier = self._table.newest()
+        due, care = time.monotonic() >= self._next_rows, time.monotonic() >= self._next_care
+        claims = self._newest
+        if not (due or care or last or self._is_of_others(claims)):
+            return
+        config = self._in_force.config.completeness
+        # At the hour those too that stand still: a row that expires must not be the last one.
+        rows = [it for it in claims if care or self._written.get((it.source, it.topic)) != it]
+        if rows:
+            self._next_rows = time.monotonic() + config.interval
+            self._table.append(rows, time.time_ns() // 1_000_000)
+            self._written |= {(it.source, it.topic): it for it in rows}
+        if care and not last:
+            self._next_care = time.monotonic() + MAINTAIN_SECONDS
+            self._table.maintain(datetime.now(UTC) - timedelta(seconds=config.keep))

@@ -1,0 +1,116 @@
+"""Asks, and waits, until the hub is complete up to a moment: for commands, notebooks, schedulers.
+
+The table is read, so that no instance has to answer, and no Spark is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+
+from aggregator.config.schema import Config
+from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.model.errors import EXIT_NOT_YET, AggregatorError, CheckpointError
+from aggregator.status.completeness import CompleteTopic, complete_topic
+
+POLL_SECONDS = 1.0
+
+Ask = Callable[[], CompleteTopic | None]
+
+
+class NotCompleteError(AggregatorError):
+    """The hub was not complete up to the moment in time; who holds it up stands in the text.
+
+    `found` is how far it was, None when nothing is claimed.
+    """
+
+    exit_code = EXIT_NOT_YET
+
+    def __init__(self, text: str, found: CompleteTopic | None) -> None:
+        super().__init__(text)
+        self.found = found
+
+
+def complete_topic_of(
+    config: Config, topic: str, source: str | None = None
+) -> CompleteTopic | None:
+    """What was last claimed of a hub topic: of one source, or of all together.
+
+    None when nothing is claimed of it. Raises CheckpointError, and RefusedError when there is no
+    such source.
+    """
+    if source is not None:
+        config.chosen(source)
+    place = config.checkpoint
+    found = CompletenessTable(place.path, place.storage_options).newest(topic)
+    return next((complete_topic(it) for it in found if it.source == source), None)
+
+
+def complete_up_to(config: Config, topic: str, source: str | None = None) -> datetime | None:
+    """Every record of the hub topic with a timestamp up to then is there; None: nothing is claimed.
+
+    Of one source, or of all together. But for what was lost at a source, and for late records.
+    Raises as `complete_topic_of` does.
+    """
+    found = complete_topic_of(config, topic, source)
+    return None if found is None else found.up_to
+
+
+def wait_until_complete(
+    config: Config,
+    topic: str,
+    until: datetime,
+    source: str | None = None,
+    timeout: float | None = None,
+) -> CompleteTopic:
+    """Return when the hub topic is complete up to `until`, a moment with a UTC offset.
+
+    Raises NotCompleteError after `timeout` seconds (None waits for ever), else as
+    `complete_topic_of` does.
+    """
+    if until.tzinfo is None:
+        raise ValueError("until has no UTC offset: use datetime(..., tzinfo=UTC)")
+    return wait_for(lambda: complete_topic_of(config, topic, source), topic, until, timeout)
+
+
+def wait_for(
+    ask: Ask,
+    topic: str,
+    until: datetime,
+    timeout: float | None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> CompleteTopic:
+    """The same, whoever is asked; `tell` is told in words whenever something else holds it up."""
+    end = None if timeout is None else time.monotonic() + timeout
+    found: CompleteTopic | None = None
+    told = error = ""
+    while True:
+        try:
+            found, error = ask() or found, ""
+        except CheckpointError as failure:
+            # Its files are merged and deleted now and then, and storage may be away.
+            error = str(failure)
+        if found is not None and found.up_to is not None and found.up_to >= until:
+            return found
+        why = error or _held_up(found)
+        if why != told:
+            told = why
+            tell(f"{_words(topic, found)}: {why}" if why else _words(topic, found))
+        if end is not None and time.monotonic() >= end:
+            words = f"{_words(topic, found)}, not to {until.isoformat()}"
+            raise NotCompleteError(f"{words}: {why}" if why else words, found)
+        left = POLL_SECONDS if end is None else min(POLL_SECONDS, end - time.monotonic())
+        time.sleep(max(0.0, left))
+
+
+def _words(topic: str, found: CompleteTopic | None) -> str:
+    if found is None:
+        return f"nothing is claimed of hub topic {topic} yet"
+    if found.up_to is None:
+        return f"hub topic {topic} is not complete up to any moment yet"
+    return f"hub topic {topic} is complete up to {found.up_to.isoformat(timespec='seconds')}"
+
+
+def _held_up(found: CompleteTopic | None) -> str:
+    return "" if found is None or found.laggard is None else found.laggard.words

@@ -1,0 +1,67 @@
+"""Records that dedup has dropped, as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from aggregator.features.quarantine.ledger import LedgerEntry
+from aggregator.status.schema import Document
+
+
+class DroppedRecord(Document):
+    """One record whose event the hub held already; its content is not told."""
+
+    origin: str
+    source: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    by: str = Field(description="the rule by which the event was told: topics.dedup.by")
+    event: str = Field(description="the event's id; in hexadecimal digits where it is no text")
+    hub_topic: str
+    bytes: int
+    kept: str = Field(description="how much of it is kept: whole, key or nothing")
+    state: str = Field(description="dropped, or as of quarantine: trying, refused or retried")
+    detail: str
+    dropped_at_ms: int
+
+
+class DroppedReport(Document):
+    """The newest of the records that fit, the oldest of them first; `count` is of all of them."""
+
+    topic: str
+    count: int
+    records: tuple[DroppedRecord, ...]
+
+
+def dropped_of(entry: LedgerEntry) -> DroppedRecord:
+    """A record of the ledger, as every view shows it."""
+    record = entry.record
+    cluster, topic, partition = record.origin.partition
+    _, _, said = record.reason.partition(" ")
+    by, _, event = said.partition(" ")
+    return DroppedRecord(
+        origin=str(record.origin),
+        source=cluster,
+        topic=topic,
+        partition=partition,
+        offset=record.origin.offset,
+        timestamp_ms=record.timestamp,
+        by=by,
+        event=event,
+        hub_topic=record.hub_topic,
+        bytes=record.size,
+        kept=record.kept,
+        state="dropped" if entry.state == "open" else str(entry.state),
+        detail=entry.detail,
+        dropped_at_ms=record.at_ms,
+    )
+
+
+def dropped_report(topic: str, entries: Sequence[LedgerEntry], limit: int) -> DroppedReport:
+    """The newest `limit` of these entries."""
+    records = tuple(dropped_of(entry) for entry in entries[-limit:])
+    return DroppedReport(topic=topic, count=len(entries), records=records)

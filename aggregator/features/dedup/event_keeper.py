@@ -1,0 +1,263 @@
+"""Keeps the events of the hub topics that have each once: read at a start, written while it runs.
+
+In a thread of its own. What is dropped is decided by the tasks; until a hub topic's events are
+known here, the partitions that go there wait, and nothing else does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from aggregator.config.in_force import InForce
+from aggregator.config.kafka_settings import hub_reader_settings
+from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
+from aggregator.model.errors import ClusterError
+from aggregator.model.events import Event, EventSink
+from aggregator.model.failpoint import failpoint
+from aggregator.status.copied import DedupStatus
+from aggregator.store.checkpoint.rows import to_moment
+
+TICK_SECONDS = 0.25
+WRITE_SECONDS = 15.0
+MAINTAIN_SECONDS = 3_600.0
+STOP_SECONDS = 20.0
+"""How long a clean stop waits for the last rows at most: the next start reads what is missing."""
+
+
+class Events(Protocol):
+    """What the connector knows of events (see `Dedup.java`)."""
+
+    def stand(self) -> list[dict[str, Any]]:
+        """Each hub topic that has its events once."""
+
+    def read(
+        self,
+        topic: str,
+        by: str,
+        consumer: dict[str, str],
+        ends: Sequence[int],
+        timeout: float,
+    ) -> Any:
+        """Read the hub topic from these ends on, or without any for as long as the window is.
+
+        Raises while its leaders hold what it does not show.
+        """
+
+    def forget(self, topic: str, by: str) -> None:
+        """Know no events of this hub topic any more; records wait until `begin`."""
+
+    def load(self, topic: str, by: str, events: bytes) -> None:
+        """Take events that the table holds."""
+
+    def begin(self, topic: str, by: str, ends: Sequence[int]) -> None:
+        """All is known that the hub held below these ends."""
+
+    def covered(self, topic: str, by: str) -> list[int]:
+        """The hub ends below which all events are known by now."""
+
+    def fresh(self, topic: str, by: str) -> bytes:
+        """Events that were not kept yet; some of them if they are many."""
+
+    def more(self, topic: str, by: str) -> bool:
+        """Whether there were more than `fresh` told last."""
+
+    def kept(self, topic: str, by: str) -> None:
+        """What `fresh` told last is kept."""
+
+    def cancel(self) -> None:
+        """End a `read` that goes on in another thread."""
+
+
+class DedupKeeper:
+    """`known` is replaced as a whole, so that it can be read from any thread.
+
+    `topic_id` says which topic there is at the hub by a name, "" if the hub does not say, or is a
+    ClusterError.
+
+    What fails is told once, and tried again at the next tick.
+    """
+
+    def __init__(
+        self, in_force: InForce, connector: Events, topic_id: Callable[[str], str], emit: EventSink
+    ) -> None:
+        place = in_force.config.checkpoint
+        self.known: tuple[DedupStatus, ...] = ()
+        self._in_force = in_force
+        self._connector = connector
+        self._topic_id = topic_id
+        self._emit = emit
+        self._table = DedupTable(place.path, place.storage_options)
+        self._told: dict[str, str] = {}
+        self._written: dict[Rule, tuple[list[int], float]] = {}
+        self._lives: dict[Rule, TopicLife] = {}
+        self._next_care = time.monotonic() + MAINTAIN_SECONDS
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="dedup", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look which hub topics have their events once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left, if the table takes it soon, and end. When all lanes have ended."""
+        self._over.set()
+        self._connector.cancel()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _loop(self) -> None:
+        while True:
+            over = self._over.is_set()
+            self._try("dedup", partial(self._turn, last=over))
+            if over:
+                return
+            self._over.wait(TICK_SECONDS)
+
+    def _turn(self, *, last: bool) -> None:
+        if not self._in_force.config.topics.has_dedup:
+            self.known = ()
+            return
+        stands = self._connector.stand()
+        for it in stands:
+            self._try(it["topic"], partial(self._follow, it, last=last))
+        self.known = tuple(
+            DedupStatus(
+                hub_topic=it["topic"],
+                by=it["by"],
+                ready=it["ready"],
+                events=it["events"],
+                bytes=it["bytes"],
+            )
+            for it in stands
+        )
+        if stands and time.monotonic() >= self._next_care and not last:
+            self._next_care = time.monotonic() + MAINTAIN_SECONDS
+            longest = max(it["window_ms"] for it in stands)
+            self._table.maintain(datetime.now(UTC) - timedelta(milliseconds=longest))
+
+    def _follow(self, stand: dict[str, Any], *, last: bool) -> None:
+        rule = Rule(stand["topic"], stand["by"])
+        if not stand["ready"]:
+            if not stand["blocked"] and not last:
+                self._begin(rule, stand["window_ms"])
+            return
+        if stand["uncertain"] and not last:
+            self._settle(rule, stand["uncertain"])
+        before, due = self._written.get(rule, ([], 0.0))
+        is_due = time.monotonic() >= due
+        if is_due and not last and self._is_another(rule):
+            # Its events are those of records that are gone: it begins as at a start.
+            self._connector.forget(*_args(rule))
+            self._written.pop(rule, None)
+            words = f"hub topic {rule.hub_topic} was created again: what it held is forgotten"
+            self._emit(Event("dedup_forgotten", words, {"topic": rule.hub_topic}))
+            return
+        # Also where nothing is written: so a claim that gets uncertain is looked for close by.
+        ends = self._connector.covered(*_args(rule))
+        if last:
+            # Nothing is sent any more: what was acknowledged by the first call is all.
+            ends = self._connector.covered(*_args(rule))
+        if last or is_due:
+            self._write(rule, ends, before)
+
+    def _begin(self, rule: Rule, window_ms: int) -> None:
+        """Learn what the hub holds: from the table, and from the hub where that does not tell."""
+        began, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+        since = to_moment(now_ms - window_ms)
+        topic_id = self._topic_id(rule.hub_topic)
+        newest = self._table.mark(rule, since)
+        is_known = newest is not None and _same(newest.life.topic_id, topic_id)
+        mark = newest if is_known else None
+        # What a try before this one has found may be of an earlier life.
+        self._connector.forget(*_args(rule))
+        found = self._read(rule, mark.ends if mark else ())
+        if not _same(self._topic_id(rule.hub_topic), topic_id):
+            raise ClusterError(f"hub: {rule.hub_topic} was created again while it was read")
+        if mark is not None and not found["remade"]:
+            life = TopicLife(mark.life.number, topic_id or mark.life.topic_id)
+            loaded = self._load(rule, life, since)
+        else:
+            number = max(now_ms, newest.life.number + 1 if newest else 0)
+            life, loaded = TopicLife(number, topic_id), 0
+        if mark is not None and found["remade"]:
+            # By its id it is the same topic: the next start is to know that it has lost records.
+            self._table.append(rule, life, b"", (), now_ms)
+        self._lives[rule] = life
+        failpoint("before-events-known")
+        self._connector.begin(*_args(rule), found["ends"])
+        words = (
+            f"hub topic {rule.hub_topic} has each event once, by {rule.by}: {loaded} events of the "
+            f"table, {found['read']} records of the hub read, {time.monotonic() - began:.1f} s"
+        )
+        fields: dict[str, str | int] = {"topic": rule.hub_topic, "events": loaded}
+        self._emit(Event("dedup_ready", words, {**fields, "read": found["read"]}))
+
+    def _load(self, rule: Rule, life: TopicLife, since: datetime) -> int:
+        loaded = 0
+        for events in self._table.events(rule, life, since):
+            self._connector.load(*_args(rule), events)
+            loaded += len(events) // ROW_BYTES
+        return loaded
+
+    def _is_another(self, rule: Rule) -> bool:
+        """Whether the hub topic was created again since its events were read."""
+        try:
+            return not _same(self._lives[rule].topic_id, self._topic_id(rule.hub_topic))
+        except ClusterError:
+            # No answer is no news: what is written meanwhile is as right as before.
+            return False
+
+    def _settle(self, rule: Rule, count: int) -> None:
+        """See what became of records whose tasks are gone."""
+        found = self._read(rule, ())
+        words = (
+            f"hub topic {rule.hub_topic}: {count} records of tasks that are gone looked for in "
+            f"{found['read']} of the hub; {found['released']} are not there"
+        )
+        self._emit(Event("dedup_settled", words, {"topic": rule.hub_topic}))
+
+    def _read(self, rule: Rule, ends: Sequence[int]) -> Any:
+        config = self._in_force.config
+        timeout = config.supervision.connect_timeout
+        return self._connector.read(*_args(rule), hub_reader_settings(config.hub), ends, timeout)
+
+    def _write(self, rule: Rule, ends: list[int], before: list[int]) -> None:
+        while True:
+            events = self._connector.fresh(*_args(rule))
+            if not events and ends == before:
+                break
+            # Only with the last of them everything below the mark is in the table.
+            rest = self._connector.more(*_args(rule))
+            now_ms = time.time_ns() // 1_000_000
+            failpoint("before-events-kept")
+            self._table.append(rule, self._lives[rule], events, None if rest else ends, now_ms)
+            failpoint("after-events-kept")
+            self._connector.kept(*_args(rule))
+            if not rest:
+                break
+        self._written[rule] = (ends, time.monotonic() + WRITE_SECONDS)
+
+    def _try(self, what: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # a thread has no caller to raise to: it becomes an event
+            words = f"events of {what} cannot be kept or read: {error}"
+            if self._told.get(what) != words and not self._over.is_set():
+                self._emit(Event("dedup_failed", words))
+            self._told[what] = words
+        else:
+            self._told.pop(what, None)
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two ids are of one topic; one that is not known proves nothing."""
+    return not one or not other or one == other
+
+
+def _args(rule: Rule) -> tuple[str, str]:
+    return rule.hub_topic, rule.by

@@ -1,0 +1,121 @@
+"""Lands one batch of a hub topic: reads its ranges, decodes, and appends them in one commit."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from pyspark.sql import DataFrame
+
+from aggregator.features.delta_sink.decoders import Decoder
+from aggregator.features.delta_sink.hub_topics_now import TopicNow
+from aggregator.features.delta_sink.landed_commits import Unclear
+from aggregator.features.delta_sink.landing_rows import with_landing_columns
+from aggregator.features.delta_sink.landing_table import Appended, LandingTable
+from aggregator.features.delta_sink.next_batch import (
+    Batch,
+    Landed,
+    LostBefore,
+    Receded,
+    plan_batch,
+    plan_beginning,
+)
+from aggregator.features.delta_sink.read_ranges import Reader
+from aggregator.features.delta_sink.value_columns import EMPTY, Struct
+from aggregator.model.values import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class TableKnown:
+    """What is known of a table: what has landed, and its columns."""
+
+    landed: Landed
+    columns: Struct = field(default_factory=lambda: EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of a batch; `known` is what holds from now on, None what is to be read again."""
+
+    known: TableKnown | None
+    committed: bool = False
+    offsets: int = 0
+    records: int = 0
+    undecoded: int = 0
+    lost: tuple[LostBefore, ...] = ()
+    replaced: Landed | None = None
+    left_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+    refused: str = ""
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether nothing was taken, as the table does not end where the batch begins."""
+        return self.known is None and not self.committed and not self.refused
+
+
+def land(
+    read: Reader,
+    table: LandingTable,
+    decoder: Decoder | None,
+    known: TableKnown | None,
+    topic: TopicNow,
+    limit: int,
+) -> Attempt:
+    """Land the next batch, if there is one. Raises PySparkException or Py4JJavaError.
+
+    And RegistryError while the schemas cannot be asked for that records name.
+    """
+    began = time.monotonic()
+    is_new = known is None
+    if known is None:
+        landed = table.landed()
+        if isinstance(landed, Unclear):
+            return Attempt(None, refused=landed.reason)
+        known = TableKnown(landed, table.columns())
+    batch = plan_batch(known.landed, topic.topic_id, topic.logs, limit)
+    if isinstance(batch, Receded):
+        # Another tee may have landed more than there was when the hub was asked.
+        return Attempt(known, refused="" if is_new else str(batch))
+    if batch is None:
+        # A partition without records has its position from now on.
+        here = plan_beginning(known.landed, topic.topic_id, topic.logs)
+        return Attempt(replace(known, landed=here))
+    try:
+        appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
+    except Exception as error:
+        if not read.is_helped(error) and (decoder is None or not decoder.is_surprised(error)):
+            raise
+        appended, columns, left_out = _append(read, table, decoder, known.columns, batch)
+    if appended is None:
+        # The JVM of a tee that was killed was quicker, say: the table knows what it did.
+        return Attempt(None)
+    after = TableKnown(replace(batch.after, version=appended.version), columns)
+    return Attempt(
+        # Where others have written since, the table says whether that matters.
+        after if appended.version == batch.follows + 1 else None,
+        True,
+        batch.offsets,
+        appended.records,
+        appended.undecoded,
+        batch.lost,
+        batch.replaced,
+        left_out,
+        time.monotonic() - began,
+    )
+
+
+def _append(
+    read: Reader, table: LandingTable, decoder: Decoder | None, have: Struct, batch: Batch
+) -> tuple[Appended | None, Struct, tuple[str, ...]]:
+    ranges = {TopicPartition(table.topic, each): log for each, log in batch.ranges.items()}
+
+    def read_batch(headers: bool) -> DataFrame:
+        return read(table.spark, ranges, headers)
+
+    rows = with_landing_columns(read_batch(True))
+    if decoder is None:
+        return table.append(rows, batch), have, ()
+    columns = decoder.columns(read_batch, have)
+    rows = decoder.decode(rows, columns.struct)
+    return table.append(rows, batch), columns.struct, columns.left_out

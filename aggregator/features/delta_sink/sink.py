@@ -1,0 +1,273 @@
+"""One tee: asks the hub what is new, lands it topic by topic, and keeps the tables small.
+
+A topic whose table or records fail rests, and is tried again; the others go on. While the hub does
+not answer nothing lands, and it is asked again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from aggregator.config.schema import Config
+from aggregator.datapath.spark.reading_session import open_reader
+from aggregator.features.delta_sink.decode_by_schema import wants_avro
+from aggregator.features.delta_sink.hub_topics_now import HubLook, HubNow
+from aggregator.features.delta_sink.landing_table import shared_folders
+from aggregator.features.delta_sink.next_batch import plan_rest, reached
+from aggregator.features.delta_sink.sink_lock import alone, held_in_jvm
+from aggregator.features.delta_sink.sink_report import TeeReport
+from aggregator.features.delta_sink.topic_progress import Topic
+from aggregator.kafka.admin import HUB, open_admin
+from aggregator.model.errors import ClusterError
+from aggregator.model.events import Event, EventSink
+
+STDOUT, STDERR = 1, 2
+TURN_SECONDS = 0.05
+TELL_SECONDS = 30.0
+SHOW_SECONDS = 1.0
+MOST_FAILURES = 5
+"""A run that is to end gives up a topic, or the hub, that failed so often in a row."""
+STOP_SECONDS = 10.0
+"""A clean stop waits so long for commits that are under way; what is cut off lands next time."""
+
+
+def tee(
+    config: Config,
+    *,
+    once: bool = False,
+    stop: threading.Event | None = None,
+    tell: EventSink | None = None,
+    show: Callable[[TeeReport], None] | None = None,
+    spark: SparkSession | None = None,
+) -> TeeReport:
+    """Land hub topics until `stop` is set; with `once` until all is there that was at the start.
+
+    A session of its own is started, unless one is given. `show` is given a report about once a
+    second. Raises ConfigError, HeldError when another
+    tee has the folder, JarsError; ClusterError when the hub does not answer at the start of `once`;
+    AggregatorError when Spark's Java ends.
+    """
+    stop = stop or threading.Event()
+    with open_admin(config, HUB) as admin, on_folder(config, stop, spark) as own:
+        look = HubLook(config, admin)
+        found = _Tee(config, own, look, tell or (lambda _: None), show or (lambda _: None), stop)
+        return found.run(once)
+
+
+@contextmanager
+def on_folder(
+    config: Config, stop: threading.Event | None = None, spark: SparkSession | None = None
+) -> Iterator[SparkSession]:
+    """A session that alone may write in the folder of tee.path, as long as the block runs.
+
+    Raises HeldError when another process has it, JarsError.
+    """
+    path = config.tee.path
+    with (
+        alone(path),
+        _session(config, spark) as own,
+        held_in_jvm(own, path, stop or threading.Event()),
+    ):
+        yield own
+
+
+@dataclass(slots=True)
+class _Hub:
+    """What is known of the hub, and how often it gave no answer since."""
+
+    now: HubNow | None = None
+    failures: int = 0
+    due: float = 0.0
+    error: str = ""
+
+
+class _Tee:
+    def __init__(
+        self,
+        config: Config,
+        spark: SparkSession,
+        look: HubLook,
+        tell: EventSink,
+        show: Callable[[TeeReport], None],
+        stop: threading.Event,
+    ) -> None:
+        self._config = config
+        self._spark = spark
+        self._look = look
+        self._tell = tell
+        self._show = show
+        self._stop = stop
+        self._began = time.monotonic()
+        self._hub = _Hub()
+        self._topics: dict[str, Topic] = {}
+        self._targets: dict[str, dict[int, int]] | None = None
+
+    def run(self, once: bool) -> TeeReport:
+        """Turn after turn, until it is to end."""
+        tell_at, show_at = time.monotonic() + TELL_SECONDS, 0.0
+        self._tell(Event("tee_running", f"landing hub topics in {self._config.tee.path}"))
+        with (
+            ThreadPoolExecutor(self._config.tee.parallel, thread_name_prefix="tee") as pool,
+            ThreadPoolExecutor(1, thread_name_prefix="tee-care") as carers,
+        ):
+            try:
+                while not self._stop.is_set():
+                    self._turn(pool, carers, once)
+                    if once and self._is_done():
+                        break
+                    if time.monotonic() >= show_at:
+                        show_at = time.monotonic() + SHOW_SECONDS
+                        self._show(self.report())
+                    if time.monotonic() >= tell_at:
+                        tell_at = time.monotonic() + TELL_SECONDS
+                        self._tell_progress()
+                    self._stop.wait(TURN_SECONDS)
+            finally:
+                self._end(pool, carers)
+        self._tell_progress()
+        self._show(self.report())
+        return self.report()
+
+    def report(self) -> TeeReport:
+        """What was done so far."""
+        now = self._hub.now.topics if self._hub.now is not None else {}
+        return TeeReport(
+            name=self._config.name,
+            path=self._config.tee.path,
+            at=datetime.now(UTC),
+            seconds=round(time.monotonic() - self._began, 3),
+            hub=self._hub.error,
+            topics=tuple(
+                topic.document(now.get(name)) for name, topic in sorted(self._topics.items())
+            ),
+        )
+
+    def _turn(self, pool: ThreadPoolExecutor, carers: ThreadPoolExecutor, once: bool) -> None:
+        if time.monotonic() >= self._hub.due:
+            self._ask(once)
+        for name, topic in self._topics.items():
+            topic.take_up()
+            if self._hub.now is not None and (now := self._hub.now.topics.get(name)) is not None:
+                topic.go_on(pool, now)
+            if not once:
+                topic.care(carers)
+
+    def _ask(self, once: bool) -> None:
+        hub = self._hub
+        try:
+            hub.now = self._look.now()
+        except ClusterError as error:
+            if once and self._targets is None:
+                raise
+            hub.failures += 1
+            hub.due = time.monotonic() + plan_rest(hub.failures)
+            if not hub.error:
+                self._tell(Event("tee_hub_unreachable", f"nothing lands meanwhile: {error}"))
+            hub.error = str(error)
+            return
+        if hub.error:
+            self._tell(Event("tee_hub_back", "the hub answers again"))
+        hub.failures, hub.error = 0, ""
+        hub.due = time.monotonic() + self._config.tee.interval
+        if self._targets is None:
+            self._targets = {
+                name: {partition: log.latest for partition, log in it.logs.items()}
+                for name, it in hub.now.topics.items()
+            }
+        self._take_up_new({*hub.now.topics, *hub.now.failed} - self._topics.keys())
+        for name, topic in self._topics.items():
+            topic.not_told = hub.now.failed.get(name, "")
+            if name in hub.now.topics:
+                topic.look(hub.now.topics[name])
+
+    def _take_up_new(self, names: set[str]) -> None:
+        if not names:
+            return
+        shared = shared_folders(self._config.tee.path, {*names, *self._topics})
+        for name in names:
+            self._topics[name] = topic = Topic(self._config, self._spark, name, self._tell)
+            if name in shared:
+                topic.leave_to(shared[name])
+
+    def _is_done(self) -> bool:
+        """Whether everything is there that was at the start, or will not come."""
+        if self._hub.failures >= MOST_FAILURES:
+            return True
+        if self._targets is None or self._hub.now is None:
+            return False
+        now = self._hub.now.topics
+        return all(
+            topic.idle
+            and (
+                topic.failures >= MOST_FAILURES
+                or bool(topic.refused)
+                or name not in now
+                or (
+                    topic.known is not None
+                    and reached(topic.known.landed, self._targets.get(name, {}), now[name].logs)
+                )
+            )
+            for name, topic in self._topics.items()
+        )
+
+    def _end(self, pool: ThreadPoolExecutor, carers: ThreadPoolExecutor) -> None:
+        pool.shutdown(wait=False, cancel_futures=True)
+        carers.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(not topic.idle or topic.in_care for topic in self._topics.values()):
+            if late := time.monotonic() >= deadline:
+                # Again and again: one job may begin while another is cancelled.
+                self._spark.sparkContext.cancelAllJobs()
+            for topic in self._topics.values():
+                topic.take_up(cut_off=late)
+            time.sleep(TURN_SECONDS)
+
+    def _tell_progress(self) -> None:
+        report = self.report()
+        lag = sum(it.lag or 0 for it in report.topics)
+        records = sum(it.records for it in report.topics)
+        words = f"{records:,} records of {len(report.topics)} topics have landed, {lag:,} wait"
+        self._tell(Event("tee_progress", words, {"records": records, "lag": lag}))
+
+
+@contextmanager
+def _session(config: Config, given: SparkSession | None) -> Iterator[SparkSession]:
+    """The given session; else one of its own, ended with the block."""
+    if given is not None:
+        yield given
+        return
+    master = config.spark.master
+    if master == "auto":
+        master = f"local[{os.cpu_count() or 1}]"
+    with _own_stdout():
+        spark = open_reader(config, master, ("avro",) if wants_avro(config) else ())
+    try:
+        yield spark
+    finally:
+        # Its Java may have ended meanwhile.
+        with suppress(Py4JError, OSError):
+            spark.stop()
+
+
+@contextmanager
+def _own_stdout() -> Iterator[None]:
+    """Whatever is started in the block writes to stderr: Delta's VACUUM prints, among our JSON."""
+    sys.stdout.flush()
+    kept = os.dup(STDOUT)
+    os.dup2(STDERR, STDOUT)
+    try:
+        yield
+    finally:
+        os.dup2(kept, STDOUT)
+        os.close(kept)

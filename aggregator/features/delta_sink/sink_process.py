@@ -1,0 +1,35 @@
+"""The tee in a process of its own, beside an instance that has started it.
+
+Tells `event`s, a `report` about once a second, and at last an `error` if there is one; `held` with
+it says that another tee has the folder.
+"""
+
+from __future__ import annotations
+
+from aggregator.features.child_process import be_apart, live
+from aggregator.model.events import Event
+
+
+def main() -> None:
+    """Land what the hub has until whoever started this is gone, or asks it to end."""
+    from aggregator.features.delta_sink.sink import tee
+
+    config, tell, stop = be_apart()
+
+    def tell_event(event: Event) -> None:
+        fields = dict(event.fields)
+        tell({"event": {"kind": event.kind, "message": event.message, "fields": fields}})
+
+    def work() -> None:
+        tee(
+            config,
+            stop=stop,
+            tell=tell_event,
+            show=lambda report: tell({"report": report.model_dump(mode="json")}),
+        )
+
+    live(tell, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Runs the tee of a config beside an instance: starts it, watches it, starts it again.
+
+In a process of its own with low priority, so that whatever becomes of it, replication goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aggregator.config.in_force import InForce
+from aggregator.config.mask import mask_text
+from aggregator.config.schema import Config
+from aggregator.features.child_process import Child, ask_to_end, begin, close, hand_over, told_by
+from aggregator.features.delta_sink.next_batch import plan_rest
+from aggregator.features.delta_sink.sink_report import TeeReport
+from aggregator.model.events import Event, EventSink
+from aggregator.status.sink import TeeState, TeeStatus
+
+TURN_SECONDS = 0.25
+LAST_SECONDS = 3.0
+"""A run that stops waits so long for a commit that is under way; what is cut off lands later."""
+CHANGE_SECONDS = 30.0
+SILENT_SECONDS = 300.0
+"""A tee that tells nothing for so long is ended, and another one started."""
+WELL_SECONDS = 60.0
+"""A tee that has run for so long begins with short rests again, when it ends after that."""
+LOCAL = "local[*]"
+NOT_PASSED_ON = ("tee_progress",)
+PROGRAM = "aggregator.features.delta_sink.sink_process"
+
+
+def wants_tee(config: Config) -> bool:
+    """Whether this config has a tee run beside an instance."""
+    return config.tee.run == "beside"
+
+
+def _used(config: Config) -> tuple[object, ...]:
+    """What a tee goes by that may change while an instance runs."""
+    schemas = {alias: it.schemas for alias, it in config.sources.items()}
+    # Where no source has a registry of its own, all ids are the hub's.
+    asks = config.tee.decode == "auto" and any(it.registry for it in schemas.values())
+    return config.tee, config.topics, schemas if asks else None
+
+
+def begin_tee() -> Child:
+    """A process that waits to be told what to land; OSError when there can be none."""
+    return begin(PROGRAM)
+
+
+@dataclass(slots=True)
+class _Life:
+    """One process: what it has told."""
+
+    config: Config
+    began: float = field(default_factory=time.monotonic)
+    told_at: float = field(default_factory=time.monotonic)
+    report: TeeReport | None = None
+    at: datetime | None = None
+    error: str = ""
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Of processes that have ended."""
+
+    records: int = 0
+    undecoded: int = 0
+    lost: int = 0
+
+
+class TeeBeside:
+    """Keeps a tee running while the config in force wants one, until it is stopped.
+
+    `start`, `end` and `stop` are called by the engine's thread; the work is done by one of its own.
+    Nothing here stops a run, or keeps it waiting for longer than LAST_SECONDS.
+    """
+
+    def __init__(
+        self,
+        in_force: InForce,
+        emit: EventSink,
+        begin: Callable[[], Child] = begin_tee,
+    ) -> None:
+        self._in_force = in_force
+        self._emit = emit
+        self._begin = begin
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._life: _Life | None = None
+        self._child: Child | None = None
+        self._sums = _Sums()
+        self._failures = 0
+        self._in_a_row = 0
+        self._last = ""
+
+    def start(self) -> None:
+        """From now on a tee runs, when the config has one."""
+        if self._thread is None and not self._over.is_set():
+            self._thread = threading.Thread(target=self._loop, name="tee-beside", daemon=True)
+            self._thread.start()
+
+    @property
+    def status(self) -> TeeStatus | None:
+        """How it stands; None where no tee is to run."""
+        config = self._in_force.config
+        if self._thread is None or not wants_tee(config):
+            return None
+        life, sums = self._life, self._sums
+        report = life.report if life is not None else None
+        known = report.topics if report is not None else ()
+        problems: tuple[str, ...] = (self._last,) if life is None and self._last else ()
+        if report is not None:
+            problems = tuple(mask_text(it, config) for it in report.problems)
+        waits = [it.lag for it in known]
+        behind = [it.seconds_behind for it in known]
+        return TeeStatus(
+            state=_state_of(life, self._last),
+            path=config.tee.path,
+            at=life.at if life is not None else None,
+            topics=len(known),
+            records=sums.records + sum(it.records for it in known),
+            undecoded=sums.undecoded + sum(it.undecoded for it in known),
+            lost=sums.lost + sum(it.lost for it in known),
+            lag=sum(it or 0 for it in waits) if waits and None not in waits else None,
+            seconds_behind=max((it for it in behind if it is not None), default=None),
+            failures=self._failures,
+            problems=problems,
+        )
+
+    def end(self) -> None:
+        """Ask the tee to end, and start none any more; returns at once."""
+        self._over.set()
+        if (child := self._child) is not None:
+            ask_to_end(child)
+
+    def stop(self) -> None:
+        """End it, and wait a moment for that."""
+        self.end()
+        if self._thread is not None:
+            # Killed by its own thread when it is late.
+            self._thread.join(2 * LAST_SECONDS)
+
+    def _loop(self) -> None:
+        while not self._over.is_set():
+            config = self._in_force.config
+            rest = TURN_SECONDS
+            if wants_tee(config):
+                try:
+                    rest = self._live(config)
+                except Exception as error:  # a thread has no caller to raise to: it is the state
+                    rest = self._failed(str(error), held=False)
+            self._over.wait(rest)
+
+    def _live(self, config: Config) -> float:
+        """One process, from its start to its end; returns how long to rest behind it."""
+        # Never on the executors of the stream.
+        spark = config.spark.model_copy(update={"master": LOCAL})
+        life = _Life(config)
+        child = self._child = self._begin()
+        self._life = life
+        listener = threading.Thread(target=self._listen, args=(child, life), daemon=True)
+        try:
+            hand_over(child, config.model_copy(update={"spark": spark}))
+            listener.start()
+            wanted = self._watch(child, life)
+        finally:
+            if child.poll() is None:
+                child.kill()
+            code = child.wait()
+            if listener.ident is not None:
+                listener.join(LAST_SECONDS)
+            if not listener.is_alive():
+                close(child)
+            self._child, self._life = None, None
+            self._add(life)
+        if wanted:
+            return 0.0
+        well = life.report is not None and time.monotonic() - life.began > WELL_SECONDS
+        self._in_a_row = 0 if well else self._in_a_row
+        return self._failed(life.error or f"it ended with exit code {code}", held=life.held)
+
+    def _watch(self, child: Child, life: _Life) -> bool:
+        """Until it has ended; whether that was wanted."""
+        while child.poll() is None:
+            now = self._in_force.config
+            if self._over.is_set():
+                return self._wait_for(child, LAST_SECONDS)
+            if _used(now) != _used(life.config):
+                return self._wait_for(child, CHANGE_SECONDS)
+            if time.monotonic() - life.told_at > SILENT_SECONDS:
+                life.error = life.error or f"it told nothing for {SILENT_SECONDS:g} s"
+                return False
+            if life.report is not None and self._last:
+                self._last, self._in_a_row = "", 0
+                self._emit(Event("tee_back", "hub records land in Delta again"))
+            self._over.wait(TURN_SECONDS)
+        return self._over.is_set()
+
+    def _wait_for(self, child: Child, seconds: float) -> bool:
+        ask_to_end(child)
+        deadline = time.monotonic() + seconds
+        while child.poll() is None and time.monotonic() < deadline:
+            time.sleep(TURN_SECONDS / 5)
+        return True
+
+    def _listen(self, child: Child, life: _Life) -> None:
+        try:
+            for news in told_by(child):
+                life.told_at = time.monotonic()
+                self._take(life, news)
+        except Exception as error:  # a thread has no caller to raise to: the process ends, and why
+            life.error = life.error or str(error)
+            child.kill()
+
+    def _take(self, life: _Life, news: dict[str, Any]) -> None:
+        if (event := news.get("event")) is not None and event["kind"] not in NOT_PASSED_ON:
+            self._emit(Event(event["kind"], event["message"], event["fields"]))
+        if (report := news.get("report")) is not None:
+            life.report, life.at = TeeReport.model_validate(report), datetime.now(UTC)
+        if "error" in news:
+            life.error, life.held = str(news["error"]), bool(news.get("held"))
+
+    def _add(self, life: _Life) -> None:
+        topics = life.report.topics if life.report is not None else ()
+        self._sums = _Sums(
+            self._sums.records + sum(it.records for it in topics),
+            self._sums.undecoded + sum(it.undecoded for it in topics),
+            self._sums.lost + sum(it.lost for it in topics),
+        )
+
+    def _failed(self, reason: str, *, held: bool) -> float:
+        """It is no news that it failed again. Returns for how long it rests."""
+        if self._over.is_set():
+            return 0.0
+        self._failures += 1
+        self._in_a_row += 1
+        first, self._last = not self._last, mask_text(reason, self._in_force.config)
+        if first:
+            kind = "tee_held" if held else "tee_failed"
+            self._emit(Event(kind, f"no hub records land in Delta: {self._last}"))
+        return plan_rest(self._in_a_row)
+
+
+def _state_of(life: _Life | None, last: str) -> TeeState:
+    if life is None:
+        return TeeState.WAITING if last else TeeState.STARTING
+    if life.report is None:
+        return TeeState.STARTING
+    return TeeState.FAILING if life.report.problems else TeeState.RUNNING

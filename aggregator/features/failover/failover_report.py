@@ -1,0 +1,99 @@
+"""What a failover and the way back do, step by step, as the command line tells it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from pydantic import Field
+
+from aggregator.features.groups.group_report import GroupReport
+from aggregator.features.positions.change_report import MovesReport
+from aggregator.plan.failover import NotCopied
+from aggregator.status.schema import Document
+
+
+class StepState(StrEnum):
+    """What became of a step."""
+
+    DONE = "done"
+    WAS_DONE = "was done"
+    PLANNED = "would be done"
+    LEFT_OUT = "left out"
+
+
+class StepRow(Document):
+    """One step of a sequence."""
+
+    step: str
+    state: StepState
+    detail: str = ""
+
+
+class BehindRow(Document):
+    """A source partition whose records are not all at the hub."""
+
+    topic: str
+    partition: int
+    position: int | None
+    log_end: int | None = Field(description="null: not known")
+    behind: int | None = Field(description="offsets that are not at the hub; null: not known")
+
+
+def row_of(behind: NotCopied) -> BehindRow:
+    """The same as a row."""
+    return BehindRow(
+        topic=behind.partition.topic,
+        partition=behind.partition.partition,
+        position=behind.position,
+        log_end=behind.log_end,
+        behind=behind.offsets,
+    )
+
+
+class HubGroup(Document):
+    """A group that goes on at the hub from what groups.sync has written there."""
+
+    group: str
+    state: str
+    partitions: int
+    synced: bool = Field(description="whether groups.sync of the source takes it")
+
+
+class FailoverReport(Document):
+    """A failover. `alive` is False when the source gives no answer, with the `reason`."""
+
+    name: str
+    source: str
+    dry_run: bool
+    alive: bool
+    reason: str = ""
+    bootstrap_servers: str = Field(description="the hub, where its applications go on")
+    behind: tuple[BehindRow, ...] = ()
+    groups: tuple[GroupReport, ...] = ()
+    failed: dict[str, str] = Field(
+        default={}, description="groups that were not taken over, and why"
+    )
+    hub_groups: tuple[HubGroup, ...] = ()
+    topics: tuple[str, ...] = Field(default=(), description="hub topics that the source feeds")
+    steps: tuple[StepRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> bool:
+        """Whether all groups are at the hub, or would be."""
+        return not self.failed and all(it.done for it in self.groups)
+
+
+class FailbackReport(Document):
+    """The way back to a source: the config that copies the hub's own records to it."""
+
+    name: str
+    source: str
+    dry_run: bool
+    failed_over_at: datetime | None = None
+    config: str = Field(description="the YAML, with the references of the config it is made of")
+    file: str = ""
+    steps: tuple[StepRow, ...] = ()
+    positions: MovesReport | None = None
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,333 @@
+"""A group goes over from its sources to the hub: wait until all is copied, translate, commit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from aggregator.config.schema import Config
+from aggregator.features.groups.commit_offsets import applied
+from aggregator.features.groups.group_admin import group_states
+from aggregator.features.groups.group_report import GroupReport
+from aggregator.features.groups.hub_offsets import ApplyRules, is_active, unread_losses
+from aggregator.features.groups.hub_scan import ReadProgress
+from aggregator.features.groups.translate import (
+    GroupSight,
+    HubReading,
+    SourceGroup,
+    TopicPlaces,
+    at_sources,
+    backfilled_of,
+    look,
+    past_of,
+    states_at,
+    translated,
+)
+from aggregator.features.quarantine.ledger import Filter, Ledger
+from aggregator.features.quarantine.open_topic import opened
+from aggregator.features.quarantine.records import RecordState
+from aggregator.kafka.admin import open_admin
+from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
+from aggregator.model.values import SourcePartition, TopicPartition
+from aggregator.plan.positions.start import Gap
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.gaps import GapTable
+from aggregator.store.moved_groups import MovedGroups
+
+POLL_SECONDS = 1.0
+AT_ONCE = 4
+"""So many groups are translated at the same time: each reads the checkpoint's history, and the hub.
+"""
+
+Tell = Callable[[str], None]
+Found = tuple[SourceGroup, ...] | ClusterError
+"""A group at its sources, or why one of these does not tell."""
+Outcome = GroupReport | AggregatorError
+"""What became of a group."""
+
+
+class CutoverError(AggregatorError):
+    """The group did not come over in time; nothing was written."""
+
+
+def translate_group(
+    config: Config,
+    group: str,
+    source: str | None,
+    rules: ApplyRules,
+    seconds: float,
+    tell: Tell,
+) -> GroupReport:
+    """Translate a group as it is now, and write it unless the rules say not to.
+
+    Raises RefusedError when it has committed nothing that is copied, ClusterError and
+    CheckpointError when somebody does not answer.
+    """
+    moving = Moving(config, rules, time.monotonic() + seconds, tell)
+    return _only(moving.all_of({group: config.chosen(source)}))
+
+
+def cut_over(
+    config: Config,
+    group: str,
+    source: str | None,
+    rules: ApplyRules,
+    seconds: float,
+    tell: Tell,
+) -> GroupReport:
+    """Wait until the group is at rest at its sources and copied, then translate and write it.
+
+    Copied is all below the log ends of the moment at which it was at rest. A dry run waits for
+    nothing, and tells what it would wait for. Raises as `translate_group` does, and CutoverError
+    when it is not done after so many seconds.
+    """
+    moving = Moving(config, rules, time.monotonic() + seconds, tell, rest=True, copied=True)
+    return _only(moving.all_of({group: config.chosen(source)}))
+
+
+def _only(outcomes: Mapping[str, Outcome]) -> GroupReport:
+    (outcome,) = outcomes.values()
+    if isinstance(outcome, GroupReport):
+        return outcome
+    raise outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Takes groups over, all of them by one look at the clusters and one wait.
+
+    `rest` waits until those that have committed something are at rest, `copied` until all is copied
+    that the logs held then; by the deadline (monotonic) nothing is written else. With
+    `leave_moved` groups are left alone that were taken over before, and have not gone on since.
+    """
+
+    config: Config
+    rules: ApplyRules
+    deadline: float
+    tell: Tell
+    rest: bool = False
+    copied: bool = False
+    leave_moved: bool = False
+
+    def all_of(self, groups: Mapping[str, Sequence[str]]) -> dict[str, Outcome]:
+        """What became of each group, given with its sources: none is in the way of another.
+
+        Those that `leave_moved` means are absent. Raises CutoverError when the waiting takes too
+        long, ClusterError and CheckpointError when somebody does not answer that all need.
+        """
+        if not groups:
+            return {}
+        aliases = [it for it in self.config.sources if any(it in own for own in groups.values())]
+        sight = look(self.config, aliases)
+        found = at_sources(sight, groups, states_at(self.config, aliases))
+        if self.leave_moved:
+            moved = self._table.read()
+            found = {it: own for it, own in found.items() if not moved.has(it, _commits(own))}
+            groups = {it: groups[it] for it in found}
+        if self.rest:
+            found = self._at_rest(sight, groups, found)
+        if self.copied:
+            ends = _log_ends(sight, found.values())
+            state = _copied(self.config, ends, self.rules, self.deadline, self.tell)
+            sight = replace(sight, state=state)
+            if self.rest and not self.rules.dry_run:
+                # They may have gone on meanwhile.
+                found = self._at_rest(sight, groups, found)
+        outcomes = self._translated(sight, found) if found else {}
+        if (self.rest or self.leave_moved) and not self.rules.dry_run:
+            # After `groups apply` alone a group may stay at the source.
+            done = [it for it, told in outcomes.items() if _is_done(told)]
+            self._table.put({it: _commits(found[it]) for it in done})
+        return outcomes
+
+    @property
+    def _table(self) -> MovedGroups:
+        place = self.config.checkpoint
+        return MovedGroups(place.path, place.storage_options)
+
+    def _at_rest(
+        self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
+    ) -> dict[str, Found]:
+        """The groups once none has active members of those that have committed something."""
+        while True:
+            states = states_at(self.config, sight.aliases)
+            active = [
+                f"{group} at {alias}"
+                for group, aliases in groups.items()
+                for alias in aliases
+                if is_active(states[alias].get(group, "")) and _commits(found[group])
+            ]
+            if not active:
+                return at_sources(sight, groups, states)
+            words = f"these groups have active members: {', '.join(active)}: stop them"
+            if self.rules.dry_run:
+                self.tell(f"would wait: {words}")
+                return at_sources(sight, groups, states)
+            _wait(self.deadline, words, self.tell)
+
+    def _translated(self, sight: GroupSight, found: Mapping[str, Found]) -> dict[str, Outcome]:
+        place = self.config.checkpoint
+        losses = [it.gap for it in GapTable(place.path, place.storage_options).load().values()]
+        outcomes: dict[str, Outcome] = {}
+        with (
+            opened(self.config) as (hub, _, ledger),
+            ThreadPoolExecutor(AT_ONCE, thread_name_prefix="translate-groups") as pool,
+        ):
+            late, past = _written_late(ledger) | backfilled_of(sight), past_of(sight)
+            # Once: the hub lists all groups, however many are asked for.
+            states = group_states(hub, self.config.supervision.connect_timeout)
+
+            def translate(group: str) -> Outcome:
+                try:
+                    sources = self._to_translate(group, found[group])
+                    reading = HubReading(self._until, late, tell=self._progress)
+                    commits = _commits(sources)
+                    topics = translated(sight, hub, commits, reading, past)
+                    report = applied(
+                        self.config,
+                        hub,
+                        group,
+                        sources,
+                        topics,
+                        rules=self.rules,
+                        state=states.get(group, ""),
+                    )
+                    limits = _limits(self.config, [it.alias for it in sources], topics, losses)
+                except AggregatorError as error:
+                    return error
+                return report.model_copy(update={"notes": (*limits, *report.notes)})
+
+            for group, outcome in zip(found, pool.map(translate, found), strict=True):
+                outcomes[group] = outcome
+                if len(found) > 1:
+                    self.tell(f"{len(outcomes)} of {len(found)} groups are looked at")
+        return outcomes
+
+    def _to_translate(self, group: str, found: Found) -> tuple[SourceGroup, ...]:
+        if isinstance(found, ClusterError):
+            raise found
+        if not _commits(found):
+            asked = ", ".join(it.alias for it in found)
+            raise RefusedError(
+                [f"group {group} has committed nothing in what is copied of {asked}"]
+            )
+        if self.rest and not self.rules.dry_run and any(is_active(it.state) for it in found):
+            raise CutoverError(f"group {group} has active members: stop them")
+        return found
+
+    @property
+    def _until(self) -> float:
+        """By when the hub is read: what was waited for is not to be in vain."""
+        return max(self.deadline, time.monotonic() + POLL_SECONDS)
+
+    def _progress(self, now: ReadProgress) -> None:
+        self.tell(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
+
+
+def _is_done(outcome: Outcome) -> bool:
+    return isinstance(outcome, GroupReport) and outcome.done
+
+
+def _commits(found: Found) -> dict[str, Mapping[TopicPartition, int]]:
+    """Source (alias) -> what the group has committed there, where it has and says so."""
+    sources = () if isinstance(found, ClusterError) else found
+    return {it.alias: it.commits for it in sources if it.commits}
+
+
+def _limits(
+    config: Config, aliases: Sequence[str], topics: Sequence[TopicPlaces], losses: Collection[Gap]
+) -> list[str]:
+    """What people have to know of a translation beside what it says itself."""
+    notes = []
+    if len(aliases) < len(config.sources):
+        asked = ", ".join(aliases)
+        notes.append(f"only {asked} was asked: what the group has read elsewhere is left out")
+    for topic in topics:
+        gaps = unread_losses(topic.wanted.commits, losses)
+        if topic.places and gaps:
+            notes.append(
+                f"{topic.wanted.hub_topic}: records that the group has not read were lost at the "
+                f"source before they were copied, in {gaps} gaps (aggregator gaps)"
+            )
+    return notes
+
+
+def _written_late(ledger: Ledger) -> frozenset[SourcePartition]:
+    """Partitions of which a record that the hub had refused was, or may have been, tried again."""
+    late = (RecordState.RETRIED, RecordState.TRYING)
+    entries = ledger.select(Filter(), retried=True)
+    return frozenset(it.record.origin.partition for it in entries if it.state in late)
+
+
+def _log_ends(sight: GroupSight, groups: Iterable[Found]) -> dict[SourcePartition, int]:
+    """Where the logs end now, of the topics in which any of the groups has commits."""
+    timeout = sight.config.supervision.connect_timeout
+    topics: dict[str, set[str]] = {}
+    for found in groups:
+        for alias, own in _commits(found).items():
+            topics.setdefault(alias, set()).update(tp.topic for tp in own)
+    wanted = {
+        alias: [tp for tp in sight.topics_of(alias) if tp.topic in names]
+        for alias, names in topics.items()
+    }
+
+    def ask(alias: str) -> Callable[[], Mapping[TopicPartition, int]]:
+        def call() -> Mapping[TopicPartition, int]:
+            with open_admin(sight.config, alias) as admin:
+                return admin.log_ends(wanted[alias], timeout)
+
+        return call
+
+    ends: dict[SourcePartition, int] = {}
+    for alias, told in ask_all({it: ask(it) for it in wanted}, timeout + LATE_SECONDS).items():
+        if isinstance(told, Exception):
+            raise ClusterError(f"{alias}: its log ends are not told: {told}") from told
+        if missing := sorted(set(wanted[alias]) - told.keys()):
+            raise ClusterError(f"{alias}: the log end of {missing[0]} is not told")
+        ends |= {SourcePartition(alias, *tp): end for tp, end in told.items()}
+    return ends
+
+
+def _copied(
+    config: Config,
+    ends: Mapping[SourcePartition, int],
+    rules: ApplyRules,
+    deadline: float,
+    tell: Tell,
+) -> CheckpointState:
+    """The checkpoint, once its positions have reached these ends."""
+    place = config.checkpoint
+    while True:
+        table = CheckpointTable.open(place.path, place.storage_options)
+        state = table.load() if table is not None else CheckpointState()
+        left = _left(ends, state)
+        if not left:
+            return state
+        first, *others = left
+        words = (
+            f"{sum(left.values()):,} offsets are not copied yet, of {first} and {len(others)} "
+            "other partitions"
+        )
+        if rules.dry_run:
+            tell(f"would wait: {words}")
+            return state
+        _wait(deadline, f"{words}; does it run, and is nothing paused?", tell)
+
+
+def _left(
+    ends: Mapping[SourcePartition, int], state: CheckpointState
+) -> dict[SourcePartition, int]:
+    behind = {sp: end - state.positions.get(sp, 0) for sp, end in ends.items()}
+    return {sp: offsets for sp, offsets in behind.items() if offsets > 0}
+
+
+def _wait(deadline: float, words: str, tell: Tell) -> None:
+    if time.monotonic() >= deadline:
+        raise CutoverError(f"not in time, and nothing was written: {words}")
+    tell(words)
+    time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))

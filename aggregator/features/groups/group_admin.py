@@ -1,0 +1,206 @@
+"""Asks clusters about consumer groups: which there are, what they have committed; and commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientPartition
+
+from aggregator.config.kafka_settings import ignore
+from aggregator.config.schema import ClusterConfig, Config
+from aggregator.features.groups.hub_offsets import Marked
+from aggregator.kafka.admin import ClusterAdmin, open_admin
+from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, text_of
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.credentials import client_settings
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import TopicPartition
+
+NOT_YET = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._WAIT_COORD,
+    }
+)
+"""Who coordinates the group is not known yet, or a transaction of it is open."""
+PAUSE_SECONDS = 0.2
+AT_ONCE = 8
+"""So many groups are asked for at the same time."""
+GROUP_HINT = "allow READ on the group"
+
+
+def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
+    """Every group that we may see -> its state, as `STABLE` or `EMPTY`.
+
+    From the list of groups, as a description does not know every kind of group. Raises ClusterError
+    when a broker does not tell its own.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        left = max(PAUSE_SECONDS, end - time.monotonic())
+        future: Future[Any] = admin.client.list_consumer_groups(request_timeout=left)
+        (found,) = admin.wait({"": future}, left).values()
+        error = found if isinstance(found, Exception) else next(iter(found.errors), None)
+        if error is None:
+            return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
+        if code_of(error) not in NOT_YET or time.monotonic() >= end:
+            hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
+            raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
+        time.sleep(PAUSE_SECONDS)
+
+
+def ask_states(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str] | Exception]:
+    """Cluster (alias, or HUB) -> its groups and their states, or why it does not tell them."""
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[], dict[str, str]]:
+        def call() -> dict[str, str]:
+            with open_admin(config, alias) as admin:
+                return group_states(admin, timeout)
+
+        return call
+
+    return ask_all({it: ask(it) for it in clusters}, timeout + LATE_SECONDS)
+
+
+def _state(state: ConsumerGroupState | None) -> str:
+    return "UNKNOWN" if state is None else state.name
+
+
+def committed_by_all(
+    alias: str,
+    cluster: ClusterConfig,
+    groups: Collection[str],
+    partitions: Collection[TopicPartition],
+    timeout: float,
+) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
+    """What each group has committed; and of a group that we cannot ask for it, why.
+
+    A right that is missing is one group's own matter. Raises ClusterError when the cluster tells
+    nothing at all.
+    """
+    told: dict[str, dict[TopicPartition, int]] = {}
+    failed: dict[str, ClusterError] = {}
+
+    def ask(group: str) -> None:
+        try:
+            found = committed(alias, cluster, group, partitions, timeout)
+        except ClusterError as error:
+            failed[group] = error
+        else:
+            told[group] = {tp: it.offset for tp, it in found.items()}
+
+    # An answer takes a round trip or two, and there may be hundreds of groups.
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask-groups") as pool:
+        list(pool.map(ask, groups))
+    silent = [it for it in failed.values() if code_of(it.__cause__) not in AUTHORIZATION]
+    if silent and not told:
+        raise silent[0]
+    return told, failed
+
+
+def committed(
+    alias: str,
+    cluster: ClusterConfig,
+    group: str,
+    partitions: Collection[TopicPartition],
+    timeout: float,
+) -> dict[TopicPartition, Marked]:
+    """The offsets that a group has committed, of those partitions that have any.
+
+    Joins no group. Not by the admin client: confluent-kafka (2.16.0) ends the process when that
+    lists the offsets of a group whose coordinator it does not know. Raises ClusterError.
+    """
+    if not partitions:
+        return {}
+    end = time.monotonic() + timeout
+    try:
+        consumer = Consumer(_settings(cluster, group))
+    except KafkaException as error:
+        raise ClusterError(f"{alias}: {text_of(error)}") from error
+    wanted = [ClientPartition(*tp) for tp in sorted(partitions)]
+    turn = PAUSE_SECONDS
+    try:
+        while True:
+            try:
+                left = max(PAUSE_SECONDS, end - time.monotonic())
+                found = consumer.committed(wanted, timeout=min(turn, left))
+                break
+            except KafkaException as error:
+                # Who may not see the group is not told so by the call: it waits for a coordinator.
+                refused = _refused(consumer)
+                if refused is not None:
+                    raise _failed(alias, group, refused) from refused
+                if code_of(error) not in (*NOT_YET, *TIMEOUT) or time.monotonic() >= end:
+                    raise _failed(alias, group, error) from error
+                if code_of(error) in NOT_YET:
+                    time.sleep(PAUSE_SECONDS)
+                turn *= 2
+    finally:
+        consumer.close()
+    for each in found:
+        if each.error is not None:
+            refused = KafkaException(each.error)
+            raise _failed(alias, group, refused) from refused
+    return {
+        TopicPartition(it.topic, it.partition): Marked(it.offset, it.metadata or "")
+        for it in found
+        if it.offset >= 0
+    }
+
+
+def _refused(consumer: Consumer) -> KafkaException | None:
+    """Why the coordinator of its group is not told, if that is for a right that is missing."""
+    message = consumer.poll(0)
+    error = message.error() if message is not None else None
+    return KafkaException(error) if error is not None and error.code() in AUTHORIZATION else None
+
+
+def _failed(alias: str, group: str, error: KafkaException) -> ClusterError:
+    hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
+    return ClusterError(f"{alias}: offsets of group {group}: {text_of(error)}{hint}")
+
+
+def _settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
+    return {
+        **client_settings(cluster),
+        "group.id": group,
+        "client.id": "aggregator-groups",
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "log_level": 0,
+        "error_cb": ignore,
+    }
+
+
+def commit(
+    admin: ClusterAdmin,
+    group: str,
+    offsets: Mapping[TopicPartition, int],
+    timeout: float,
+    mark: str,
+) -> str:
+    """Commit offsets of a group at the hub, with `mark` beside them; why that was refused, or "".
+
+    The hub itself refuses it for a group with members.
+    """
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            left = max(PAUSE_SECONDS, end - time.monotonic())
+            admin.commit_group(group, offsets, left, mark)
+        except ClusterError as error:
+            # At first it is often not known who coordinates a group.
+            if code_of(error.__cause__) not in NOT_YET or time.monotonic() >= end:
+                return str(error)
+            time.sleep(PAUSE_SECONDS)
+        else:
+            return ""

@@ -1,0 +1,40 @@
+"""The groups of the sources, in a list."""
+
+from __future__ import annotations
+
+from aggregator.config.schema import Config
+from aggregator.features.groups.group_admin import ask_states
+from aggregator.features.groups.group_report import GroupRow, GroupsReport
+from aggregator.features.groups.hub_offsets import matching
+from aggregator.kafka.admin import HUB
+
+
+def list_groups(config: Config, source: str | None) -> GroupsReport:
+    """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
+    aliases = config.chosen(source)
+    answers = ask_states(config, (HUB, *aliases))
+    found = {it: told for it, told in answers.items() if not isinstance(told, Exception)}
+    rows = []
+    for alias in aliases:
+        names, groups = found.get(alias, {}), config.sources[alias].groups
+        synced = set(matching(names, groups.wanted, groups.unwanted))
+        for name, state in names.items():
+            at_hub = found.get(HUB, {}).get(name)
+            rows.append(
+                GroupRow(
+                    source=alias,
+                    group=name,
+                    state=state,
+                    synced=name in synced,
+                    hub_state=at_hub,
+                )
+            )
+    return GroupsReport(
+        name=config.name,
+        groups=tuple(sorted(rows, key=lambda row: (row.group, row.source))),
+        failed={
+            alias.strip("()"): str(told)
+            for alias, told in answers.items()
+            if isinstance(told, Exception)
+        },
+    )

@@ -1,0 +1,341 @@
+"""Translates consumer groups while it runs, so that the hub has their offsets at any time.
+
+A thread of its own with clients of its own: a cluster that hangs, or a right that is missing, is a
+state and an event, and delays nobody. What has not changed is not translated again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from aggregator.config.schema import Config, SourceConfig
+from aggregator.features.groups.commit_offsets import applied
+from aggregator.features.groups.group_admin import committed_by_all, group_states
+from aggregator.features.groups.group_report import GroupReport
+from aggregator.features.groups.hub_offsets import GOOD, ApplyRules, PlaceVerdict, matching
+from aggregator.features.groups.translate import (
+    GroupSight,
+    HubReading,
+    SourceGroup,
+    TopicPlaces,
+    backfilled_of,
+    past_of,
+    sight_of,
+    translated,
+)
+from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
+from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.discovery.prepare import partitions_by_cluster
+from aggregator.model.errors import ClusterError
+from aggregator.model.events import Event, EventSink
+from aggregator.model.values import SourcePartition, TopicPartition
+from aggregator.plan.plan import Plan
+from aggregator.plan.reload import same_connection
+from aggregator.status.schema import GroupSyncStatus, SyncedGroup
+from aggregator.store.checkpoint.past_commits import Past
+from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.controls import Controls
+from aggregator.store.failovers import Failovers
+from aggregator.store.moved_groups import MovedGroups
+
+MOST_RECORDS = 20_000
+"""So many records of a hub partition are read for one group: the stream goes first. A place that is
+found by then is the right one; otherwise the group is left a little further back."""
+RETRY_SECONDS = 60.0
+"""What could not be written is tried again so often while nothing changes."""
+LAST_SECONDS = 2.0
+
+AT_THE_HUB = "it was taken over to the hub, and is left alone there"
+
+Offsets = Mapping[TopicPartition, int]
+Answer = tuple[Mapping[str, Offsets], Mapping[str, ClusterError]]
+"""What groups have committed at a source, and of the others why nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the engine's thread told last."""
+
+    config: Config
+    plan: Plan
+    state: CheckpointState
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        sources = self.config.sources
+        return tuple(it for it in self.plan.sources if it in sources and sources[it].groups.wanted)
+
+    @property
+    def every(self) -> float:
+        return min((self.config.sources[it].groups.every for it in self.aliases), default=10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What a group was translated from, and to; `waiting` are positions that are to move first."""
+
+    commits: Mapping[str, Offsets]
+    sight: GroupSight
+    places: Offsets = field(default_factory=dict)
+    waiting: Mapping[SourcePartition, int | None] = field(default_factory=dict)
+    complete: bool = True
+    at: float = 0.0
+
+    def is_of(self, commits: Mapping[str, Offsets], sight: GroupSight) -> bool:
+        """Whether it is what would be translated now."""
+        return self.commits == commits and self.sight.is_like(sight)
+
+    def floors(self, commits: Mapping[str, Offsets], sight: GroupSight) -> Offsets:
+        """Below these hub offsets there is nothing, when the group has only gone forward since."""
+        forward = self.commits.keys() == commits.keys() and all(
+            own.keys() == commits[alias].keys()
+            and all(commits[alias][tp] >= at for tp, at in own.items())
+            for alias, own in self.commits.items()
+        )
+        return self.places if forward and self.sight.is_like(sight) else {}
+
+
+class GroupSync:
+    """Keeps groups up at the hub, for the sources whose config asks for it, until it is stopped.
+
+    `follow` and `end` are called by the engine's thread; the work is done by one of its own.
+    """
+
+    def __init__(self, emit: EventSink) -> None:
+        self._emit = emit
+        self._told: _Told | None = None
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._status = GroupSyncStatus()
+        self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
+        self._commits: dict[str, Mapping[str, Offsets]] = {}
+        self._refused: dict[str, Mapping[str, ClusterError]] = {}
+        self._done: dict[str, _Done] = {}
+        self._groups: dict[str, SyncedGroup] = {}
+        self._past: Past | None = None
+        self._late: frozenset[SourcePartition] = frozenset()
+
+    def follow(self, config: Config, plan: Plan | None, state: CheckpointState) -> None:
+        """This is planned and committed now."""
+        if plan is None or self._over.is_set():
+            return
+        self._told = _Told(config, plan, state)
+        if self._thread is None and self._told.aliases:
+            self._thread = threading.Thread(target=self._loop, name="sync-groups", daemon=True)
+            self._thread.start()
+
+    @property
+    def status(self) -> GroupSyncStatus | None:
+        """How it stands; None where no source asks for it."""
+        return self._status if self._told is not None and self._told.aliases else None
+
+    def end(self) -> None:
+        """Translate nothing more; returns at once."""
+        self._over.set()
+
+    def stop(self) -> None:
+        """End it, and wait a moment for that."""
+        self.end()
+        if self._thread is not None:
+            self._thread.join(LAST_SECONDS)
+
+    def _loop(self) -> None:
+        try:
+            while not self._over.is_set():
+                try:
+                    self._pass()
+                except Exception as error:  # a thread has no caller to raise to: it is the state
+                    self._tell(str(error))
+                told = self._told
+                self._over.wait(told.every if told is not None else RETRY_SECONDS)
+        finally:
+            for _, admin in self._admins.values():
+                admin.close()
+
+    def _pass(self) -> None:
+        told = self._told
+        if told is None or not told.aliases:
+            self._groups.clear()
+            return
+        failures = self._ask(told)
+        if unknown := [it for it in told.aliases if it not in self._commits]:
+            # A group may be there as well, further back.
+            self._tell(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
+            return
+        sight = sight_of(told.config, told.plan, told.aliases, told.state)
+        found = {group for alias in told.aliases for group in self._commits[alias]}
+        hidden = self._hidden(told.aliases)
+        self._groups = {name: it for name, it in self._groups.items() if name in found}
+        self._groups |= {name: SyncedGroup(group=name, error=why) for name, why in hidden.items()}
+        due = [it for it in sorted(found - hidden.keys()) if self._is_due(it, sight)]
+        refused = next((f"group {group}: {why}" for group, why in hidden.items()), "")
+        if due:
+            refused = self._translated(sight, due) or refused
+        self._tell(next(iter(failures.values()), refused))
+
+    def _hidden(self, aliases: Collection[str]) -> dict[str, str]:
+        """Groups of which a source has never told what they have committed there, and why.
+
+        They may be further back there than elsewhere, so they are left out. The others are not.
+        """
+        return {
+            group: str(error)
+            for alias in aliases
+            for group, error in self._refused.get(alias, {}).items()
+            if group not in self._commits[alias]
+        }
+
+    def _translated(self, sight: GroupSight, due: Sequence[str]) -> str:
+        """Translate and write these groups; what is wrong for people to mend, or ""."""
+        place = sight.config.checkpoint
+        pauses = Controls(place.path, place.storage_options).read().sources
+        failovers = Failovers(place.path, place.storage_options).read()
+        over = {
+            alias
+            for alias, own in failovers.items()
+            if any(it.is_of(pauses.get(alias)) for it in own)
+        }
+        moved = MovedGroups(place.path, place.storage_options).read()
+        self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
+        refused = ""
+        with open_admin(sight.config, HUB) as hub:
+            # Once: the hub lists all groups, however many are due.
+            states = group_states(hub, sight.config.supervision.connect_timeout)
+            for group in due:
+                if self._over.is_set():
+                    return refused
+                commits = self._of(group, sight)
+                if over & commits.keys() or moved.has(group, commits):
+                    # It is at the hub, and people may set its offsets there.
+                    self._done[group] = _Done(commits, sight, complete=False, at=time.monotonic())
+                    self._groups[group] = SyncedGroup(group=group, error=AT_THE_HUB)
+                    continue
+                why = self._translate(sight, hub, group, states.get(group, ""), past=self._past)
+                refused = refused or why
+        return refused
+
+    def _tell(self, error: str) -> None:
+        if self._over.is_set():
+            return
+        if error and not self._status.error:
+            self._emit(Event("group_sync_failed", f"not all groups are translated: {error}"))
+        groups = tuple(it for _, it in sorted(self._groups.items()))
+        self._status = GroupSyncStatus(groups=groups, at=datetime.now(UTC), error=error)
+
+    def _ask(self, told: _Told) -> dict[str, str]:
+        """Ask the sources for their groups; of one that fails what it told last stays. Why not."""
+        timeout = told.config.supervision.connect_timeout
+        # There may be hundreds of groups, and one that is refused takes a moment.
+        seconds = RETRY_SECONDS + timeout + LATE_SECONDS
+        answers = ask_all({alias: self._asking(told, alias) for alias in told.aliases}, seconds)
+        failures = {}
+        for alias, answer in answers.items():
+            if isinstance(answer, Exception):
+                failures[alias] = f"{alias}: {str(answer).removeprefix(f'{alias}: ')}"
+            else:
+                told_by, refused = answer
+                known = self._commits.get(alias, {})
+                # What it answered before counts, as when the source is away.
+                kept = {it: known[it] for it in refused if it in known}
+                self._commits[alias] = {**kept, **told_by}
+                self._refused[alias] = refused
+        return failures
+
+    def _asking(self, told: _Told, alias: str) -> Callable[[], Answer]:
+        config, source = told.config, told.config.sources[alias]
+        known = self._admins.get(alias)
+        if known is None or not same_connection(known[0], source):
+            if known is not None:
+                known[1].close()
+            self._admins[alias] = known = (source, open_admin(config, alias))
+        admin = known[1]
+        partitions = partitions_by_cluster(told.plan.routes).get(alias, [])
+
+        def ask() -> Answer:
+            timeout = config.supervision.connect_timeout
+            names = matching(
+                group_states(admin, timeout), source.groups.wanted, source.groups.unwanted
+            )
+            found, failed = committed_by_all(alias, source, names, partitions, timeout)
+            return {group: offsets for group, offsets in found.items() if offsets}, failed
+
+        return ask
+
+    def _is_due(self, group: str, sight: GroupSight) -> bool:
+        done = self._done.get(group)
+        if done is None or not done.is_of(self._of(group, sight), sight):
+            return True
+        positions = sight.state.positions
+        if any(positions.get(sp) != at for sp, at in done.waiting.items()):
+            return True
+        return not done.complete and time.monotonic() - done.at >= RETRY_SECONDS
+
+    def _of(self, group: str, sight: GroupSight) -> dict[str, Offsets]:
+        return {
+            alias: self._commits[alias][group]
+            for alias in sight.aliases
+            if group in self._commits.get(alias, {})
+        }
+
+    def _translate(
+        self, sight: GroupSight, hub: ClusterAdmin, group: str, state: str, *, past: Past
+    ) -> str:
+        """Translate one group and write it; what is wrong for people to mend, or ""."""
+        commits, now = self._of(group, sight), time.monotonic()
+        config, before = sight.config, self._done.get(group)
+        floors = before.floors(commits, sight) if before is not None else {}
+        # Before it is tried: what fails is not tried at each turn.
+        self._done[group] = _Done(commits, sight, floors, complete=False, at=now)
+        deadline = now + max(config.supervision.connect_timeout, RETRY_SECONDS)
+        refine = before is not None and bool(before.waiting) and before.commits == commits
+        reading = HubReading(
+            deadline,
+            self._late,
+            floors=floors,
+            pinned=refine,
+            most=MOST_RECORDS,
+            stop=self._over,
+        )
+        rules = ApplyRules(dry_run=False, keeping=True, refine=refine)
+        try:
+            topics = translated(sight, hub, commits, reading, past)
+            sources = [SourceGroup(alias, "", own) for alias, own in commits.items()]
+            report = applied(config, hub, group, sources, topics, rules=rules, state=state)
+        except Exception as error:
+            self._groups[group] = SyncedGroup(group=group, error=str(error))
+            return f"group {group}: {error}"
+        waiting = _waiting(topics, sight.state)
+        places = {place.partition: place.offset for topic in topics for place in topic.places}
+        complete = not _why_not(report)
+        self._done[group] = _Done(commits, sight, places, waiting, complete, now)
+        self._groups[group] = SyncedGroup(
+            group=group,
+            partitions=sum(it.verdict in GOOD for it in report.partitions),
+            at=datetime.now(UTC),
+            error=_why_not(report),
+        )
+        failed = (it.reason for it in report.partitions if it.verdict is PlaceVerdict.FAILED)
+        return next((f"group {group}: {why}" for why in failed), "")
+
+
+def _waiting(
+    topics: tuple[TopicPlaces, ...], state: CheckpointState
+) -> dict[SourcePartition, int | None]:
+    """Of what is not copied yet, the positions by which it was translated."""
+    positions = state.positions
+    return {sp: positions.get(sp) for topic in topics for sp in topic.wanted.waiting}
+
+
+def _why_not(report: GroupReport) -> str:
+    """Why not all of a group is at the hub; a place that is only a little further back is."""
+    reasons = [f"{it.topic}: {it.reason}" for it in report.refused]
+    for it in report.partitions:
+        short = it.verdict is PlaceVerdict.BACKWARDS and it.again is None
+        if it.verdict not in GOOD and not short:
+            reasons.append(f"{it.topic}-{it.partition}: {it.reason}")
+    return reasons[0] if reasons else ""

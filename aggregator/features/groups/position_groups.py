@@ -1,0 +1,118 @@
+"""Committed positions as a consumer group at each source: lag exporters and Kafka UIs see us so.
+
+For others to look at only: nothing is ever read from it. Each source has a thread of its own, so
+that one that hangs, or refuses it, delays nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import ClusterAdmin, open_admin
+from aggregator.model.values import Positions, TopicPartition
+from aggregator.plan.reload import same_connection
+
+EVERY_SECONDS = 5.0
+LAST_SECONDS = 2.0
+"""How long a stop waits for what was committed last to be told as well."""
+
+
+def group_of(config: Config) -> str:
+    """The name of the group."""
+    return f"aggregator-{config.name}"
+
+
+class GroupPublisher:
+    """Tells one source what is committed of it. `failure` says why it cannot, or is empty."""
+
+    def __init__(self, config: Config, alias: str) -> None:
+        self.config = config
+        self.failure = ""
+        self._alias = alias
+        self._wanted: Mapping[TopicPartition, int] = {}
+        self._told: Mapping[TopicPartition, int] = {}
+        self._failed = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name=f"group-{alias}", daemon=True)
+        self._thread.start()
+
+    def tell(self, positions: Positions) -> None:
+        """These are committed; they are told soon."""
+        own = {sp.topic_partition: at for sp, at in positions.items() if sp.cluster == self._alias}
+        self._wanted = own
+
+    def end(self) -> None:
+        """Tell what is left to tell, and end; returns at once."""
+        self._over.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end, but no longer than so many seconds."""
+        self._thread.join(seconds)
+
+    def _loop(self) -> None:
+        last = False
+        while not last:
+            try:
+                with open_admin(self.config, self._alias) as admin:
+                    while not last:
+                        last = self._over.wait(EVERY_SECONDS)
+                        self._publish(admin)
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
+                # No client comes of its settings. A file that they name may be mended.
+                self.failure = str(error)
+                last = self._over.wait(EVERY_SECONDS)
+
+    def _publish(self, admin: ClusterAdmin) -> None:
+        wanted = self._wanted
+        news = {tp: at for tp, at in wanted.items() if self._told.get(tp) != at}
+        if not news:
+            return
+        try:
+            admin.commit_group(group_of(self.config), news, self.config.supervision.connect_timeout)
+        except Exception as error:  # a thread has no caller to raise to: it is the answer
+            # Who coordinates a group is often not known at first; a right that is missing stays so.
+            self.failure = str(error) if self._failed else ""
+            self._failed = True
+        else:
+            self._told, self.failure, self._failed = wanted, "", False
+
+
+class Groups:
+    """A publisher for each source whose config asks for it. Used by the engine's thread."""
+
+    def __init__(self) -> None:
+        self._publishers: dict[str, GroupPublisher] = {}
+
+    def is_wanted(self, config: Config) -> bool:
+        """Whether there is anything to do by this config."""
+        return bool(self._publishers) or any(it.publish_group for it in config.sources.values())
+
+    def follow(self, config: Config, committed: Positions) -> None:
+        """Tell the sources what is committed of them, by this config from now on."""
+        for alias, publisher in list(self._publishers.items()):
+            source = config.sources.get(alias)
+            same = source is not None and source.publish_group
+            if not same or not same_connection(
+                publisher.config.sources[alias], config.sources[alias]
+            ):
+                publisher.end()
+                del self._publishers[alias]
+        for alias, source in config.sources.items():
+            if source.publish_group and alias not in self._publishers:
+                self._publishers[alias] = GroupPublisher(config, alias)
+        for publisher in self._publishers.values():
+            publisher.tell(committed)
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Why a source cannot be told: alias -> reason."""
+        return {alias: it.failure for alias, it in self._publishers.items() if it.failure}
+
+    def stop(self) -> None:
+        """Tell what was committed last, and end."""
+        for publisher in self._publishers.values():
+            publisher.end()
+        for publisher in self._publishers.values():
+            publisher.join(LAST_SECONDS)

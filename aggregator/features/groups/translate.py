@@ -1,0 +1,320 @@
+"""Translates committed offsets of a group to the hub: from what everybody tells to its places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Event
+from typing import TypeVar
+
+from aggregator.config.schema import Config
+from aggregator.features.backfill.backfill_table import BackfillTable
+from aggregator.features.groups.group_admin import AT_ONCE, ask_states, committed_by_all
+from aggregator.features.groups.hub_offsets import (
+    Commits,
+    HubPlace,
+    HubScan,
+    KnownPosition,
+    OriginFeed,
+    Wanted,
+    plan_topics,
+)
+from aggregator.features.groups.hub_scan import ReadProgress, read_scans
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.discovery.hub_logs import read_logs
+from aggregator.kafka.discovery.prepare import partitions_by_cluster, plan_of_all
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import LogId, OffsetRange, Route, SourcePartition, TopicPartition
+from aggregator.plan.plan import Plan
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.checkpoint.identity import identity_of
+from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
+from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
+from aggregator.store.checkpoint.start_state import CheckpointState
+
+Told = TypeVar("Told")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSight:
+    """What is known beside the groups: routes, ids as they are now, what the checkpoint says.
+
+    `aliases` are the sources that may constrain a group, `hub_topics` those that are there.
+    """
+
+    config: Config
+    aliases: tuple[str, ...]
+    routes: tuple[Route, ...]
+    ids: Mapping[tuple[str, str], LogId]
+    hub_id: str
+    hub_topics: Mapping[str, LogId]
+    state: CheckpointState
+
+    def is_like(self, other: GroupSight) -> bool:
+        """Whether both are of the same topics and logs, at the sources and at the hub."""
+        return (self.routes, self.ids, self.hub_id) == (
+            other.routes,
+            other.ids,
+            other.hub_id,
+        ) and self.hub_topics == other.hub_topics
+
+    def topics_of(self, alias: str) -> list[TopicPartition]:
+        """The partitions of a source that are copied."""
+        return partitions_by_cluster(self.routes).get(alias, [])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGroup:
+    """A group at one source: its state there, "" where it is not, and what it has committed."""
+
+    alias: str
+    state: str
+    commits: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlaces:
+    """One hub topic: where the group goes on in it; none with refusals in `wanted`.
+
+    `read` are records that were read for it. `notes` are for people.
+    """
+
+    wanted: Wanted
+    places: tuple[HubPlace, ...] = ()
+    read: int = 0
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class HubReading:
+    """How the hub is read: by when (monotonic), how many records of a partition at most.
+
+    `disordered` are source partitions of which old records may have been written late. `floors` are
+    hub offsets below which nothing is that the group has not read, where that is known; with
+    `pinned` it may be there already, so that what others write there counts from there on.
+    """
+
+    deadline: float
+    disordered: frozenset[SourcePartition] = frozenset()
+    floors: Mapping[TopicPartition, int] = field(default_factory=dict)
+    pinned: bool = False
+    most: int | None = None
+    tell: Callable[[ReadProgress], None] = lambda _: None
+    stop: Event | None = None
+
+
+def sight_of(
+    config: Config, plan: Plan, aliases: Collection[str], state: CheckpointState
+) -> GroupSight:
+    """The sight of a plan and a state of the checkpoint."""
+    now = identity_of(plan)
+    return GroupSight(
+        config,
+        tuple(aliases),
+        tuple(route for route in plan.routes if route.cluster in aliases),
+        {key: LogId(now.cluster_ids.get(key[0], ""), it) for key, it in now.topic_ids.items()},
+        plan.hub.cluster_id,
+        {name: LogId(plan.hub.cluster_id, it.topic_id) for name, it in plan.hub.topics.items()},
+        state,
+    )
+
+
+def look(config: Config, aliases: Sequence[str]) -> GroupSight:
+    """Ask these sources, and the hub.
+
+    Raises ClusterError when the hub or a source does not answer: a group may be there.
+    """
+    plan = plan_of_all(config, aliases, "a group may be at each source")
+    place = config.checkpoint
+    table = CheckpointTable.open(place.path, place.storage_options)
+    state = table.load() if table is not None else CheckpointState()
+    return sight_of(config, plan, aliases, state)
+
+
+def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str]]:
+    """Cluster (alias, or HUB) -> its groups and their states. ClusterError when one is silent."""
+    answers = ask_states(config, clusters)
+    return {alias: _answer(alias, answer) for alias, answer in answers.items()}
+
+
+def at_sources(
+    sight: GroupSight, groups: Mapping[str, Sequence[str]], states: Mapping[str, Mapping[str, str]]
+) -> dict[str, tuple[SourceGroup, ...] | ClusterError]:
+    """Each group at its sources (aliases), or why one of these does not tell."""
+    config, timeout = sight.config, sight.config.supervision.connect_timeout
+    names = {it: [group for group, own in groups.items() if it in own] for it in sight.aliases}
+
+    def ask(alias: str) -> Callable[[], Answers]:
+        return lambda: committed_by_all(
+            alias, config.sources[alias], names[alias], sight.topics_of(alias), timeout
+        )
+
+    turns = 1 + max(map(len, names.values()), default=0) // AT_ONCE
+    told = ask_all({it: ask(it) for it in sight.aliases}, timeout * turns + LATE_SECONDS)
+    found: dict[str, tuple[SourceGroup, ...] | ClusterError] = {}
+    for group, aliases in groups.items():
+        try:
+            found[group] = tuple(_at_source(it, group, told[it], states) for it in aliases)
+        except ClusterError as error:
+            found[group] = error
+    return found
+
+
+Answers = tuple[Mapping[str, Mapping[TopicPartition, int]], Mapping[str, ClusterError]]
+
+
+def _at_source(
+    alias: str, group: str, told: Answers | Exception, states: Mapping[str, Mapping[str, str]]
+) -> SourceGroup:
+    commits, failed = _answer(alias, told)
+    if group in failed:
+        raise failed[group]
+    return SourceGroup(alias, states.get(alias, {}).get(group, ""), commits[group])
+
+
+def _answer(alias: str, answer: Told | Exception) -> Told:
+    if isinstance(answer, ClusterError):
+        raise answer
+    if isinstance(answer, Exception):
+        raise ClusterError(f"{alias}: {answer}") from answer
+    return answer
+
+
+def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
+    """The history of all that is copied; only what is new since, with an `earlier` one."""
+    place = sight.config.checkpoint
+    partitions = {
+        sp: sight.ids[sp.cluster, sp.topic]
+        for route in sight.routes
+        if (route.cluster, route.topic) in sight.ids
+        for sp in route.source_partitions()
+    }
+    return Past(place.path, place.storage_options, partitions, earlier)
+
+
+def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
+    """Partitions of which older records came, or come, behind later ones."""
+    place = sight.config.checkpoint
+    return BackfillTable(place.path, place.storage_options).partitions()
+
+
+def translated(
+    sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
+) -> tuple[TopicPlaces, ...]:
+    """Where a group that has these commits goes on, per hub topic; `hub` is the hub's client.
+
+    Raises ClusterError and CheckpointError.
+    """
+    known = {sp: KnownPosition(it.position, it.log) for sp, it in sight.state.entries.items()}
+    hub_ids = (sight.state.cluster_ids.get(HUB_ALIAS, ""), sight.hub_id)
+    topics = plan_topics(commits, sight.routes, known, sight.ids, hub_ids, sight.hub_topics)
+    # Read after the commits were: what comes later lies behind these ends.
+    logs = _hub_logs(hub, [it for it in topics if not it.refusals], sight.config)
+    topics = tuple(_without_cut(it, sight.state, logs) for it in topics)
+    good = [it for it in topics if not it.refusals]
+    targets = {sp: at for it in good for sp, at in it.commits.items()}
+    recent = bool(reading.floors)
+    lowers, uppers = past.bounds(targets, recent=recent), past.tops(targets, recent=recent)
+    lowers = {sp: fitting(it, sight.hub_id, logs) for sp, it in lowers.items()}
+    uppers = {sp: fitting(it, sight.hub_id, logs) for sp, it in uppers.items()}
+    disordered = past.set_back() | reading.disordered
+    scans: dict[TopicPartition, HubScan] = {}
+    for it in good:
+        for tp in sorted(tp for tp in logs if tp.topic == it.hub_topic):
+            feeds = {
+                sp: OriginFeed(
+                    at,
+                    max(lowers[sp].hub_ends.get(tp, 0), reading.floors.get(tp, 0)),
+                    uppers[sp].hub_ends.get(tp) if sp in uppers else None,
+                    sp not in disordered,
+                )
+                for sp, at in it.commits.items()
+            }
+            pin = reading.floors.get(tp) if reading.pinned else None
+            scans[tp] = HubScan(feeds, logs[tp], reading.most, pin)
+    read_scans(
+        sight.config.hub,
+        scans,
+        silence=sight.config.supervision.connect_timeout,
+        deadline=reading.deadline,
+        tell=reading.tell,
+        stop=reading.stop,
+    )
+    return tuple(_places(it, scans, logs, lowers, past) for it in topics)
+
+
+def _hub_logs(
+    hub: ClusterAdmin, topics: Collection[Wanted], config: Config
+) -> dict[TopicPartition, OffsetRange]:
+    if not topics:
+        return {}
+    names = {it.hub_topic for it in topics}
+    return read_logs(hub, names, config.supervision.connect_timeout)
+
+
+def _without_cut(
+    wanted: Wanted, state: CheckpointState, logs: Mapping[TopicPartition, OffsetRange]
+) -> Wanted:
+    """Refused, when the hub topic ends before what had been written into it."""
+    for sp in wanted.commits if not wanted.refusals else ():
+        for tp, end in state.entries[sp].snapshot.hub_ends.items():
+            if tp in logs and tp.topic == wanted.hub_topic and logs[tp].latest < end:
+                why = (
+                    f"hub topic {tp.topic} was created again or cut off: {tp} ends at "
+                    f"{logs[tp].latest}, and was at {end} before"
+                )
+                return replace(wanted, refusals=(why,))
+    return wanted
+
+
+def _places(
+    wanted: Wanted,
+    scans: Mapping[TopicPartition, HubScan],
+    logs: Mapping[TopicPartition, OffsetRange],
+    lowers: Mapping[SourcePartition, ProvenBound],
+    past: Past,
+) -> TopicPlaces:
+    own = {tp: scan for tp, scan in scans.items() if tp.topic == wanted.hub_topic}
+    places = tuple(
+        HubPlace(tp, scan.place, scan.again if scan.counted else None, scan.found)
+        for tp, scan in own.items()
+    )
+    notes = []
+    if wanted.waiting:
+        left = sum(wanted.waiting.values())
+        notes.append(
+            f"{wanted.hub_topic} waits for the copy: {left} offsets that the group has read are "
+            "not in the checkpoint yet; what of them comes later is read again as well"
+        )
+    if unknown := sorted(sp for sp in wanted.commits if sp in lowers and not lowers[sp].hub_ends):
+        notes.append(
+            f"{wanted.hub_topic}: the history of the checkpoint does not reach back to what the "
+            f"group has committed of {_named(unknown)}; the hub topic was read from its beginning"
+        )
+    trimmed = sorted(
+        tp
+        for tp in own
+        for sp in wanted.commits
+        if lowers[sp].hub_ends.get(tp, logs[tp].earliest) < logs[tp].earliest
+    )
+    if trimmed:
+        notes.append(
+            f"{wanted.hub_topic}: the hub has deleted records that the group may not have read "
+            f"({len(set(trimmed))} partitions begin behind where it was)"
+        )
+    lowest = past.lowest()
+    never = sorted(sp for sp, at in wanted.commits.items() if 0 < at < lowest.get(sp, at))
+    if never:
+        notes.append(
+            f"{wanted.hub_topic}: the oldest position that is known of {_named(never)} is behind "
+            "what the group has committed: what is between may never have been copied"
+        )
+    read = sum(scan.read for scan in own.values())
+    return TopicPlaces(wanted, places, read, tuple(notes))
+
+
+def _named(partitions: Collection[SourcePartition]) -> str:
+    first, *others = partitions
+    return f"{first} and {len(others)} others" if others else str(first)

@@ -1,0 +1,1 @@
+"""Heartbeats at the hub, one a second for each source that is read."""

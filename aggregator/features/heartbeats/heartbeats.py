@@ -1,0 +1,205 @@
+"""Heartbeats into a topic of the hub, for each source that is read: others see that it is copied.
+
+For others to look at only: nothing is ever read from it. They are written by a thread with a
+producer of its own, so that a hub that refuses them, or hangs, delays nobody.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection
+
+from confluent_kafka import KafkaError, Producer
+
+from aggregator.config.kafka_settings import ignore
+from aggregator.config.schema import Config
+from aggregator.features.heartbeats.records import key_of, value_of
+from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
+from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
+from aggregator.kafka.credentials import client_settings
+from aggregator.model.errors import ClusterError
+from aggregator.model.events import Event, EventSink
+from aggregator.model.values import HEARTBEATS_TOPIC
+from aggregator.plan.topics.heartbeats_topic import HEARTBEATS_PARTITION, creation, how_to_create
+
+EVERY_SECONDS = 1.0
+RETRY_SECONDS = 5.0
+"""So long it waits after a failure: each attempt connects anew."""
+DELIVERY_SECONDS = 5.0
+"""A heartbeat that has not arrived by then is given up: the next one says more."""
+STALE_SECONDS = 30.0
+"""Who was read so long ago, and nobody has said since that it is, may not be read any more."""
+POLL_SECONDS = 0.1
+LAST_SECONDS = 2.0
+
+
+class HeartbeatWriter:
+    """Writes heartbeats for the sources that it was last told of, until it is ended.
+
+    `written` are those of the last time. `failure` says why none arrive, or is empty; it is tried
+    again until they do.
+    """
+
+    def __init__(self, config: Config, emit: EventSink) -> None:
+        self.failure = ""
+        self.written: frozenset[str] = frozenset()
+        self._config = config
+        self._emit = emit
+        self._wanted: tuple[float, frozenset[str]] = (0.0, frozenset())
+        self._producer: Producer | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="heartbeats", daemon=True)
+        self._thread.start()
+
+    def tell(self, config: Config, aliases: Collection[str]) -> None:
+        """These sources are read now, by this config; of the hub's address it must say the same."""
+        self._config = config
+        self._wanted = (time.monotonic(), frozenset(aliases))
+
+    def end(self) -> None:
+        """Write none any more; returns at once."""
+        self._over.set()
+
+    def join(self, seconds: float) -> None:
+        """Wait for its end, but no longer than so many seconds."""
+        self._thread.join(seconds)
+
+    def _loop(self) -> None:
+        try:
+            while not self._over.is_set():
+                try:
+                    with open_admin(self._config, HUB) as admin:
+                        # One that is late is not made up for: there are never two at once.
+                        while not self._over.wait(RETRY_SECONDS if self.failure else EVERY_SECONDS):
+                            self._beat(admin)
+                except Exception as error:  # a thread has no caller to raise to: it is the answer
+                    # No client comes of its settings. A file that they name may be mended.
+                    self._fail(error)
+                    self._over.wait(RETRY_SECONDS)
+        finally:
+            # In this thread: its end may take as long as a name that is looked up.
+            self._producer = None
+
+    def _beat(self, admin: ClusterAdmin) -> None:
+        told_at, wanted = self._wanted
+        if time.monotonic() - told_at > STALE_SECONDS:
+            wanted = frozenset()
+        try:
+            if wanted:
+                self._write(self._producer or self._open(admin), wanted)
+        except Exception as error:  # a thread has no caller to raise to: it is the answer
+            self._producer = None
+            self._fail(error)
+            return
+        self.written = wanted
+        if wanted:
+            # Only what has arrived shows that they do.
+            self.failure = ""
+
+    def _fail(self, error: Exception) -> None:
+        if self._over.is_set():
+            return
+        if not self.failure:
+            self._emit(Event("heartbeats_failed", f"no heartbeats are written: {error}"))
+        self.failure, self.written = str(error), frozenset()
+
+    def _open(self, admin: ClusterAdmin) -> Producer:
+        """A producer, when the topic is there. Else a broker might make one of another kind."""
+        timeout = self._config.supervision.connect_timeout
+        if HEARTBEATS_TOPIC not in admin.partition_counts(timeout):
+            self._create(admin, timeout)
+        self._producer = Producer(
+            {
+                **client_settings(self._config.hub),
+                "client.id": "aggregator-heartbeats",
+                "message.timeout.ms": int(DELIVERY_SECONDS * 1000),
+                "linger.ms": 0,
+                "log_level": 0,
+                "error_cb": ignore,
+            }
+        )
+        return self._producer
+
+    def _create(self, admin: ClusterAdmin, timeout: float) -> None:
+        action = creation(self._config)
+        if action is None:
+            raise ClusterError(how_to_create())
+        (done,) = apply([action], admin, timeout)
+        if not done.ok:
+            raise ClusterError(f"hub: {action}: {done.reason}")
+        if done.changed:
+            self._emit(Event("hub_changed", str(action)))
+
+    def _write(self, producer: Producer, aliases: Collection[str]) -> None:
+        """Write one for each source and wait until they have arrived. ClusterError if not."""
+        now_ms = time.time_ns() // 1_000_000
+        answers: list[KafkaError | None] = []
+        for alias in sorted(aliases):
+            producer.produce(
+                HEARTBEATS_TOPIC,
+                value_of(now_ms),
+                key_of(alias),
+                HEARTBEATS_PARTITION,
+                on_delivery=lambda error, _: answers.append(error),
+                timestamp=now_ms,
+            )
+        # The client gives each up in time, so this ends.
+        while len(answers) < len(aliases):
+            producer.poll(POLL_SECONDS)
+            if self._over.is_set():
+                producer.purge()
+                return
+        if (error := next((it for it in answers if it is not None), None)) is not None:
+            raise ClusterError(_reason(error))
+
+
+class Heartbeats:
+    """The heartbeats of a run, while its config asks for them. Used by the engine's thread."""
+
+    def __init__(self, emit: EventSink) -> None:
+        self._emit = emit
+        self._writer: HeartbeatWriter | None = None
+        self._ended = False
+
+    def follow(self, config: Config, aliases: Collection[str]) -> None:
+        """These sources (alias) are read, by this config, from now on."""
+        if self._ended:
+            return
+        if config.heartbeats and self._writer is None:
+            self._writer = HeartbeatWriter(config, self._emit)
+        elif not config.heartbeats and self._writer is not None:
+            self._writer.end()
+            self._writer = None
+        if self._writer is not None:
+            self._writer.tell(config, aliases)
+
+    def end(self) -> None:
+        """Write none any more; returns at once, and none is written again by this run."""
+        self._ended = True
+        if self._writer is not None:
+            self._writer.end()
+
+    @property
+    def written(self) -> frozenset[str]:
+        """The sources that had a heartbeat just now."""
+        return self._writer.written if self._writer is not None else frozenset()
+
+    @property
+    def failure(self) -> str:
+        """Why no heartbeats arrive at the hub, or ""."""
+        return self._writer.failure if self._writer is not None else ""
+
+    def stop(self) -> None:
+        """End it, and wait a moment for that."""
+        self.end()
+        if self._writer is not None:
+            self._writer.join(LAST_SECONDS)
+
+
+def _reason(error: KafkaError) -> str:
+    text = text_of(error)
+    if error.code() == KafkaError._MSG_TIMED_OUT:
+        text = f"no answer within {DELIVERY_SECONDS:g} s"
+    hint = f"; allow WRITE on topic {HEARTBEATS_TOPIC}" if error.code() in AUTHORIZATION else ""
+    return f"hub topic {HEARTBEATS_TOPIC}: {text}{hint}"

@@ -1,0 +1,84 @@
+"""Records as people see them: decoded by the registry that knows their schemas, with their origin.
+
+The registry is asked for as long as somebody who waits may wait; later records tell why not.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from aggregator.config.mask import mask_text
+from aggregator.config.schema import Config
+from aggregator.features.peek.decode_value import Said, shown, told
+from aggregator.features.peek.topic_report import PeekedHeader, PeekedRecord
+from aggregator.features.quarantine.records import Raw, origin_of
+from aggregator.kafka.registry import Schema, SchemaId, id_header, open_registry, place_of
+from aggregator.model.errors import RegistryError
+
+SECONDS = 5.0
+
+
+class Interpreter:
+    """Tells records of one topic at a source, or with None at the hub; for one look."""
+
+    def __init__(
+        self,
+        config: Config,
+        source: str | None,
+        topic: str,
+        most: int | None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._config = config
+        self._source = source
+        self._topic = topic
+        self._most = most
+        self._deadline = time.monotonic() + seconds
+
+    def told(self, partition: int, raw: Raw) -> PeekedRecord:
+        """A record in words; never raises for what is in it."""
+        origin = origin_of(raw)
+        schema_of = partial(self._schema, None if origin is None else origin.partition.cluster)
+        key, value = (
+            told(it, schema_of, self._most, id_header(raw.headers, what))
+            for what, it in (("key", raw.key), ("value", raw.value))
+        )
+        problems = (_problem(what, it) for what, it in (("key", key), ("value", value)))
+        return PeekedRecord(
+            partition=partition,
+            offset=raw.offset,
+            timestamp_ms=raw.at_ms,
+            key=key.text,
+            value=value.text,
+            key_format=key.format,
+            value_format=value.format,
+            key_schema=key.schema,
+            value_schema=value.schema,
+            key_bytes=len(raw.key or b""),
+            value_bytes=len(raw.value or b""),
+            problem=mask_text("; ".join(filter(None, problems)), self._config),
+            headers=tuple(
+                PeekedHeader(name=name, value=None if it is None else shown(it, self._most))
+                for name, it in raw.headers
+            ),
+            origin=None if origin is None else str(origin),
+        )
+
+    def _schema(self, origin: str | None, schema: SchemaId) -> Schema:
+        place = place_of(self._config, self._source, self._topic, origin)
+        registry = open_registry(place.schemas)
+        if registry is None:
+            raise RegistryError(
+                f"no registry to ask for schema {schema}: set {place.path}.registry"
+            )
+        known = registry.known(schema)
+        if known is None and time.monotonic() > self._deadline:
+            raise RegistryError(
+                f"{registry.url}: not asked for schema {schema} any more: it is slow"
+            )
+        return known or registry.schema(schema)
+
+
+def _problem(what: str, found: Said) -> str:
+    return f"{what}: {found.problem}" if found.problem else ""

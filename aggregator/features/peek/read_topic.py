@@ -1,0 +1,140 @@
+"""Reads what a topic is like at one cluster: configs, what its logs hold, its newest records."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as ClientPartition
+
+from aggregator.config.mask import mask_text
+from aggregator.config.schema import ClusterConfig, Config
+from aggregator.features.peek.decode_value import MOST_BYTES
+from aggregator.features.peek.interpret import Interpreter
+from aggregator.features.peek.newest_ranges import tails
+from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
+from aggregator.features.quarantine.reader import to_raw
+from aggregator.features.quarantine.records import Raw
+from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
+from aggregator.kafka.admin.client_errors import text_of
+from aggregator.kafka.credentials import reader_settings
+from aggregator.model.errors import AggregatorError
+from aggregator.model.values import OffsetRange, TopicFacts, TopicPartition
+
+SECONDS = 5.0
+"""A look is for somebody who waits for it."""
+LEAST_SECONDS = 0.5
+POLL_RECORDS = 100
+SMALL = {"fetch.message.max.bytes": 100_000, "queued.max.messages.kbytes": 4_096}
+"""A look is to take no memory from the stream."""
+
+
+class AbsentError(AggregatorError):
+    """There is no such topic, or none that we may see."""
+
+
+def look_at(
+    config: Config,
+    source: str | None,
+    topic: str,
+    records: int,
+    *,
+    partition: int | None = None,
+    most: int | None = MOST_BYTES,
+) -> TopicLook:
+    """The topic at a source, or with None at the hub, with so many of its newest records.
+
+    With `partition` of that one alone; what they say is cut off after `most` bytes. Only reads;
+    joins no group. What cannot be read of it is a note. Raises ClusterError when the
+    cluster does not answer in time, AbsentError when it has no such topic.
+    """
+    cluster = HUB if source is None else source
+    deadline = time.monotonic() + min(SECONDS, config.supervision.connect_timeout)
+    with open_admin(config, cluster) as admin:
+        facts, configs, notes = _describe(admin, cluster, topic, _left(deadline))
+        if partition is not None and partition >= facts.partitions:
+            has = f"{topic} has {facts.partitions}, counted from 0"
+            raise AbsentError(f"{cluster}: no partition {partition}: {has}")
+        wanted = range(facts.partitions) if partition is None else (partition,)
+        names = [TopicPartition(topic, number) for number in wanted]
+        logs = admin.offsets(names, _left(deadline))
+    told = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
+    found: list[PeekedRecord] = []
+    if records and logs.ranges:
+        read = config.hub if source is None else config.sources[source]
+        raws, more = _newest(read, logs.ranges, records, deadline)
+        told += more
+        interpreter = Interpreter(config, source, topic, most)
+        found = [interpreter.told(number, raw) for number, raw in raws]
+    return TopicLook(
+        source=source,
+        topic=topic,
+        replication_factor=facts.replication_factor,
+        partitions=tuple(
+            LogSpan(partition=tp.partition, earliest=log.earliest, latest=log.latest)
+            for tp, log in sorted(logs.ranges.items())
+        ),
+        configs=dict(configs),
+        records=tuple(found),
+        notes=tuple(mask_text(note, config) for note in told),
+    )
+
+
+def _left(deadline: float) -> float:
+    return max(LEAST_SECONDS, deadline - time.monotonic())
+
+
+def _describe(
+    admin: ClusterAdmin, cluster: str, topic: str, timeout: float
+) -> tuple[TopicFacts, Mapping[str, str], tuple[str, ...]]:
+    described = admin.describe_topics([topic], timeout)
+    facts = described.topics.get(topic)
+    if facts is None:
+        raise AbsentError(f"{cluster}: {topic}: {described.failed.get(topic, 'no such topic')}")
+    return facts, described.effective.get(topic, {}), described.notes
+
+
+def _newest(
+    cluster: ClusterConfig,
+    logs: Mapping[TopicPartition, OffsetRange],
+    records: int,
+    deadline: float,
+) -> tuple[list[tuple[int, Raw]], list[str]]:
+    """The newest records by their timestamps, with their partitions; and what could not be read."""
+    wanted = tails(logs, records)
+    left = set(wanted)
+    # No more of them than are wanted: values may be large.
+    found: list[tuple[int, int, int, Raw]] = []
+    notes: list[str] = []
+    consumer = Consumer({**reader_settings(cluster, "aggregator-look"), **SMALL})
+    try:
+        consumer.assign(
+            [ClientPartition(tp.topic, tp.partition, log.earliest) for tp, log in wanted.items()]
+        )
+        while left and time.monotonic() < deadline:
+            for message in consumer.consume(POLL_RECORDS, timeout=0.1):
+                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if tp not in left:
+                    continue
+                done = error is not None
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    notes.append(f"{tp} cannot be read: {text_of(error)}")
+                elif error is None:
+                    raw = to_raw(message)
+                    done = raw.offset >= wanted[tp].latest - 1
+                    item = (raw.at_ms, raw.offset, tp.partition, raw)
+                    heapq.heappush(found, item)
+                    if len(found) > records:
+                        heapq.heappop(found)
+                if done:
+                    left.discard(tp)
+                    consumer.incremental_unassign([ClientPartition(tp.topic, tp.partition)])
+    finally:
+        consumer.close()
+    if left:
+        notes.append(f"{len(left)} partitions were not read to their end in time")
+    newest = sorted(found, key=lambda it: it[:3], reverse=True)
+    return [(number, raw) for *_, number, raw in newest], notes

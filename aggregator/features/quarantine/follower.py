@@ -1,0 +1,162 @@
+"""Follows the quarantine topic while an aggregation runs, so that each record in it is seen.
+
+Off the critical path: a plain consumer in a thread of its own, from the topic's end at the start.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from aggregator.config.schema import Config
+from aggregator.features.quarantine.reader import (
+    open_consumer,
+    quarantine_log,
+    quarantine_partition,
+    to_raw,
+)
+from aggregator.features.quarantine.records import Quarantined, parse
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.admin.client_errors import MISSING, text_of
+from aggregator.model.errors import AggregatorError
+from aggregator.model.events import Event, EventSink
+from aggregator.status.schema import QuarantineStatus
+from aggregator.status.view import Refused
+
+POLL_RECORDS = 1_000
+POLL_SECONDS = 0.25
+"""Also how long a clean stop waits for it at most."""
+RETRY_SECONDS = 1.0
+STOP_SECONDS = 3.0
+STOP_POLL_SECONDS = 0.02
+EVENT_SECONDS = 5.0
+"""A flood of records that are refused is one event in so many seconds, not one for each."""
+
+
+class QuarantineWatch:
+    """Counts quarantined records, and tells of new ones. Nothing here stops a run.
+
+    `latest` is replaced as a whole, so that it can be read from any thread.
+    """
+
+    def __init__(self, config: Config, emit: EventSink) -> None:
+        self._config = config
+        self._emit = emit
+        self._topic = quarantine_partition(config)
+        self._sources: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._untold: list[Quarantined] = []
+        self._told_at = 0.0
+        self._from = OFFSET_BEGINNING
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="quarantine", daemon=True)
+        self.latest = Refused(QuarantineStatus(topic=self._topic.topic))
+
+    def start(self, admin: ClusterAdmin) -> None:
+        """Begin to follow, in a thread of its own; call it before any record is written.
+
+        `admin` is the hub's. Raises ClusterError when the hub does not answer.
+        """
+        log = quarantine_log(self._config, admin, self._config.supervision.connect_timeout)
+        # There may be no such topic yet: then all that it will hold is new.
+        self._from = OFFSET_BEGINNING if log is None else log.latest
+        self._thread.start()
+
+    def stop(self, admin: ClusterAdmin) -> None:
+        """Count what is in the topic by now, if the hub tells it soon, and end the thread."""
+        if not self._thread.is_alive():
+            return
+        deadline = time.monotonic() + STOP_SECONDS
+        try:
+            log = quarantine_log(self._config, admin, STOP_SECONDS)
+        except AggregatorError as error:
+            self._note(str(error))
+        else:
+            # Where the topic was not there at the start it is read from its beginning, wherever.
+            while log is not None and max(self._from, log.earliest) < log.latest:
+                if time.monotonic() > deadline:
+                    self._note(f"not all of {self._topic} could be read at the end")
+                    break
+                self._stop.wait(STOP_POLL_SECONDS)
+        self._stop.set()
+        self._thread.join(STOP_SECONDS)
+        self._tell()
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except Exception as error:  # a thread has no caller to raise to: it becomes the status
+                self._note(str(error))
+            self._stop.wait(RETRY_SECONDS)
+
+    def _follow(self) -> None:
+        consumer = open_consumer(self._config.hub)
+        try:
+            consumer.assign([ClientPartition(*self._topic, self._from)])
+            while not self._stop.is_set() and self._take(
+                consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
+            ):
+                if time.monotonic() >= self._told_at + EVENT_SECONDS:
+                    self._tell()
+        finally:
+            consumer.close()
+
+    def _take(self, messages: Sequence[Message]) -> bool:
+        """Count what has come; False while there is no such topic."""
+        for message in messages:
+            error = message.error()
+            if error is None:
+                raw = to_raw(message)
+                if isinstance(item := parse(raw), Quarantined):
+                    self._count(item)
+                self._from = raw.offset + 1
+            elif error.code() in MISSING:
+                return False
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise AggregatorError(f"{self._topic}: {text_of(error)}")
+        if messages:
+            self._note("")
+        return True
+
+    def _count(self, record: Quarantined) -> None:
+        self._sources[record.origin.partition.cluster] += 1
+        self._reasons[record.kind] += 1
+        self._untold.append(record)
+
+    def _note(self, error: str) -> None:
+        newest = self.latest.status.newest
+        if self._untold:
+            newest = f"{self._untold[-1].origin}: {self._untold[-1].reason}"
+        found = QuarantineStatus(
+            topic=self._topic.topic,
+            records=self._sources.total(),
+            reasons=dict(self._reasons),
+            newest=newest,
+            error=error,
+        )
+        self.latest = Refused(found, dict(self._sources))
+
+    def _tell(self) -> None:
+        if not self._untold:
+            return
+        self._told_at = time.monotonic()
+        told, self._untold = self._untold, []
+        newest = told[-1]
+        parts = Counter((it.origin.partition.cluster, it.kind) for it in told)
+        words = ", ".join(
+            f"{count} of source {alias} ({reason})" for (alias, reason), count in parts.items()
+        )
+        self._emit(
+            Event(
+                "quarantined",
+                f"records that the hub would refuse went to {self._topic.topic}: {words}; the "
+                f"newest is {newest.origin}; aggregator quarantine list shows them",
+                {"records": len(told), "newest": str(newest.origin)},
+            )
+        )

@@ -1,0 +1,102 @@
+"""Quarantined records as they are shown, and what became of those that were tried again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from aggregator.features.quarantine.ledger import LedgerEntry
+from aggregator.features.quarantine.retry import RetryOutcome
+from aggregator.status.schema import Document
+
+ABSENT = "not in quarantine, or retried already"
+
+
+class QuarantinedRecord(Document):
+    """One record that the hub refused; its content is not told."""
+
+    origin: str
+    source: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    reason: str
+    hub_topic: str
+    bytes: int
+    kept: str = Field(description="how much of it is in quarantine: whole, key or nothing")
+    state: str = Field(description="open, trying, refused or retried")
+    detail: str
+    quarantined_at_ms: int
+
+
+class QuarantineReport(Document):
+    """The newest of the records that fit, the oldest of them first; `states` counts them all."""
+
+    topic: str
+    states: dict[str, int]
+    records: tuple[QuarantinedRecord, ...]
+
+
+class RetryRow(Document):
+    """What became of one record, or with a dry run would."""
+
+    origin: str
+    hub_topic: str
+    state: str = Field(description="retried: the hub has it now; unknown: not in quarantine")
+    detail: str
+
+
+class RetryReport(Document):
+    """All that were to be tried."""
+
+    dry_run: bool
+    records: tuple[RetryRow, ...]
+    error: str = Field(default="", description="why the others were not tried")
+
+
+def record_of(entry: LedgerEntry) -> QuarantinedRecord:
+    """A record of the ledger, as every view shows it."""
+    record = entry.record
+    cluster, topic, partition = record.origin.partition
+    return QuarantinedRecord(
+        origin=str(record.origin),
+        source=cluster,
+        topic=topic,
+        partition=partition,
+        offset=record.origin.offset,
+        timestamp_ms=record.timestamp,
+        reason=record.reason,
+        hub_topic=record.hub_topic,
+        bytes=record.size,
+        kept=record.kept,
+        state=str(entry.state),
+        detail=entry.detail,
+        quarantined_at_ms=record.at_ms,
+    )
+
+
+def quarantine_report(topic: str, entries: Sequence[LedgerEntry], limit: int) -> QuarantineReport:
+    """The newest `limit` of these entries."""
+    return QuarantineReport(
+        topic=topic,
+        states=dict(Counter(str(entry.state) for entry in entries)),
+        records=tuple(record_of(entry) for entry in entries[-limit:]),
+    )
+
+
+def retry_rows(outcomes: Sequence[RetryOutcome], unknown: Sequence[str]) -> tuple[RetryRow, ...]:
+    """What was tried, and origins that are unknown."""
+    tried = (
+        RetryRow(
+            origin=str(it.record.origin),
+            hub_topic=it.record.hub_topic,
+            state=str(it.state),
+            detail=it.detail,
+        )
+        for it in outcomes
+    )
+    absent = (RetryRow(origin=it, hub_topic="", state="unknown", detail=ABSENT) for it in unknown)
+    return (*tried, *absent)

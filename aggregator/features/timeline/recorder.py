@@ -1,0 +1,115 @@
+"""Writes the history and the events of a run, in a thread of its own, off the critical path."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from aggregator.config.in_force import InForce
+from aggregator.features.timeline.feed import Feed
+from aggregator.features.timeline.minutes import history_rows
+from aggregator.features.timeline.timeline_report import HistoryRow
+from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.model.events import Event, EventSink
+from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status
+
+EVENTS_SECONDS = 5.0
+"""How long an event may be in memory alone."""
+MAINTAIN_SECONDS = 3_600.0
+STOP_SECONDS = 5.0
+"""How long a clean stop waits for the last rows at most."""
+
+
+class Recorder:
+    """Keeps what was. A table that cannot be written is an event and `failing`; the run goes on.
+
+    `latest` makes the newest status, None before the first. `tell` is told when writing begins to
+    fail and when it works again. `bounds` are those of `history_rows`.
+    """
+
+    def __init__(
+        self,
+        in_force: InForce,
+        latest: Callable[[], Status | None],
+        mask: Callable[[str], str],
+        tell: EventSink,
+        bounds: Sequence[int],
+    ) -> None:
+        place = in_force.config.checkpoint
+        self.feed = Feed(mask)
+        self.failing = ""
+        self._in_force = in_force
+        self._latest = latest
+        self._tell = tell
+        self._bounds = bounds
+        self._history = TimelineTable(place.path, place.storage_options, HISTORY)
+        self._events = TimelineTable(place.path, place.storage_options, EVENTS)
+        self._earlier: dict[str, SourceStatus] = {}
+        self._begun: datetime | None = None
+        self._next_row = time.monotonic() + in_force.config.timeline.interval
+        self._next_care = time.monotonic() + MAINTAIN_SECONDS
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="timeline", daemon=True)
+
+    def take(self, event: Event) -> None:
+        """Take an event of the run; never waits."""
+        self.feed.take(event)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left, if the table takes it soon, and end."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def _loop(self) -> None:
+        while not self._over.wait(EVENTS_SECONDS):
+            self._turn()
+        self._turn(last=True)
+
+    def _turn(self, *, last: bool = False) -> None:
+        row_due = last or time.monotonic() >= self._next_row
+        if not (row_due or self.feed.unsaved()):
+            return
+        try:
+            # A run that is refused leaves nothing behind.
+            status = self._latest()
+            if status is None or status.phase in NOT_BEGUN:
+                return
+            self._save_events()
+            if row_due:
+                self._next_row = time.monotonic() + self._in_force.config.timeline.interval
+                self._history.append(self._rows(status))
+                self._earlier |= {it.alias: it for it in status.sources}
+                self._begun = status.at
+            if not last and time.monotonic() >= self._next_care:
+                self._next_care = time.monotonic() + MAINTAIN_SECONDS
+                self._maintain()
+        except Exception as error:  # a thread has no caller to raise to: it becomes an event
+            if not self.failing:
+                self._tell(Event("timeline_failed", f"history and events are not kept: {error}"))
+            self.failing = str(error)
+            return
+        if self.failing:
+            self.failing = ""
+            self._tell(Event("timeline_back", "history and events are kept again"))
+
+    def _rows(self, status: Status) -> tuple[HistoryRow, ...]:
+        begun = self._begun or status.started_at
+        return history_rows(self._earlier, begun, status, self._bounds)
+
+    def _save_events(self) -> None:
+        rows = self.feed.unsaved()
+        if rows:
+            self._events.append(rows)
+            self.feed.saved(rows)
+
+    def _maintain(self) -> None:
+        before = datetime.now(UTC) - timedelta(seconds=self._in_force.config.timeline.keep)
+        for table in (self._history, self._events):
+            table.maintain(before)

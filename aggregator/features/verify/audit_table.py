@@ -1,0 +1,97 @@
+"""The table of audits, beside the checkpoints: a row per source partition and hub topic of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from aggregator.store.delta import NO_HOOKS, dataset, open_delta, table_uri, translated
+from aggregator.store.rows_log import is_tidy_due, make_few, quoted
+
+TABLE = "audits"
+PARTITION = "partition"
+HUB_TOPIC = "hub_topic"
+COUNTS = (
+    *("expected", "present", "missing", "twice", "altered"),
+    *("altered_key", "altered_value", "altered_headers", "altered_timestamp", "altered_schema"),
+    *("out_of_order", "foreign", "expired", "superseded", "accounted"),
+    *("not_begun", "transformed", "forgotten", "excused", "schemas_unknown", "ahead"),
+    *("no_origin", "unknown_source", "other_topic", "no_such_record"),
+)
+OF_WHAT = ("name", "kind", "cluster", "topic", "partition", "hub_topic")
+"""What a row is about."""
+NOT_JUDGED = ("expired", "not_begun", "transformed", "forgotten", "excused", "schemas_unknown")
+"""Those of records that could not be judged, or not in all of their parts."""
+
+SCHEMA = pa.schema(
+    [
+        ("audit", pa.string()),
+        ("name", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("seconds", pa.float64()),
+        ("commit", pa.int64()),
+        ("exit_code", pa.int32()),
+        ("kind", pa.string()),
+        ("cluster", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("hub_topic", pa.string()),
+        ("standing", pa.string()),
+        ("reason", pa.string()),
+        ("from_offset", pa.int64()),
+        ("to_offset", pa.int64()),
+        *((name, pa.int64()) for name in COUNTS),
+    ]
+)
+"""`kind` is `partition` or `hub_topic`; what does not belong to a kind is null."""
+
+
+def append_audit(
+    path: str, storage_options: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Append the rows of one audit in one commit; CheckpointError when they cannot be written.
+
+    The table is made if there is none. Several may append at once: nothing is lost.
+    """
+    with translated(path, "written", TABLE):
+        write_deltalake(
+            table_uri(path, TABLE),
+            pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA),
+            mode="append",
+            schema_mode="merge",
+            name="aggregator_audits",
+            storage_options=dict(storage_options),
+        )
+
+
+def is_trim_due(path: str, storage_options: Mapping[str, str]) -> bool:
+    """Whether whoever has just appended an audit is to trim the table as well."""
+    delta = open_delta(path, storage_options, TABLE)
+    return delta is not None and is_tidy_due([int(delta.version())])
+
+
+def trim_audits(path: str, storage_options: Mapping[str, str], before: datetime) -> int | None:
+    """Drop the rows of audits older than `before`, merge small files, cut the log.
+
+    An audit that is the newest of any source partition or hub topic stays, as a whole. Returns how
+    many rows were dropped; None when there is no table.
+    """
+    delta = open_delta(path, storage_options, TABLE)
+    if delta is None:
+        return None
+    with translated(path, "maintained", TABLE):
+        rows = dataset(delta, path, TABLE).to_table(columns=["audit", "at", *OF_WHAT])
+        newest = pa.TableGroupBy(rows, list(OF_WHAT)).aggregate([("at", "max")])
+        kept = rows.filter(pc.is_in(rows["at"], value_set=newest["at_max"].combine_chunks()))
+        old = f"at < '{before.isoformat()}'"
+        if kept.num_rows:
+            ids = (quoted(audit) for audit in pc.unique(kept["audit"]).to_pylist())
+            old += f" AND audit NOT IN ({', '.join(ids)})"
+        done = delta.delete(old, post_commithook_properties=NO_HOOKS)
+        make_few(delta, path, TABLE)
+    return int(done.get("num_deleted_rows") or 0)

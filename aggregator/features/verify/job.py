@@ -1,0 +1,231 @@
+"""One job of a verification: some hub topics and their sources, read once and compared.
+
+What comes back to the driver is counts per source partition, and the first few findings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from aggregator.datapath.spark.headers import origin_columns, origin_texts
+from aggregator.datapath.spark.ranges import ORIGIN, read_exactly
+from aggregator.features.verify.audit_report import Finding, HubTopicResult, PartitionResult
+from aggregator.features.verify.audit_scope import NO_END
+from aggregator.features.verify.compact_frames import Numbers, Others, hub_rows, source_rows
+from aggregator.features.verify.counts import (
+    Pairs,
+    examples_of,
+    examples_of_ids,
+    hub_topics_of,
+    pair_of,
+    partitions_of,
+)
+from aggregator.features.verify.findings import ABSENT, ALIKE, compare, settle
+from aggregator.features.verify.hub_ranges import (
+    Accounted,
+    Job,
+    ReasonBelow,
+    disjoint,
+    expired_below,
+)
+from aggregator.features.verify.small import small_frame
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+
+Read = Callable[[SparkSession, Mapping[TopicPartition, OffsetRange], Mapping[str, str]], DataFrame]
+"""Reads ranges of one cluster, by its options, with the columns of `read_exactly`."""
+SameIds = Callable[[str, str, str], bool | None]
+"""Whether schema ids of a source (alias) and of the hub mean the same; None when nobody tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How the clusters are read, and what is known about the hub.
+
+    `lost` are hub partitions without their beginning, `proven` source offsets from which on nothing
+    can have been deleted there; `set_aside` is the same for the topics of the quarantine, by hub
+    partition. Records of partitions that were `put_back` stand in no order. `stamped` hub topics
+    have timestamps of their own. Records that are `accounted` for, or lie in the quarantine, need
+    not be where they belong.
+    """
+
+    hub_options: Mapping[str, str]
+    source_options: Mapping[str, Mapping[str, str]]
+    hub_names: Collection[str]
+    others: Others = field(default_factory=Others)
+    lost: Collection[TopicPartition] = ()
+    proven: Mapping[SourcePartition, int] = field(default_factory=dict)
+    set_aside: Mapping[TopicPartition, Mapping[SourcePartition, int]] = field(default_factory=dict)
+    put_back: Collection[SourcePartition] = ()
+    stamped: Collection[str] = ()
+    accounted: Sequence[Accounted] = ()
+    quarantine: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    same_ids: SameIds = lambda _alias, _theirs, _ours: None
+    examples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a job found."""
+
+    partitions: tuple[PartitionResult, ...]
+    hub_topics: tuple[HubTopicResult, ...]
+    findings: tuple[Finding, ...]
+
+
+def run_job(
+    spark: SparkSession, job: Job, settings: JobSettings, read: Read = read_exactly
+) -> JobResult:
+    """Compare the hub topics of a job with their sources.
+
+    Raises PySparkException or Py4JJavaError when records cannot be read.
+    """
+    numbers = Numbers(job.windows, tuple(sorted(job.hub.items())))
+    # From here on Spark has only the findings to plan with, and nothing is read twice.
+    found = _kept(_compared(spark, job, numbers, settings, read))
+    rows = _counted(found)
+    accounted = _accounted(job, settings)
+    if accounted or any(row["kind"] == ABSENT or row["late"] for row in rows):
+        aside = _set_aside(spark, job, settings, read)
+        limits = _limits(rows, numbers, settings, _openings(aside, settings))
+        found = settle(found, limits, accounted, aside)
+        rows = _counted(found)
+    same = _ids(rows, numbers, settings)
+    return JobResult(
+        partitions_of(numbers, rows, same),
+        hub_topics_of(job, numbers, rows, settings.unread),
+        (
+            *examples_of(found, numbers, rows, settings.examples),
+            *examples_of_ids(rows, numbers, same)[: settings.examples],
+        ),
+    )
+
+
+def _kept(frame: DataFrame) -> DataFrame:
+    return frame.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+
+
+def _counted(found: DataFrame) -> list[Row]:
+    counts = found.groupBy(*ALIKE).agg(
+        F.sum("origins").alias("origins"),
+        F.sum("records").alias("records"),
+        F.min("first").alias("first"),
+        F.min_by("opening", "first").alias("opening"),
+        F.min("lowest").alias("lowest"),
+    )
+    return counts.collect()
+
+
+def _compared(
+    spark: SparkSession, job: Job, numbers: Numbers, settings: JobSettings, read: Read
+) -> DataFrame:
+    superseding = any(window.superseding for window in job.windows)
+    rows = []
+    for cluster, ranges in job.sources.items():
+        records = read(spark, ranges, settings.source_options[cluster])
+        rows.append(source_rows(records, cluster, numbers, settings.hub_names))
+    if job.hub:
+        records = read(spark, job.hub, settings.hub_options)
+        rows.append(
+            hub_rows(records, numbers, settings.others, settings.stamped, superseding=superseding)
+        )
+    return compare(
+        rows or [small_frame(spark, [], numbers.row)],
+        superseding=superseding,
+        translated=numbers.translated,
+    )
+
+
+def _accounted(job: Job, settings: JobSettings) -> list[tuple[int, Accounted]]:
+    sids = {window.partition: sid for sid, window in enumerate(job.windows)}
+    ranges = disjoint(settings.accounted)
+    return [(sids[it.partition], it) for it in ranges if it.partition in sids]
+
+
+def _set_aside(
+    spark: SparkSession, job: Job, settings: JobSettings, read: Read
+) -> DataFrame | None:
+    """The records of this job's partitions that the topics of the quarantine hold.
+
+    Columns: sid, at, and where it lies: aside_topic, aside_partition, aside_offset.
+    """
+    if not settings.quarantine:
+        return None
+    sids = small_frame(
+        spark,
+        [(*window.partition, sid) for sid, window in enumerate(job.windows)],
+        "cluster string, topic string, partition int, sid int",
+    )
+    records = read(spark, settings.quarantine, settings.hub_options)
+    lies = {name: F.col(name).alias(f"aside_{name}") for name in ("topic", "partition", "offset")}
+    parts = origin_columns("texts")
+    origins = records.select(origin_texts().alias("texts"), *lies.values()).select(
+        *(parts[name].alias(name) for name in ORIGIN),
+        parts["offset"].alias("at"),
+        *(f"aside_{name}" for name in lies),
+    )
+    found = origins.join(sids, [*ORIGIN]).select("sid", "at", *(f"aside_{it}" for it in lies))
+    return _kept(found) if settings.set_aside else found
+
+
+def _openings(
+    aside: DataFrame | None, settings: JobSettings
+) -> dict[int, dict[TopicPartition, int]]:
+    """By sid: the origin offset of the first record in each partition of what lies aside.
+
+    Only asked for where any of these has lost its beginning.
+    """
+    found: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    if aside is not None and settings.set_aside:
+        first = F.min_by("at", "aside_offset").alias("at")
+        for row in aside.groupBy("sid", "aside_topic", "aside_partition").agg(first).collect():
+            tp = TopicPartition(row["aside_topic"], row["aside_partition"])
+            found[row["sid"]][tp] = row["at"]
+    return found
+
+
+def _limits(
+    counts: Sequence[Row],
+    numbers: Numbers,
+    settings: JobSettings,
+    openings: Mapping[int, Mapping[TopicPartition, int]],
+) -> dict[int, ReasonBelow]:
+    firsts: dict[int, dict[TopicPartition, int]] = defaultdict(dict)
+    lowest: dict[int, int] = {}
+    # The first place comes last, and stays.
+    there = [row for row in counts if row["sid"] >= 0 and row["first"] is not None]
+    for row in sorted(there, key=lambda row: row["first"], reverse=True):
+        firsts[row["sid"]][numbers.hub[row["hid"]][0]] = row["opening"]
+        lowest[row["sid"]] = min(row["lowest"], lowest.get(row["sid"], NO_END))
+    limits = {}
+    # Older records stand behind newer ones: what was deleted may be of any age.
+    unordered = {it.partition for it in settings.accounted if it.backfilled}
+    unordered |= set(settings.put_back)
+    for sid, window in enumerate(numbers.windows):
+        sp, ordered = window.partition, window.partition not in unordered
+        lost = [tp for tp in settings.lost if tp.topic == window.hub_topic]
+        limits[sid] = ReasonBelow(
+            min(window.sure_from, lowest.get(sid, NO_END)),
+            expired_below(lost, firsts[sid] if ordered else {}, settings.proven.get(sp)),
+            max(
+                (
+                    expired_below([tp], openings.get(sid, {}) if ordered else {}, proven.get(sp))
+                    for tp, proven in settings.set_aside.items()
+                    if tp.topic in window.asides
+                ),
+                default=0,
+            ),
+        )
+    return limits
+
+
+def _ids(rows: Sequence[Row], numbers: Numbers, settings: JobSettings) -> Pairs:
+    """By source, and what schema ids are there and at the hub: whether these mean the same."""
+    pairs = {pair_of(row, numbers) for row in rows if row["theirs"] is not None}
+    return {pair: settings.same_ids(*pair) for pair in sorted(pairs)}

@@ -1,0 +1,61 @@
+"""Looks now and then which audit is the newest, while an aggregation runs, so that it is shown.
+
+Off the critical path: a thread of its own, which reads a table that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from aggregator.config.schema import CheckpointConfig
+from aggregator.features.verify.past_audits import AuditSummary, PastAudits
+from aggregator.model.errors import EXIT_DATA
+from aggregator.status.schema import AuditCounts, AuditStatus
+
+LOOK_SECONDS = 15.0
+STOP_SECONDS = 3.0
+
+
+class AuditWatch:
+    """Knows the newest audit. Nothing here stops a run, or keeps it waiting.
+
+    `latest` is replaced as a whole, so that it can be read from any thread; it is None while no
+    audit is recorded.
+    """
+
+    def __init__(self, place: CheckpointConfig) -> None:
+        self._past = PastAudits(place.path, place.storage_options)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="audits", daemon=True)
+        self.latest: AuditStatus | None = None
+
+    def start(self) -> None:
+        """Begin to look, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_SECONDS)
+
+    def look(self) -> None:
+        """Look once; what cannot be read becomes `error`, beside what is known."""
+        try:
+            newest = self._past.newest(1)
+        except Exception as error:  # a thread has no caller to raise to: it becomes the status
+            known = self.latest or AuditStatus()
+            self.latest = known.model_copy(update={"error": str(error)})
+        else:
+            self.latest = audit_status(newest[0]) if newest else None
+
+    def _loop(self) -> None:
+        self.look()
+        while not self._over.wait(LOOK_SECONDS):
+            self.look()
+
+
+def audit_status(audit: AuditSummary) -> AuditStatus:
+    """An audit as the status tells it."""
+    counts = audit.model_dump(include=set(AuditCounts.model_fields))
+    return AuditStatus(**counts, at=audit.at, wrong=audit.exit_code == EXIT_DATA)

@@ -1,0 +1,87 @@
+"""Audits of the past, each in a line: out of the table beside the checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from pydantic import Field
+
+from aggregator.features.verify.audit_scope import Standing
+from aggregator.features.verify.audit_table import HUB_TOPIC, NOT_JUDGED, TABLE
+from aggregator.status.schema import AuditCounts, Document
+from aggregator.store.delta import dataset, open_delta, translated
+
+SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
+SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE, Standing.CONFLICT)
+
+
+class AuditSummary(AuditCounts):
+    """One audit, over all its source partitions and hub topics."""
+
+    audit: str
+    at: datetime
+    seconds: float
+    commit: int | None = Field(description="the checkpoint's whose positions were judged")
+    exit_code: int = Field(description="0 all is well, 3 not all could be looked at, 4 wrong")
+
+
+class AuditsReport(Document):
+    """The newest audits, the newest first."""
+
+    name: str
+    audits: tuple[AuditSummary, ...]
+
+
+class PastAudits:
+    """The audits in a table; read anew only when there is a new version of it. For many threads."""
+
+    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
+        self._path = path
+        self._options = storage_options
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._found: tuple[AuditSummary, ...] = ()
+
+    def newest(self, limit: int) -> tuple[AuditSummary, ...]:
+        """The newest `limit` audits, the newest first; none without a table.
+
+        Raises CheckpointError when it cannot be read.
+        """
+        with self._lock:
+            delta = open_delta(self._path, self._options, TABLE, may_be_begun=True)
+            if delta is None:
+                self._version, self._found = None, ()
+            elif delta.version() != self._version:
+                self._found = self._read(delta)
+                self._version = int(delta.version())
+            return self._found[:limit]
+
+    def _read(self, delta: DeltaTable) -> tuple[AuditSummary, ...]:
+        own = ["audit", "at", "seconds", "commit", "exit_code"]
+        keys = [*own, "kind", "standing"]
+        with translated(self._path, "read", TABLE):
+            data = dataset(delta, self._path, TABLE)
+            # An older version has written fewer columns.
+            reasons = [name for name in NOT_JUDGED if name in data.schema.names]
+            rows = data.to_table(columns=[*keys, *SUMS, *reasons])
+        wanted = [*((name, "sum") for name in (*SUMS, *reasons)), ("kind", "count")]
+        found: dict[str, dict[str, Any]] = {}
+        for row in pa.TableGroupBy(rows, keys).aggregate(wanted).to_pylist():
+            blank = dict.fromkeys(("partitions", "not_compared", "not_judged", *SUMS), 0)
+            one = found.setdefault(row["audit"], {**{it: row[it] for it in own}, **blank})
+            # Foreign records are counted where they lie, at the hub; all else per source partition.
+            at_hub = row["kind"] == HUB_TOPIC
+            for name in SUMS:
+                if (name == "foreign") == at_hub:
+                    one[name] += row[f"{name}_sum"] or 0
+            if not at_hub:
+                one["partitions"] += row["kind_count"]
+                one["not_judged"] += sum(row[f"{name}_sum"] or 0 for name in reasons)
+                one["not_compared"] += row["kind_count"] if row["standing"] in SILENT else 0
+        audits = [AuditSummary.model_validate(one) for one in found.values()]
+        return tuple(sorted(audits, key=lambda it: it.at, reverse=True))

@@ -1,0 +1,1 @@
+"""Clients of Kafka clusters and schema registries, and the discovery of what they hold."""

@@ -1,0 +1,26 @@
+"""A config goes in; its clusters as they are come out: ids, topics, partitions, offsets, rights."""
+
+from aggregator.kafka.admin.admin import ClusterAdmin
+from aggregator.kafka.admin.all_clusters import discover, hub_facts, selector
+from aggregator.kafka.admin.apply import apply
+from aggregator.kafka.admin.client_errors import ClusterCallError
+from aggregator.kafka.admin.offsets import PartitionOffsets
+from aggregator.kafka.admin.pool import HUB, AdminPool, client_of, open_admin
+from aggregator.kafka.admin.preflight import check_cluster
+from aggregator.kafka.admin.rights import CheckResult
+
+__all__ = [
+    "HUB",
+    "AdminPool",
+    "CheckResult",
+    "ClusterAdmin",
+    "ClusterCallError",
+    "PartitionOffsets",
+    "apply",
+    "check_cluster",
+    "client_of",
+    "discover",
+    "hub_facts",
+    "open_admin",
+    "selector",
+]

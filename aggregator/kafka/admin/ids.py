@@ -1,0 +1,59 @@
+"""The ids of a cluster and of topics: what tells a topic from another one of the same name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import TopicCollection
+
+from aggregator.kafka.admin.admin import ClusterAdmin
+from aggregator.kafka.admin.client_errors import MISSING, code_of
+
+NO_ID = "A" * 22
+"""What a broker tells that knows no ids of topics: sixteen zero bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIds:
+    """A cluster's id, and the ids of those topics that are there; "" is one that is not told.
+
+    `partitions` is how many each topic has.
+    """
+
+    cluster_id: str
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+
+
+def read_ids(
+    admin: ClusterAdmin, topics: Collection[str], timeout: float, known: ClusterIds | None = None
+) -> ClusterIds:
+    """Ask for the ids. Raises ClusterCallError when the cluster does not answer.
+
+    The cluster's own is asked for only where the topics' ids are not those that were `known`: ids
+    of topics are unique, so the same ones are in the same cluster.
+    """
+    end = time.monotonic() + timeout
+    described: dict[str, Any] = {}
+    if topics:
+        wanted = TopicCollection(sorted(topics))
+        asked = admin.client.describe_topics(wanted, request_timeout=timeout)
+        described = admin.wait(asked, timeout)
+    ids, counts = {}, {}
+    for name, found in described.items():
+        if not isinstance(found, Exception):
+            ids[name] = str(found.topic_id)
+            counts[name] = len(found.partitions)
+        elif code_of(found) not in MISSING:
+            ids[name] = ""
+    if known is not None and ids == known.topic_ids and _tell(ids):
+        return ClusterIds(known.cluster_id, known.topic_ids, counts)
+    left = max(0.01, end - time.monotonic())
+    return ClusterIds(str(admin.metadata(left).cluster_id), ids, counts)
+
+
+def _tell(ids: Mapping[str, str]) -> bool:
+    return bool(ids) and not {"", NO_ID} & set(ids.values())

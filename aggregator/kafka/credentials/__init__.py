@@ -1,0 +1,18 @@
+"""Settings of a cluster go in; what librdkafka needs to log in there comes out."""
+
+from aggregator.kafka.credentials.certificates import ShownCertificate, certificates
+from aggregator.kafka.credentials.handshake import why_not_trusted
+from aggregator.kafka.credentials.key_stores import CredentialsError
+from aggregator.kafka.credentials.principal import principal
+from aggregator.kafka.credentials.rendered_settings import client_settings, prepare, reader_settings
+
+__all__ = [
+    "CredentialsError",
+    "ShownCertificate",
+    "certificates",
+    "client_settings",
+    "prepare",
+    "principal",
+    "reader_settings",
+    "why_not_trusted",
+]

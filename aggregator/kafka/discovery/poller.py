@@ -1,0 +1,161 @@
+"""A look at all clusters, in the background: what is there now, and what follows from it.
+
+The engine's own thread never waits for a cluster: a thread looks, every `topics.refresh_interval`
+and when it is woken, and hands over whole results.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Collection, Mapping
+
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import AdminPool, discover, hub_facts
+from aggregator.kafka.discovery.prepare import Prepared, merged, observe, offsets_by_time, plan_with
+from aggregator.kafka.discovery.recheck import look_closer
+from aggregator.model.errors import AggregatorError
+from aggregator.model.values import ClusterFacts, Discovery, Route
+from aggregator.plan.plan import Plan
+from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
+from aggregator.plan.reload import same_connection
+from aggregator.plan.snapshot import Doubts, Look
+from aggregator.plan.topics.hub_topics import Flowing, flowing_of
+
+SOON_SECONDS = 1.0
+
+Found = tuple[Config, Look | AggregatorError]
+"""What came of a look, and the config that it went by."""
+
+
+def first_look(config: Config, prepared: Prepared) -> Look:
+    """The look of a start, from what `prepare` found already."""
+    with AdminPool(config) as clients:
+        return _look_by(clients, prepared.plan, prepared.discovery, prepared.asked_ms, Doubts())
+
+
+class Lookout:
+    """The thread that looks. `latest()` returns the newest look once, or None.
+
+    `known` and `flowing` are the sources, and the routes, of the plan that a run begins with.
+    """
+
+    def __init__(
+        self, in_force: InForce, known: Mapping[str, ClusterFacts], flowing: Collection[Route] = ()
+    ) -> None:
+        self._in_force = in_force
+        self._config = in_force.config
+        self._known = dict(known)
+        self._flowing = flowing_of(flowing)
+        self._refusals = NOTHING_REFUSED
+        self.doubts = Doubts()
+        """What the next look is to look at more closely."""
+        self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="lookout", daemon=True)
+
+    def start(self) -> None:
+        """Begin; the first look comes after one interval."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look again soon, whatever the interval."""
+        self._wake.set()
+
+    def goes_by(self, routes: Collection[Route], refusals: Refusals) -> None:
+        """These routes are in force, and the hub does not take that: plan by it from now on."""
+        self._flowing, self._refusals = flowing_of(routes), refusals
+
+    def stop(self) -> None:
+        """End the thread soon; nobody waits for a cluster that hangs."""
+        self._stop.set()
+        self._wake.set()
+
+    def latest(self) -> Look | AggregatorError | None:
+        """The newest result since the last call: a look, or why there was none.
+
+        By the config in force: no look by an older one is handed over.
+        """
+        newest: Look | AggregatorError | None = None
+        while True:
+            try:
+                config, found = self._results.get_nowait()
+            except queue.Empty:
+                return newest
+            if config is self._in_force.config:
+                newest = found
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            if self._wake.wait(self._in_force.config.topics.refresh_interval):
+                self._wake.clear()
+                # Woken because something failed a moment ago: give it a moment.
+                if self._stop.wait(SOON_SECONDS):
+                    return
+            config = self._in_force.config
+            self._forget_others(config)
+            refusals = self._refusals.at(time.monotonic())
+            result = self._try(config, dict(self._known), self._flowing, refusals, self.doubts)
+            if config is not self._in_force.config:
+                self._wake.set()
+            elif isinstance(result, Look):
+                self._known |= result.plan.sources
+            self._results.put((config, result))
+
+    def _forget_others(self, config: Config) -> None:
+        """Forget what is known of sources that are gone, or that are reached otherwise by now."""
+        for alias in list(self._known):
+            before, after = self._config.sources.get(alias), config.sources.get(alias)
+            if before is None or after is None or not same_connection(before, after):
+                del self._known[alias]
+        self._config = config
+
+    @staticmethod
+    def _try(
+        config: Config,
+        known: Mapping[str, ClusterFacts],
+        flowing: Collection[Flowing],
+        refusals: Refusals,
+        doubts: Doubts,
+    ) -> Look | AggregatorError:
+        try:
+            return _look(config, known, flowing, refusals, doubts)
+        except AggregatorError as error:
+            return error
+        except Exception as error:  # a thread has no caller to raise to: it becomes the value
+            return AggregatorError(f"{type(error).__name__}: {error}")
+
+
+def _look(
+    config: Config,
+    known: Mapping[str, ClusterFacts],
+    flowing: Collection[Flowing],
+    refusals: Refusals,
+    doubts: Doubts,
+) -> Look:
+    asked_ms = time.time_ns() // 1_000_000
+    # Of this look alone: connections of an older one may lead to a cluster that the address has
+    # left since, and a lane that starts connects to what is there now.
+    with AdminPool(config) as clients:
+        found = discover(config, clients=clients)
+        whole, hub = merged(known, found), hub_facts(found)
+        plan = plan_with(config, whole, hub, (), flowing, refusals)
+        return _look_by(clients, plan, found, asked_ms, doubts)
+
+
+def _look_by(
+    clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int, doubts: Doubts
+) -> Look:
+    """What was found, what follows from it, and the offsets of all that is to be read."""
+    began = time.monotonic()
+    return Look(
+        plan,
+        look_closer(observe(clients.config, plan, plan.routes, clients), doubts, clients),
+        offsets_by_time(clients.config, plan.routes, clients),
+        began,
+        {alias: str(failure) for alias, failure in found.failed.items()},
+        dict.fromkeys(found.ok, asked_ms),
+    )

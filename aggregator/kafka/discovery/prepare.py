@@ -1,0 +1,254 @@
+"""Steps 1 and 2 of a run, and all of `aggregator plan`: discover the clusters, decide the plan."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from aggregator.config.kafka_settings import isolation_of
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import (
+    HUB,
+    AdminPool,
+    ClusterAdmin,
+    apply,
+    client_of,
+    discover,
+    hub_facts,
+    open_admin,
+)
+from aggregator.kafka.admin.all_clusters import LATE_SECONDS
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.discovery.replan import settle
+from aggregator.model.errors import ClusterError
+from aggregator.model.values import (
+    ClusterFacts,
+    Discovery,
+    Lane,
+    OffsetRange,
+    Route,
+    SourcePartition,
+    TopicPartition,
+)
+from aggregator.plan.plan import Plan, make_plan
+from aggregator.plan.positions.start import Observed
+from aggregator.plan.refusals import NOTHING_REFUSED, Refusals
+from aggregator.plan.topics.hub_topics import Flowing, flowing_of
+from aggregator.plan.topics.naming import naming_of
+from aggregator.store.checkpoint.copied_topics import copied_topics
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What was discovered, and what is to be done about it; `asked_ms` is when it began."""
+
+    discovery: Discovery
+    plan: Plan
+    asked_ms: int = 0
+
+
+def prepare(config: Config) -> Prepared:
+    """Discover all clusters and plan a first start; changes nothing.
+
+    A source that fails is a value in the result. Raises ClusterError when the hub gives no answer.
+    """
+    asked_ms = time.time_ns() // 1_000_000
+    with AdminPool(config) as clients:
+        found = discover(config, clients=clients)
+        hub = hub_facts(found)
+        flowing: Collection[Flowing] = ()
+        draft = plan_with(config, found, hub, ())
+        if draft.refused and (flowing := _flowed(config)):
+            # Of topics that clash those go on that were copied before.
+            draft = plan_with(config, found, hub, (), flowing)
+        oldest = oldest_records(config, draft.routes, clients)
+    plan = make_plan(
+        config,
+        found,
+        hub,
+        oldest_record_ms=oldest,
+        now_ms=time.time_ns() // 1_000_000,
+        cores=os.cpu_count(),
+        flowing=flowing,
+    )
+    return Prepared(found, plan, asked_ms)
+
+
+def ahead(config: Config, prepared: Prepared) -> Plan:
+    """The plan of `prepare` as the hub would let it be, which is asked; changes nothing.
+
+    Raises ClusterError when the hub gives no answer.
+    """
+    timeout = config.supervision.connect_timeout
+    with open_admin(config, HUB) as hub:
+        return settle(
+            prepared.plan,
+            config,
+            NOTHING_REFUSED,
+            lambda actions: apply(actions, hub, timeout, dry=True),
+            flowing_of(prepared.plan.routes),
+        ).plan
+
+
+def _flowed(config: Config) -> frozenset[Flowing]:
+    """What was copied before, as it is named now."""
+    namings = {alias: naming_of(config, alias) for alias in config.sources}
+    return frozenset(
+        (alias, topic, namings[alias].of(topic).name)
+        for alias, topic in copied_topics(config.checkpoint)
+        if alias in namings
+    )
+
+
+def plan_with(
+    config: Config,
+    found: Discovery,
+    hub: ClusterFacts,
+    current: Sequence[Lane],
+    flowing: Collection[Flowing] = (),
+    refusals: Refusals = NOTHING_REFUSED,
+) -> Plan:
+    """The plan for clusters as found, keeping what runs; without a look at history."""
+    return make_plan(
+        config,
+        found,
+        hub,
+        current_lanes=current,
+        cores=os.cpu_count(),
+        flowing=flowing,
+        refusals=refusals,
+    )
+
+
+def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
+    """The plan of these sources as they are now, each of which has to answer, and the hub.
+
+    ClusterError begins with `why` when one does not.
+    """
+    found = discover(config, aliases=[HUB, *aliases])
+    hub = hub_facts(found)
+    if found.failed:
+        failures = "\n".join(f"  - {failure}" for failure in found.failed.values())
+        raise ClusterError(
+            f"{why}, and these give no answer (name one that does with --source):\n{failures}"
+        )
+    return plan_with(config, found, hub, ())
+
+
+def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
+    """A discovery in which a source that gave no answer stands as it was known before.
+
+    So a source that cannot be reached for a while loses none of its routes.
+    """
+    known = {alias: facts for alias, facts in before.items() if alias in found.failed}
+    failed = {alias: it for alias, it in found.failed.items() if alias not in known}
+    return Discovery({**known, **found.ok}, failed)
+
+
+def observe(
+    config: Config, plan: Plan, routes: Iterable[Route], clients: AdminPool | None = None
+) -> Observed:
+    """Log ranges of all partitions of `routes`; those of a source that fails are absent."""
+    by_cluster = partitions_by_cluster(routes)
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, OffsetRange]]:
+        def call(admin: ClusterAdmin) -> dict[SourcePartition, OffsetRange]:
+            found = admin.offsets(by_cluster[alias], timeout)
+            return {
+                SourcePartition(alias, tp.topic, tp.partition): log
+                for tp, log in found.ranges.items()
+            }
+
+        return call
+
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
+    return Observed(
+        cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        topic_ids={
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        offsets=offsets,
+        stable=frozenset(
+            alias
+            for alias, source in config.sources.items()
+            if isolation_of(source) == "read_committed"
+        ),
+    )
+
+
+def offsets_by_time(
+    config: Config, routes: Iterable[Route], clients: AdminPool | None = None
+) -> dict[SourcePartition, int]:
+    """Start offsets of the sources whose `start` is a timestamp."""
+    by_cluster = {
+        alias: partitions
+        for alias, partitions in partitions_by_cluster(routes).items()
+        if config.sources[alias].start.isdigit()
+    }
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[SourcePartition, int]]:
+        def call(admin: ClusterAdmin) -> dict[SourcePartition, int]:
+            moment = int(config.sources[alias].start)
+            found = admin.offsets_at(moment, by_cluster[alias], timeout)
+            return {SourcePartition(alias, tp.topic, tp.partition): at for tp, at in found.items()}
+
+        return call
+
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    return {sp: at for answer in answers.values() for sp, at in answer.items()}
+
+
+def oldest_records(
+    config: Config, routes: Iterable[Route], clients: AdminPool
+) -> dict[tuple[str, str], int]:
+    """(alias, topic) -> timestamp of the oldest record in ms; for a warning only."""
+    by_cluster = partitions_by_cluster(routes)
+    timeout = config.supervision.connect_timeout
+
+    def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
+        return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
+
+    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
+
+
+def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartition]]:
+    """Alias -> the partitions of a source that these routes copy."""
+    found: dict[str, list[TopicPartition]] = {}
+    for route in routes:
+        partitions = [sp.topic_partition for sp in route.source_partitions()]
+        found.setdefault(route.cluster, []).extend(partitions)
+    return found
+
+
+def ask_sources(
+    config: Config,
+    questions: Mapping[str, Callable[[ClusterAdmin], Answer]],
+    clients: AdminPool | None,
+) -> dict[str, Answer]:
+    """Ask several clusters at once. One that fails is left out.
+
+    What it would have told is unknown: a partition of unknown range is held back by the plan until
+    the next look.
+    """
+
+    def job(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> Callable[[], Answer]:
+        def call() -> Answer:
+            with client_of(config, alias, clients) as admin:
+                return ask(admin)
+
+        return call
+
+    jobs = {alias: job(alias, ask) for alias, ask in questions.items()}
+    answers = ask_all(jobs, config.supervision.connect_timeout + LATE_SECONDS)
+    return {alias: it for alias, it in answers.items() if not isinstance(it, Exception)}

@@ -1,0 +1,143 @@
+"""Probes the sources, each in a thread of its own: does it answer, and what do its logs hold?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import ClusterAdmin, ClusterCallError, open_admin
+from aggregator.kafka.admin.ids import ClusterIds, read_ids
+from aggregator.model.values import FailureKind, SourcePartition, TopicPartition
+from aggregator.plan.completeness.marks import Mark
+from aggregator.plan.health.suspects import Seen
+
+PROBE_SECONDS = 1.0
+MARK_SECONDS = 1.5
+"""A source that is read committed is asked twice for a mark: so only with every second probe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What one source last told: its log ends and ids; and why it told nothing since.
+
+    `answered_at` is when it last answered, by the monotonic clock; the watch's begin before that.
+    `mark` is what it told for `aggregator.features.completeness`, None before it did.
+    """
+
+    failure: str = ""
+    answered_at: float = 0.0
+    seen: Seen = field(default_factory=Seen)
+    has_answered: bool = False
+    mark: Mark | None = None
+
+
+class SourceWatch:
+    """Polls one source for the log ends of the partitions it is told to watch.
+
+    A source that hangs delays only its own thread. `latest` is replaced as a whole, so that it
+    can be read from any thread.
+    """
+
+    def __init__(self, config: Config, alias: str) -> None:
+        self.alias = alias
+        self.latest = Watched()
+        self.partitions: frozenset[SourcePartition] = frozenset()
+        self._config = config
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name=f"watch-{alias}", daemon=True)
+
+    def follow(self, partitions: frozenset[SourcePartition]) -> None:
+        """Watch these partitions from now on; the first call begins to poll."""
+        self.partitions = partitions
+        if self._thread.ident is None:
+            self.latest = Watched(answered_at=time.monotonic())
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread soon; nobody waits for a source that hangs."""
+        self._stop.set()
+
+    def _loop(self) -> None:
+        while not self._stop.is_set():
+            try:
+                with open_admin(self._config, self.alias) as admin:
+                    self._watch(admin)
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
+                # No client comes of its settings. A file that they name may be mended.
+                self.latest = replace(self.latest, failure=str(error))
+                self._stop.wait(PROBE_SECONDS)
+
+    def _watch(self, admin: ClusterAdmin) -> None:
+        while not self._stop.is_set():
+            before = self.latest
+            try:
+                seen, mark = self._probe(admin)
+            except Exception as error:  # a thread has no caller to raise to: it is the answer
+                self.latest = replace(before, failure=str(error))
+            else:
+                self.latest = Watched("", time.monotonic(), seen, True, mark)
+            self._stop.wait(PROBE_SECONDS)
+
+    def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
+        # Before anything is sent: a mark is as old as this, however long the answer takes.
+        asked_at, asked_ms = time.monotonic(), time.time_ns() // 1_000_000
+        wanted = [sp.topic_partition for sp in self.partitions]
+        timeout = self._config.supervision.deadline
+        if not wanted:
+            admin.partition_counts(timeout)
+            return Seen(), self.latest.mark
+        ends: Mapping[TopicPartition, int] = {}
+        highs: Mapping[TopicPartition, int] | None = None
+        failure: ClusterCallError | None = None
+        try:
+            ends = admin.log_ends(wanted, timeout)
+            highs = self._highs(admin, wanted, ends, asked_at)
+        except ClusterCallError as error:
+            if error.failure.kind is not FailureKind.OTHER:
+                raise
+            failure = error
+        # After the offsets: an id that is still the same proves what they belong to.
+        seen = self.latest.seen
+        known = ClusterIds(seen.cluster_id, seen.topic_ids) if seen.cluster_id else None
+        ids = read_ids(admin, {tp.topic for tp in wanted}, timeout, known)
+        if failure is not None and ids.topic_ids:
+            raise failure
+        # Otherwise it answers, and the topics are gone.
+        own = self._named(ends)
+        seen = Seen(asked_at, ids.cluster_id, ids.topic_ids, own, {})
+        if highs is None:
+            return seen, self.latest.mark
+        high = self._named(highs)
+        seen = replace(seen, highs=high)
+        stable = {sp: end for sp, end in own.items() if end < high.get(sp, end)}
+        mark = Mark(
+            asked_at=asked_at,
+            asked_ms=asked_ms,
+            cluster_id=ids.cluster_id,
+            topic_ids=ids.topic_ids,
+            partitions=ids.partitions,
+            ends=high,
+            stable=stable,
+        )
+        return seen, mark
+
+    def _highs(
+        self,
+        admin: ClusterAdmin,
+        wanted: Collection[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        now: float,
+    ) -> Mapping[TopicPartition, int] | None:
+        """The high watermarks; None where this probe asks for none."""
+        if not admin.reads_committed:
+            return ends
+        mark = self.latest.mark
+        if mark is not None and now - mark.asked_at < MARK_SECONDS:
+            return None
+        return admin.high_watermarks(wanted, self._config.supervision.deadline)
+
+    def _named(self, ends: Mapping[TopicPartition, int]) -> dict[SourcePartition, int]:
+        return {SourcePartition(self.alias, tp.topic, tp.partition): it for tp, it in ends.items()}

@@ -1,0 +1,26 @@
+"""A cluster's schema registry goes in; the schema of an id comes out, whole."""
+
+from aggregator.kafka.registry.client import Registry, open_registry
+from aggregator.kafka.registry.placement import Place, place_of, translated_topics
+from aggregator.kafka.registry.wire_format import (
+    ID_HEADERS,
+    Schema,
+    SchemaId,
+    SchemaKind,
+    framed,
+    id_header,
+)
+
+__all__ = [
+    "ID_HEADERS",
+    "Place",
+    "Registry",
+    "Schema",
+    "SchemaId",
+    "SchemaKind",
+    "framed",
+    "id_header",
+    "open_registry",
+    "place_of",
+    "translated_topics",
+]

@@ -1,0 +1,70 @@
+"""Avro in Spark: columns by schema, and which of several schemas can read all the others.
+
+The only module that reaches through py4j for it: Spark hands out neither Avro's parser nor its
+rules of compatibility.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.avro.functions import from_avro
+
+from aggregator.model.errors import AggregatorError
+
+_WRAP = "value"
+
+
+def need_avro(spark: SparkSession) -> None:
+    """Raise AggregatorError when the session has no Avro."""
+    if "spark-avro" not in spark.conf.get("spark.jars", ""):  # type: ignore[operator]
+        raise AggregatorError(
+            "this session cannot read Avro: open it by open_hub or open_session; where the jars "
+            "are in a folder, `aggregator jars --set avro --download FOLDER` adds what is missing"
+        )
+
+
+def avro_value(payload: Column, writer: str, reader: str | None = None) -> Column:
+    """What a payload says, in the shape of `reader`, else of `writer`; null when it cannot be read.
+
+    Spark makes a row of nulls out of what cannot be read. In a record of one field, which is
+    written as its field alone, only that one is null.
+    """
+    options = {"mode": "PERMISSIVE"}
+    if reader is not None:
+        options["avroSchema"] = _wrapped(reader)
+    return from_avro(payload, _wrapped(writer), options)[_WRAP]
+
+
+def incompatible(spark: SparkSession, reader: str, writer: str) -> str:
+    """Why what was written by one schema cannot be read as another says; nothing when it can."""
+    jvm: Any = spark.sparkContext._jvm
+    parsed = [getattr(jvm.org.apache.avro, "Schema$Parser")().parse(it) for it in (reader, writer)]
+    check = jvm.org.apache.avro.SchemaCompatibility.checkReaderWriterCompatibility(*parsed)
+    if str(check.getType()) == "COMPATIBLE":
+        return ""
+    found = check.getResult().getIncompatibilities()
+    return "; ".join(f"{it.getLocation()} {it.getMessage()}" for it in found)
+
+
+def reader_of(spark: SparkSession, writers: Sequence[str]) -> str:
+    """The schema that can read the most of what all of them have written, the last of those."""
+
+    def read(candidate: str) -> int:
+        return sum(not incompatible(spark, candidate, it) for it in writers)
+
+    distinct = list(dict.fromkeys(writers))
+    return max(reversed(distinct), key=lambda it: (read(it), _fields(it)))
+
+
+def _fields(schema: str) -> int:
+    plain = json.loads(schema)
+    return len(plain.get("fields", ())) if isinstance(plain, dict) else 0
+
+
+def _wrapped(schema: str) -> str:
+    field = {"name": _WRAP, "type": json.loads(schema)}
+    return json.dumps({"type": "record", "name": "AggregatorValue", "fields": [field]})

@@ -1,0 +1,1 @@
+"""Which sources are behind, stuck or unreachable, or have another log. Pure."""

@@ -1,0 +1,58 @@
+"""Finds partitions whose log moves while their position does not. Pure: `now` is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aggregator.model.values import SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What was seen of one partition since its position last changed.
+
+    `end` is the log's end at that moment; `moved_at` is when the log was first seen beyond it.
+    """
+
+    position: int
+    end: int
+    moved_at: float | None = None
+
+
+def follow(
+    before: Mapping[SourcePartition, Movement],
+    positions: Mapping[SourcePartition, int],
+    log_ends: Mapping[SourcePartition, int],
+    now: float,
+) -> dict[SourcePartition, Movement]:
+    """The movements after one more look; partitions with an unknown end are left as they were."""
+    after = {}
+    for sp, position in positions.items():
+        known, end = before.get(sp), log_ends.get(sp)
+        if end is None:
+            if known is not None:
+                after[sp] = known
+        elif known is None or known.position != position:
+            after[sp] = Movement(position, end)
+        elif known.moved_at is None and end > known.end:
+            after[sp] = Movement(position, known.end, now)
+        else:
+            after[sp] = known
+    return after
+
+
+def stuck(
+    movements: Mapping[SourcePartition, Movement], now: float, after_seconds: float
+) -> dict[SourcePartition, str]:
+    """Stuck partitions, with the reason in words.
+
+    Position below log end is not enough: behind the last record there may be transaction markers,
+    which are never read. Only a log that went on for `after_seconds` without us counts.
+    """
+    return {
+        sp: f"its log has moved on from {it.end}, its position has stayed at {it.position} for "
+        f"{now - it.moved_at:.0f} s"
+        for sp, it in movements.items()
+        if it.moved_at is not None and now - it.moved_at >= after_seconds
+    }

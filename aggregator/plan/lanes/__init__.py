@@ -1,0 +1,1 @@
+"""How partitions are read: lanes, tasks, slots, memory, limits, producers. Pure."""

@@ -1,0 +1,58 @@
+"""From the lanes that run to those that are planned: which end, which start now, which later. Pure.
+
+A lane ends when its tasks have told where they are. Nobody waits for it: what is to take its place
+is planned now and starts when it has ended, and everything else goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from aggregator.model.values import Lane, SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What is to be done with lanes: `leave` (names) are to end, `start` to begin at once.
+
+    `hold` are partitions that a lane is to read no more while it goes on. `later` are to begin when
+    the lanes that have their partitions or their name have given them up.
+    """
+
+    leave: frozenset[str]
+    hold: Mapping[str, frozenset[SourcePartition]]
+    start: tuple[Lane, ...]
+    later: tuple[Lane, ...]
+
+
+def plan_steps(
+    planned: Sequence[Lane],
+    changed: Collection[str],
+    running: Mapping[str, Lane],
+    ending: Collection[str],
+) -> Steps:
+    """The steps to the planned lanes. No partition is ever in two lanes that run.
+
+    `changed` are the names of planned lanes that have to start anew to be as they are planned,
+    `ending` those of running ones that were told to end. A lane that is only to read less goes on.
+    """
+    goal = {lane.name: lane for lane in planned}
+    leave = running.keys() - (goal.keys() - set(changed))
+    ends = leave | set(ending)
+    hold = {
+        name: frozenset(less)
+        for name, lane in running.items()
+        if name not in ends and (less := set(lane.partitions) - set(goal[name].partitions))
+    }
+    taken = {sp for name in ends for sp in running[name].partitions}
+    taken |= {sp for less in hold.values() for sp in less}
+    start: list[Lane] = []
+    later: list[Lane] = []
+    for lane in planned:
+        # One that ends is to begin again, even when it is planned now as it was.
+        if lane.name not in changed and lane.name not in ending:
+            continue
+        waits = lane.name in ends or not taken.isdisjoint(lane.partitions)
+        (later if waits else start).append(lane)
+    return Steps(frozenset(leave - set(ending)), hold, tuple(start), tuple(later))

@@ -1,0 +1,102 @@
+"""How the sources are: well, far behind, silent, paused or failed; who stands still. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from aggregator.model.values import SourceState
+from aggregator.plan.lifecycle.inputs import Measured
+from aggregator.plan.lifecycle.state import SourceLife
+from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.snapshot import Look
+
+CATCHING_UP_ABOVE = 10_000
+"""A source further behind than so many offsets, and what comes in a few seconds, catches up."""
+
+
+def meet_sources(d: Draft, look: Look) -> None:
+    """Take up sources that are new with a look: they run, but for those that gave no answer."""
+    found = dict(d.state.sources)
+    for alias in d.news.config.sources:
+        if alias not in found:
+            state, reason = SourceState.RUNNING, ""
+            if alias in d.news.paused:
+                state, reason = SourceState.PAUSED, d.news.paused[alias]
+            elif alias in look.unreachable:
+                state, reason = SourceState.UNREACHABLE, look.unreachable[alias]
+            found[alias] = SourceLife(state, d.news.at, reason)
+        if alias in look.plan.sources:
+            found[alias] = replace(found[alias], cluster_id=look.plan.sources[alias].cluster_id)
+    d.note(sources=found)
+
+
+def follow_sources(d: Draft) -> None:
+    """Compare the sources with what was measured of them, and tell what has changed."""
+    measured, before = d.news.measured, d.state.sources
+    if measured is None:
+        return
+    for sp, reason in sorted(measured.stuck.items()):
+        if sp not in d.state.stuck:
+            d.tell("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)})
+    d.note(stuck=frozenset(measured.stuck))
+    failed, errors = _failed(d), _errors(d)
+    after = {}
+    for alias in d.news.config.sources:
+        if alias not in before:
+            continue
+        state, reason = _health(d, measured, alias, failed, errors)
+        life = before[alias]
+        if state != life.state:
+            words = f"source {alias} is {state}" + (f": {reason}" if reason else "")
+            d.tell("source_state", words, {"source": alias, "state": str(state)})
+            life = replace(life, state=state, since=d.news.at, reason=reason)
+        elif reason != life.reason:
+            life = replace(life, reason=reason)
+        after[alias] = life
+    if after != before:
+        d.note(sources=after)
+
+
+def _health(
+    d: Draft,
+    measured: Measured,
+    alias: str,
+    failed: Mapping[str, str],
+    errors: Mapping[str, str],
+) -> tuple[SourceState, str]:
+    life = d.state.sources[alias]
+    if alias in d.news.paused:
+        return SourceState.PAUSED, d.news.paused[alias]
+    if alias in measured.silent:
+        return SourceState.UNREACHABLE, measured.silent[alias]
+    if life.state is SourceState.UNREACHABLE and alias not in measured.answered:
+        # It gave no answer at the start, and its deadline is not over yet.
+        return life.state, life.reason
+    if alias in failed:
+        return SourceState.FAILED, failed[alias]
+    if alias in errors:
+        return SourceState.FAILED, errors[alias]
+    enough = max(CATCHING_UP_ABOVE, measured.arrivals.get(alias, 0.0))
+    if measured.lags.get(alias, 0) > enough:
+        return SourceState.CATCHING_UP, ""
+    return SourceState.RUNNING, ""
+
+
+def _failed(d: Draft) -> dict[str, str]:
+    """Sources of which a lane has failed and does not run again yet: alias -> why."""
+    return {
+        sp.cluster: over.reason
+        for over in d.state.over.values()
+        if over.reason
+        for sp in over.lane.partitions
+    }
+
+
+def _errors(d: Draft) -> dict[str, str]:
+    """Sources that give nothing, as the readers tell of lanes that go on: alias -> why."""
+    found: dict[str, str] = {}
+    for name, life in d.state.lanes.items():
+        if life.key and life.ends_by is None and name in d.news.lanes:
+            found |= d.news.lanes[name].errors
+    return found

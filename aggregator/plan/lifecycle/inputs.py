@@ -1,0 +1,133 @@
+"""What a step is told: looks, the checkpoint, reports of lanes, probes, orders, outcomes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aggregator.config.schema import Config
+from aggregator.model.values import OffsetRange, Part, Positions, SourcePartition, TopicPartition
+from aggregator.plan.health.delays import Delay
+from aggregator.plan.health.suspects import Seen
+from aggregator.plan.lifecycle.commands import Ends, Outcome
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.plan.positions.start import Remembered
+from aggregator.plan.snapshot import Look
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the checkpoint knows, and the newest positions of what runs, which are ahead of it.
+
+    Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` is how far the
+    hub is known to have been, `by_hand` what people went by who set positions; `is_empty` when
+    there is no commit at all. `doubts` are sources (alias) of which partitions that it does not
+    know are to be looked for in the hub, behind these ends.
+    """
+
+    remembered: Remembered = field(default_factory=Remembered)
+    unclean: frozenset[SourcePartition] = frozenset()
+    hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    epoch: int = 0
+    is_empty: bool = True
+    by_hand: Mapping[SourcePartition, Ends] = field(default_factory=dict)
+    doubts: Mapping[str, Ends] = field(default_factory=dict)
+
+    @property
+    def positions(self) -> Positions:
+        """Where each partition is."""
+        return self.remembered.positions
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSeen:
+    """A lane as its tasks tell of it, and its query.
+
+    `states` has only partitions that are not being read. `ended`: nothing more is sent, and all
+    positions are exact. `failure` says why the query ended by itself, None while that is not known.
+    `errors` are the sources (alias -> why) that give its tasks nothing. `cuts` are offsets from
+    which on a log is another one than was read.
+    """
+
+    active: bool
+    whole: bool = False
+    ended: bool = False
+    failure: str | None = None
+    states: Mapping[SourcePartition, str] = field(default_factory=dict)
+    reasons: Mapping[SourcePartition, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    cuts: Mapping[SourcePartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The sources as they were measured, about once a second.
+
+    `ends` are log ends (NEXT offsets) of what is read, as probes told them, and `behind` since when
+    the positions are behind those. `lags` are offsets, of the sources (alias) of which any is
+    known. `stuck` says why a partition does not move though its log does, `silent` why a source
+    gives no answer. `answered` are those that have answered a probe at all. `arrivals` is how many
+    records come in a few seconds.
+    """
+
+    ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    behind: Mapping[SourcePartition, Delay] = field(default_factory=dict)
+    lags: Mapping[str, int] = field(default_factory=dict)
+    stuck: Mapping[SourcePartition, str] = field(default_factory=dict)
+    silent: Mapping[str, str] = field(default_factory=dict)
+    answered: frozenset[str] = frozenset()
+    arrivals: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGaps:
+    """The records of the table of gaps, or why they cannot be read."""
+
+    records: Mapping[str, GapRecord] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The result of `Prepare`: the plan as far as the hub lets it be, and the gaps by now."""
+
+    plan: Plan
+    gaps: FoundGaps = field(default_factory=FoundGaps)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Everything that a step may go by. `turn` is False for what follows commands at once.
+
+    `paused` and `leaving` are sources (alias -> why) of which nothing is to run, `parts` topics and
+    partitions (-> why) of others. `open` are the
+    keys of lanes that failed and have a task that may still send. `measured` is None where nothing
+    was measured since the last step. `again`: somebody wants a look at the clusters soon.
+    `look_failed`: the last one found nothing out.
+    """
+
+    config: Config
+    at: datetime
+    known: Known = field(default_factory=Known)
+    lanes: Mapping[str, LaneSeen] = field(default_factory=dict)
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    open: frozenset[str] = frozenset()
+    paused: Mapping[str, str] = field(default_factory=dict)
+    leaving: frozenset[str] = frozenset()
+    look: Look | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    measured: Measured | None = None
+    again: bool = False
+    look_failed: bool = False
+    turn: bool = True
+    parts: Mapping[Part, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HubLogs:
+    """The result of `AskHub`: the logs of topics, and those of which not all is told."""
+
+    logs: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()

@@ -1,0 +1,276 @@
+"""Judges each partition that is in no lane: by a look, the checkpoint and the gaps. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from aggregator.model.values import Part, Positions, SourcePartition
+from aggregator.plan.lifecycle.commands import Hole, Move, RecordGaps
+from aggregator.plan.lifecycle.stage import STANDING, Stage, Way
+from aggregator.plan.lifecycle.state import Partition
+from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.positions.gaps import OF_IDENTITY, GapPlan, GapRecord, GapSight, plan_gaps
+from aggregator.plan.positions.start import GapKind, StartPlan, is_same_log, plan_positions
+from aggregator.plan.snapshot import Look, is_selected
+
+LOOKS_ALLOWED = 3
+"""Looks in a row, one right after the other, for offsets that could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a decision goes by.
+
+    `positions` is where each partition starts that may. `may_read` are those in a lane that may go
+    on. `waits`: positions are to be moved before all of them can start. `doubtful` would start
+    where the hub may hold what the checkpoint does not know: they are looked for first.
+    """
+
+    positions: Positions
+    may_read: frozenset[SourcePartition]
+    waits: bool
+    doubtful: Positions
+
+
+def judge(d: Draft, look: Look) -> Judgement:
+    """Take each standing partition to its stage, and say how gaps are settled."""
+    state, config, known = d.state, d.news.config, d.news.known
+    selected = {sp for route in look.plan.routes for sp in route.source_partitions()}
+    in_lanes = state.in_lanes
+    holes = {sp: hole for sp, it in state.partitions.items() if (hole := _hole(d, look, sp, it))}
+    unclean = known.unclean - holes.keys()
+    # What a lane read after the look is beyond the ends that the look has found.
+    later = {sp for sp, it in state.partitions.items() if it.left_at > look.began}
+    busy = state.of(Stage.LOST, Stage.RESTING, Stage.RECOVERING)
+    remembered = replace(
+        known.remembered,
+        unsure=frozenset(unclean | in_lanes | later),
+        copied={sp: hole.skip.ranges for sp, hole in holes.items()},
+        cuts={sp: it.cut for sp, it in state.partitions.items() if it.cut is not None},
+    )
+    start = plan_positions(
+        look.plan.routes,
+        remembered,
+        look.observed,
+        {alias: source.start for alias, source in config.sources.items()},
+        look.by_time,
+        frozenset(
+            key for key in state.topics.came if config.sources[key[0]].new_topics == "earliest"
+        ),
+        lambda key: is_selected(config, key),
+    )
+    other = {gap.partition for gap in start.gaps if gap.kind in OF_IDENTITY}
+    sight = GapSight(
+        remembered,
+        look.observed,
+        {alias: source.on_gap for alias, source in config.sources.items()},
+        selected,
+        in_lanes | busy | later,
+        d.news.at,
+        known.epoch,
+        unclean & selected,
+    )
+    gaps = _settle(d, start, sight)
+    out = {sp: why for sp in selected if (why := _out_of(d, sp)) is not None}
+    doubtful = _doubtful(d, look, gaps.positions)
+    stages = _Stages(d, look, gaps, holes, unclean, other & selected, out, doubtful)
+    for sp in sorted(selected | set(gaps.held) | set(state.partitions)):
+        if d.at(sp).stage in STANDING:
+            stages.take(sp)
+    unread = start.unread - out.keys() - busy - in_lanes
+    _look_again(d, look, unread=bool(unread), too_old=stages.too_old or bool(other & later))
+    return Judgement(
+        gaps.positions.only(set(gaps.positions) - set(doubtful)).merged(known.positions),
+        frozenset(sp for sp in in_lanes & selected if sp not in other and _goes_on(d, sp, out)),
+        bool(gaps.moves or doubtful),
+        doubtful,
+    )
+
+
+def _doubtful(d: Draft, look: Look, positions: Positions) -> Positions:
+    """Those without a commit, of a source that is in doubt; not where nothing is left to copy."""
+    known, logs = d.news.known, look.observed.offsets
+    return Positions(
+        {
+            sp: at
+            for sp, at in positions.items()
+            if sp.cluster in known.doubts
+            and sp not in known.positions
+            and ((log := logs.get(sp)) is None or at < log.latest)
+        }
+    )
+
+
+def _settle(d: Draft, start: StartPlan, sight: GapSight) -> GapPlan:
+    """Decide about gaps; what is new is recorded first, then the positions move.
+
+    When that could not be done, the partitions in question are held until the next look.
+    """
+    if d.state.gap_error:
+        why = d.state.gap_error
+        held = {it.partition: f"{it.reason}; that cannot be recorded: {why}" for it in start.gaps}
+        return GapPlan(start.positions, {**start.held, **held})
+    plan = plan_gaps(start, d.state.gaps.values(), sight)
+    if plan.records:
+        d.do(RecordGaps(plan.records))
+    if plan.moves:
+        d.do(Move(plan.moves, "gaps"))
+    unsettled = [
+        record
+        for record in d.state.gaps.values()
+        if not record.resolved and record.gap.partition in plan.quarantined
+    ]
+    tell_gaps(d, unsettled)
+    return plan
+
+
+def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
+    """Tell people of gaps, each once, and once more when it is decided."""
+    for record in records:
+        news = (record.id, str(record.decision), record.resolved)
+        if news in d.state.told:
+            continue
+        d.note(told=d.state.told | {news})
+        gap, alias = record.gap, record.gap.partition.cluster
+        if not record.resolved:
+            goes_on = (
+                f"goes on at {gap.position}, and what the hub holds of it comes again"
+                if gap.kind is GapKind.FOREIGN_ORIGIN
+                else "goes on without what is lost"
+            )
+            words = (
+                f"quarantined; `aggregator gaps accept {record.id}` {goes_on}, "
+                f"sources.{alias}.on_gap decides for all to come"
+            )
+        elif record.decision == "stop":
+            words = record.note
+        else:
+            words = f"{record.decision}: {record.note}"
+        fields: Mapping[str, str | int] = {
+            "gap": record.id,
+            "partition": str(gap.partition),
+            "cause": str(gap.kind),
+            "decision": str(record.decision),
+            "lost": -1 if gap.lost is None else gap.lost,
+        }
+        d.tell("gap", f"{gap} [{record.id}] {words}", fields)
+
+
+class _Stages:
+    """The stages of what stands, by one judgement."""
+
+    def __init__(
+        self,
+        d: Draft,
+        look: Look,
+        gaps: GapPlan,
+        holes: Mapping[SourcePartition, Hole],
+        unclean: Collection[SourcePartition],
+        other: set[SourcePartition],
+        out: Mapping[SourcePartition, str],
+        doubtful: Collection[SourcePartition],
+    ) -> None:
+        self._d = d
+        self._look = look
+        self._gaps = gaps
+        self._holes = holes
+        self._unclean = unclean
+        self._other = other
+        self._out = out
+        self._doubtful = doubtful
+        self.too_old = False
+        """Whether the look began before something of which it would have to tell."""
+
+    def take(self, sp: SourcePartition) -> None:
+        """Take one partition to its stage."""
+        d, partition = self._d, self._d.at(sp)
+        if partition.suspect and self._look.began > partition.left_at:
+            d.keep(sp, partition := replace(partition, suspect=""))
+        if partition.hole and sp not in self._holes:
+            d.keep(sp, partition := replace(partition, hole=None))
+        stage, why = self._of(sp, partition)
+        if stage is Stage.HELD and why == self._gaps.held.get(sp, "") != partition.why:
+            d.tell("held", f"{sp}: {why}", {"partition": str(sp)})
+        if stage is Stage.OUT and not why and partition.left_at <= self._look.began:
+            d.forget(sp)
+        else:
+            # What is fit to start has nothing more to be judged by what its last reader told.
+            told = {"cut": None, "damaged": False} if stage is Stage.READY else {}
+            d.go(Way.JUDGED, sp, stage, why=why, **told)
+
+    def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
+        gaps = self._gaps
+        if sp in gaps.quarantined:
+            return Stage.QUARANTINED, gaps.quarantined[sp]
+        # Of one with another log it is not known yet what the hub holds of the old one.
+        unclean = sp in self._unclean and (sp in gaps.positions or sp in self._other)
+        # Before anything runs the hub is read anyhow: what is paused is looked for as well.
+        looked_for = unclean and not self._d.state.begun and sp not in gaps.moves
+        if sp in self._out and not looked_for:
+            return Stage.OUT, self._out[sp]
+        if sp in gaps.moves:
+            return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
+        if unclean:
+            return Stage.UNCLEAN, ""
+        if sp in gaps.held:
+            return Stage.HELD, gaps.held[sp]
+        if sp not in gaps.positions:
+            return Stage.OUT, ""
+        if partition.suspect:
+            self.too_old = True
+            return Stage.HELD, f"{partition.suspect}: it is looked at again"
+        if sp in self._doubtful:
+            return Stage.HELD, "it is looked for in the hub first"
+        return Stage.READY, ""
+
+
+def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Hole | None:
+    """What a partition has to leave out, if it may start though the hub holds more of it.
+
+    Of one that was moved since, by a gap or by hand, it says nothing any more. Of one whose log has
+    been cut off meanwhile another recovery has to find out what is lost.
+    """
+    hole, known = partition.hole, d.news.known.remembered
+    if hole is None:
+        return None
+    at, log = known.positions.get(sp), look.observed.offsets.get(sp)
+    if (hole.position, hole.snapshot) != (at, known.snapshots.get(sp)):
+        return None
+    same = is_same_log(sp, known, look.observed)
+    return None if same and log is not None and log.earliest > hole.position else hole
+
+
+def _out_of(d: Draft, sp: SourcePartition) -> str | None:
+    """Why a partition is not to run, None when it is."""
+    if sp.cluster in d.news.leaving:
+        return "its lanes are to end"
+    return d.news.paused.get(sp.cluster) or paused_part(sp, d.news.parts)
+
+
+def paused_part(sp: SourcePartition, parts: Mapping[Part, str]) -> str | None:
+    """Why a partition rests that is paused by itself or with its topic; None when it is not."""
+    if not parts:
+        return None
+    topic = Part(sp.cluster, sp.topic)
+    return parts.get(topic) or parts.get(topic._replace(partition=sp.partition))
+
+
+def _goes_on(d: Draft, sp: SourcePartition, out: Mapping[SourcePartition, str]) -> bool:
+    partition = d.at(sp)
+    if sp in out or partition.suspect or partition.stopped:
+        return False
+    life = d.state.lanes.get(partition.lane)
+    return life is None or not life.finished
+
+
+def _look_again(d: Draft, look: Look, *, unread: bool, too_old: bool) -> None:
+    """Look again for what this look could not read: a broker may be slow for a moment.
+
+    Of one that stays silent others look after.
+    """
+    if d.state.judged != look.began:
+        # One look may be judged several times.
+        d.note(judged=look.began, unread_looks=d.state.unread_looks + 1 if unread else 0)
+    if too_old or 0 < d.state.unread_looks < LOOKS_ALLOWED:
+        d.look_again()

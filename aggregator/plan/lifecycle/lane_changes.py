@@ -1,0 +1,263 @@
+"""One decision: what is recovered, which lanes end, hold and start. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aggregator.model.values import Lane, Positions, Route, SourcePartition
+from aggregator.plan.lanes.changes import plan_steps
+from aggregator.plan.lanes.lanes import plan_lanes
+from aggregator.plan.lifecycle.commands import (
+    AskHub,
+    Distrust,
+    Hold,
+    Move,
+    Recover,
+    Remember,
+    Start,
+)
+from aggregator.plan.lifecycle.inputs import HubLogs
+from aggregator.plan.lifecycle.judge import Judgement, judge, paused_part
+from aggregator.plan.lifecycle.read_rates import pace_starting
+from aggregator.plan.lifecycle.reports import end_lane
+from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.state import LaneLife
+from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.positions.doubt import Believed, plan_doubt
+from aggregator.plan.positions.recovery import hub_topics_of
+from aggregator.plan.snapshot import Look
+from aggregator.plan.topics.refused_records import after_refusal
+
+
+def decide(d: Draft, look: Look) -> None:
+    """Judge every partition that stands, then bring recoveries and lanes in step with that."""
+    if not (d.state.doubted or _doubt(d, look)):
+        return
+    judgement = judge(d, look)
+    _settle_doubts(d, look, judgement)
+    _recover(d, look)
+    # The first lanes start together.
+    if d.state.begun or not (judgement.waits or d.state.recovering):
+        _arrange(d, look, judgement)
+    if d.state.begun:
+        _remember(d)
+
+
+def _remember(d: Draft) -> None:
+    """Keep which topics there were, so that a start knows which came while nothing ran."""
+    known = {(sp.cluster, sp.topic) for sp in d.news.known.positions}
+    if (new := d.state.topics.beyond(d.state.kept, known)).topics:
+        d.do(Remember(new))
+
+
+def _doubt(d: Draft, look: Look) -> bool:
+    """Decide, before the first commit of a run, what is believed of the checkpoint it begins with.
+
+    Later the hub is further by what this run has written, and nobody could tell. So what is not
+    believed is committed as that, all at once: it waits for its source, or for another start, and
+    is recovered as after a crash. Returns whether nothing is to be done about it.
+    """
+    known, plan = d.news.known, look.plan
+    if d.state.fresh:
+        d.note(doubted=True)
+        if known.doubts:
+            d.do(Distrust(closed=frozenset(known.doubts)))
+        return not known.doubts
+    clean = known.positions.keys() - known.unclean
+    routed = {sp for route in plan.routes for sp in route.source_partitions()}
+    absent = {sp for sp in routed - known.positions.keys() if sp.cluster not in known.doubts}
+    away = d.news.config.sources.keys() - plan.sources.keys() - known.doubts.keys()
+    # A topic that this start has created is empty, and may have no leader yet.
+    topics = hub_topics_of(plan.routes, routed) | {tp.topic for tp in known.hub_ends}
+    topics &= plan.hub.topics.keys()
+    if topics and (clean or absent) and d.state.hub_logs is None:
+        d.do(AskHub(frozenset(topics)))
+        return False
+    believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
+    told = d.state.hub_logs or HubLogs()
+    doubt = plan_doubt(plan.routes, believed, told.logs, told.silent)
+    if not (doubt.ends or doubt.sources):
+        d.note(doubted=True)
+        return True
+    if doubt.reason and not known.unclean:
+        d.tell("doubt", doubt.reason)
+    opened = dict.fromkeys(doubt.sources, doubt.hub_ends)
+    d.do(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
+    return False
+
+
+def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
+    """Commit where partitions begin that are to be looked for; and end doubts that are settled.
+
+    A source is in doubt until each of its partitions was seen: some may be of a topic that is
+    paused, or have no leader.
+    """
+    doubts, known = d.news.known.doubts, d.news.known.positions
+    if not doubts:
+        return
+    of_source: dict[str, set[SourcePartition]] = {}
+    for route in look.plan.routes:
+        of_source.setdefault(route.cluster, set()).update(route.source_partitions())
+    refused = {alias for topic in look.plan.refused for alias, _ in topic.sources}
+    closed = frozenset(
+        alias
+        for alias, partitions in of_source.items()
+        if alias in doubts and alias not in refused and partitions <= known.keys()
+    )
+    if judgement.doubtful or closed:
+        ends = {sp: doubts[sp.cluster] for sp in judgement.doubtful}
+        d.do(Distrust(judgement.doubtful, ends, closed=closed))
+
+
+def _recover(d: Draft, look: Look) -> None:
+    """Recover what is unclean, one after the other; beside running lanes, or before there are any.
+
+    While lanes run the others must not wait for it, and the hub does not come to rest.
+    """
+    unclean = frozenset(d.state.of(Stage.UNCLEAN))
+    if not unclean or d.state.recovering:
+        return
+    alone = not d.state.lanes
+    left_at = {sp: d.at(sp).left_at for sp in unclean if d.at(sp).left_at}
+    d.do(Recover(unclean, look, alone, left_at))
+    for sp in unclean:
+        d.go(Way.RECOVERED_FROM, sp, Stage.RECOVERING)
+    d.note(recovering=unclean, recovers_alone=alone)
+
+
+def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
+    """Let lanes end, read less and start, so that they become what is planned.
+
+    No partition is ever in two lanes: what another one has starts when that has given it up.
+    """
+    if d.state.recovers_alone:
+        return
+    wanted = d.state.of(Stage.READY) | judgement.may_read
+    planned = plan_lanes(
+        wanted,
+        d.news.config.stream.lanes,
+        d.state.arrangement,
+        d.state.alone,
+        room=look.plan.slots.has_room,
+    )
+    running = d.state.lanes
+    steps = plan_steps(
+        planned,
+        {lane.name for lane in planned if _is_changed(d, lane, look.plan.routes)},
+        {name: life.lane for name, life in running.items()},
+        {name for name, life in running.items() if life.ends_by is not None},
+    )
+    d.note(arrangement=planned)
+    for name in sorted(steps.leave):
+        end_lane(d, name)
+    for name, partitions in sorted(steps.hold.items()):
+        _hold(d, name, partitions)
+    for lane in steps.start:
+        if d.all_at(lane.partitions, Stage.READY):
+            _start(d, lane, look, judgement.positions)
+    _keep_waiting(d, steps.later)
+    _note_new(d, judgement.positions)
+    d.note(begun=True)
+
+
+def _hold(d: Draft, name: str, partitions: frozenset[SourcePartition]) -> None:
+    life = d.state.lanes[name]
+    if new := partitions - life.leaving:
+        for sp in sorted(new):
+            if d.at(sp).stage is Stage.READING:
+                d.go(Way.TAKEN_OUT, sp, Stage.LEAVING)
+        d.lane(name, replace(life, leaving=life.leaving | new))
+        d.do(Hold(name, frozenset(new)))
+
+
+def _start(d: Draft, lane: Lane, look: Look, positions: Positions) -> None:
+    own = set(lane.partitions)
+    pace_starting(d, own, positions, look.ends)
+    if d.state.until_done:
+        # The ends of the first look that saw a partition, however often its lane starts; but not
+        # beyond what its log holds now, which may be another one.
+        first = d.state.until
+        d.note(until={**first, **{sp: min(at, first.get(sp, at)) for sp, at in look.ends.items()}})
+    routes = _routes_of(d, lane, look.plan.routes)
+    holes = {sp: hole for sp in lane.partitions if (hole := d.at(sp).hole) is not None}
+    until = {sp: at for sp, at in d.state.until.items() if sp in own}
+    for sp in lane.partitions:
+        # A hole holds for one start: when it fails, what the hub holds is looked for again.
+        d.go(Way.STARTED, sp, Stage.READING, lane=lane.name, hole=None)
+    over = d.state.over.get(lane.name)
+    _forget_over(d, lane)
+    d.lane(lane.name, LaneLife(lane, routes, restarts=over.restarts if over else 0))
+    d.do(Start(lane, positions.only(own), routes, holes, until))
+
+
+def _forget_over(d: Draft, lane: Lane) -> None:
+    """Lanes that are over, and whose partitions this one reads now, are no news any more."""
+    own = set(lane.partitions)
+    d.note(
+        over={
+            name: it
+            for name, it in d.state.over.items()
+            if name != lane.name and own.isdisjoint(it.lane.partitions)
+        }
+    )
+
+
+def _keep_waiting(d: Draft, later: tuple[Lane, ...]) -> None:
+    for lane in later:
+        for sp in lane.partitions:
+            if d.at(sp).stage is Stage.READY:
+                why = f"starts in lane {lane.name} when another has let it go"
+                d.keep(sp, replace(d.at(sp), why=why))
+
+
+def _note_new(d: Draft, positions: Positions) -> None:
+    """Commit where partitions begin that are new and wait: a restart must not forget that.
+
+    To a restart they would be as any other that it does not know, and `start` may say `latest`.
+    So also those of topics that came while we ran, of a source that is paused or away, and of what
+    is paused by itself: the rest of its topic may be read meanwhile.
+    """
+    known, came, parts = d.news.known.positions, d.state.topics.came, d.news.parts
+    new = {
+        sp: at
+        for sp, at in positions.items()
+        if sp not in known
+        and d.at(sp).stage is not Stage.READING
+        and (
+            d.at(sp).stage is Stage.READY
+            or (sp.cluster, sp.topic) in came
+            or paused_part(sp, parts) is not None
+        )
+    }
+    if not d.state.begun:
+        # All others start at once.
+        new = {sp: at for sp, at in new.items() if paused_part(sp, parts) is not None}
+    if new:
+        d.do(Move(Positions(new), "new"))
+
+
+def _is_changed(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> bool:
+    """Whether a planned lane is not running, or has to start anew to be as it is planned now.
+
+    One that is to read less than it does needs no start.
+    """
+    life = d.state.lanes.get(lane.name)
+    if life is None or set(lane.partitions) - set(life.lane.partitions):
+        return True
+    if set(lane.partitions) & life.leaving:
+        return True
+    topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+    before = [it for it in life.routes if (it.cluster, it.topic) in topics]
+    return not _same(before, _routes_of(d, lane, routes))
+
+
+def _routes_of(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> tuple[Route, ...]:
+    """The routes of a lane, as its query is built from them now."""
+    topics = {(sp.cluster, sp.topic) for sp in lane.partitions}
+    own = [route for route in routes if (route.cluster, route.topic) in topics]
+    return after_refusal(own, d.state.refused)
+
+
+def _same(before: list[Route], after: tuple[Route, ...]) -> bool:
+    """Whether two sets of routes make the same query: a lane names the partitions that it reads."""
+    return [replace(r, partitions=0) for r in before] == [replace(r, partitions=0) for r in after]

@@ -1,0 +1,232 @@
+"""What came of the commands of the step before. Pure.
+
+A command changes nothing by being given: its outcome does. So one that failed, or was not tried,
+leaves a state from which the next decision gives it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aggregator.model.values import Lane
+from aggregator.plan.lifecycle.commands import (
+    AskHub,
+    Distrust,
+    Finish,
+    Move,
+    Outcome,
+    Prepare,
+    RecordGaps,
+    Recover,
+    Recovered,
+    Release,
+    Remember,
+    Start,
+    Started,
+)
+from aggregator.plan.lifecycle.failures import (
+    fail_lane,
+    fail_recovery,
+    forget_waits,
+    put_back,
+    wait_for_hub,
+)
+from aggregator.plan.lifecycle.health import meet_sources
+from aggregator.plan.lifecycle.inputs import HubLogs, Ready
+from aggregator.plan.lifecycle.judge import tell_gaps
+from aggregator.plan.lifecycle.reports import give_back
+from aggregator.plan.lifecycle.stage import Stage, Way
+from aggregator.plan.lifecycle.state import LaneOver
+from aggregator.plan.lifecycle.step_context import Draft
+from aggregator.plan.positions.recovery import hub_topics_of
+from aggregator.plan.positions.start import GapKind
+from aggregator.plan.snapshot import Look
+
+
+def take(d: Draft, outcome: Outcome) -> None:
+    """Change the state by one outcome."""
+    match outcome.command:
+        case Prepare(look):
+            _take_look(d, look, outcome)
+        case RecordGaps(records):
+            if outcome.error is not None:
+                _postpone_gaps(d, outcome.error)
+            elif not outcome.dropped:
+                gaps = {**d.state.gaps, **{it.id: it for it in records}}
+                d.note(gaps=gaps, gap_error_told="")
+                tell_gaps(d, records)
+        case Move():
+            _take_move(d, outcome.command, outcome)
+        case Remember(topics):
+            if outcome.error is None and not outcome.dropped:
+                d.note(kept=d.state.kept.plus(topics))
+            elif outcome.error is not None:
+                # The next decision tries again.
+                words = f"which topics there are is not kept yet: {outcome.error}"
+                d.tell("checkpoint_error", words)
+        case AskHub():
+            assert isinstance(outcome.result, HubLogs)
+            d.note(hub_logs=outcome.result)
+            d.dirty = True
+        case Distrust():
+            if outcome.error is not None:
+                # They wait; the next look tries it again.
+                d.tell("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
+            else:
+                d.note(doubted=True)
+                d.dirty = True
+        case Recover():
+            _take_recovery(d, outcome)
+        case Start():
+            _take_start(d, outcome.command, outcome)
+        case Finish():
+            _take_finish(d, outcome.command, outcome)
+        case Release():
+            _take_release(d, outcome.command, outcome)
+        case _:
+            pass
+
+
+def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
+    if outcome.error is not None:
+        d.tell("plan_failed", str(outcome.error))
+        d.ask_anew()
+        return
+    assert isinstance(outcome.result, Ready)
+    look, found = replace(look, plan=outcome.result.plan), outcome.result.gaps
+    before = d.state.look
+    known = before.plan.warnings if before is not None else ()
+    for warning in look.plan.warnings:
+        if warning not in known:
+            d.tell("warning", warning)
+    refused = before.plan.refused if before is not None else ()
+    for topic in look.plan.refused:
+        if topic not in refused:
+            d.tell("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
+    asked = d.state.asked_at
+    d.note(
+        look=look,
+        plan=look.plan,
+        refused_plan="",
+        topics=d.state.topics.after(look, d.news.config),
+        asked_at=asked if asked is not None and asked > look.began else None,
+        # Of what we wrote ourselves meanwhile the newest counts.
+        gaps={**d.state.gaps, **found.records},
+        gap_error="",
+    )
+    meet_sources(d, look)
+    if found.error:
+        _postpone_gaps(d, found.error)
+    d.dirty = True
+
+
+def _postpone_gaps(d: Draft, error: Exception | str) -> None:
+    if str(error) != d.state.gap_error_told:
+        d.tell("gap_failed", f"gaps cannot be decided about now: {error}")
+    d.note(gap_error=str(error), gap_error_told=str(error))
+    d.dirty = True
+
+
+def _take_move(d: Draft, command: Move, outcome: Outcome) -> None:
+    if command.why == "gaps":
+        if outcome.error is not None:
+            _postpone_gaps(d, outcome.error)
+        d.dirty = True
+    elif outcome.error is not None:
+        # The next look finds them new as well, and this is tried again.
+        count = len(command.positions)
+        words = f"where {count} new partitions begin is not committed yet: {outcome.error}"
+        d.tell("checkpoint_error", words)
+
+
+def _take_recovery(d: Draft, outcome: Outcome) -> None:
+    assert isinstance(outcome.command, Recover)
+    if outcome.error is None and outcome.result is None and not outcome.dropped:
+        # It has begun.
+        return
+    d.note(recovering=frozenset(), recovers_alone=False)
+    partitions = sorted(outcome.command.partitions)
+    if outcome.error is not None or outcome.dropped:
+        fail_recovery(d, partitions, str(outcome.error or "it was put off"))
+        return
+    found = outcome.result
+    assert isinstance(found, Recovered)
+    whole = [sp for sp in partitions if sp not in found.waiting]
+    for sp in whole:
+        if sp not in found.silent:
+            d.go(Way.RECOVERED, sp, Stage.HELD, hole=found.holes.get(sp))
+    put_back(d, found.silent)
+    forget_waits(d, hub_topics_of(outcome.command.look.plan.routes, whole))
+    wait_for_hub(d, found)
+    if not whole:
+        return
+    # What a look has read meanwhile says how a new finding is decided; what was settled once, and
+    # is found again, is open.
+    new = {it.id: it for it in found.records}
+    open_ = {name: it for name, it in d.state.gaps.items() if not it.resolved}
+    d.note(
+        gaps={**d.state.gaps, **new, **open_},
+        recovered=(d.news.at, found),
+    )
+    holed = len(found.holes)
+    missing = (
+        f"{holed} of them have something missing below that, which their lanes write"
+        if holed
+        else "nothing is missing"
+    )
+    foreign = sum(it.gap.kind is GapKind.FOREIGN_ORIGIN for it in found.records)
+    doubtful = "".join(
+        f", of {count} {what}"
+        for count, what in (
+            (foreign, "what was found is of another log"),
+            (len(found.silent), "the source does not tell whether it is theirs"),
+        )
+        if count
+    )
+    words = (
+        f"{found.partitions} partitions: {found.tail} offsets of the hub tail read, "
+        f"{found.found} records found beyond the checkpoint, {missing}{doubtful}, "
+        f"{found.seconds:.1f} s"
+    )
+    d.tell("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
+    d.dirty = True
+
+
+def _take_start(d: Draft, command: Start, outcome: Outcome) -> None:
+    name = command.lane.name
+    life = d.state.lanes[name]
+    if outcome.dropped:
+        for sp in command.lane.partitions:
+            d.go(Way.NOT_STARTED, sp, Stage.HELD, lane="", hole=command.holes.get(sp))
+        d.lane(name, None)
+    elif outcome.error is not None:
+        fail_lane(d, name, life, str(outcome.error))
+    else:
+        assert isinstance(outcome.result, Started)
+        generation, key = outcome.result.generation, outcome.result.key
+        d.lane(name, replace(life, generation=generation, key=key))
+
+
+def _take_finish(d: Draft, command: Finish, outcome: Outcome) -> None:
+    life = d.state.lanes[command.name]
+    if problem := str(outcome.result or ""):
+        fail_lane(d, command.name, life, problem)
+        return
+    for sp in life.lane.partitions:
+        give_back(d, sp, finished=life.finished)
+    d.lane(command.name, None, LaneOver(life.lane, life.generation, life.restarts))
+    if life.finished:
+        d.tell("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
+
+
+def _take_release(d: Draft, command: Release, outcome: Outcome) -> None:
+    if outcome.error is not None:
+        # The next turn tries it again.
+        d.tell("checkpoint_error", str(outcome.error))
+        return
+    life = d.state.lanes[command.name]
+    for sp in sorted(command.partitions):
+        give_back(d, sp, finished=False)
+    left = tuple(sp for sp in life.lane.partitions if sp not in command.partitions)
+    leaving = life.leaving - command.partitions
+    d.lane(command.name, replace(life, lane=Lane(command.name, left), leaving=leaving))

@@ -1,0 +1,185 @@
+"""All that a running instance remembers to decide, in one value. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from aggregator.config.schema import Config
+from aggregator.model.values import Lane, Part, Route, SourcePartition, SourceState
+from aggregator.plan.health.suspects import Stand
+from aggregator.plan.lanes.rate_limits import Pace
+from aggregator.plan.lifecycle.commands import Hole, Recovered
+from aggregator.plan.lifecycle.inputs import HubLogs
+from aggregator.plan.lifecycle.stage import IN_A_LANE, Stage
+from aggregator.plan.plan import Plan
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.plan.positions.start import GapKind
+from aggregator.plan.snapshot import Look, TopicsSeen
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One source partition: its stage, why, and what has to be known to leave that stage.
+
+    `lane` has it while it is in one. `left_at` is until when a lane read it, `until` when it is
+    tried again (monotonic seconds). `key` names the life of a lane whose tasks may still send of
+    it. `suspect` and `stopped` say why its lane is to give it up. `hole` is what its next lane has
+    to leave out. `cut` is from where on its log is another one than was read, and `damaged`:
+    its reader could not read the record at its position; both until a look has judged that.
+    """
+
+    stage: Stage = Stage.OUT
+    why: str = ""
+    lane: str = ""
+    left_at: float = 0.0
+    until: float = 0.0
+    key: str = ""
+    suspect: str = ""
+    stopped: str = ""
+    hole: Hole | None = None
+    cut: int | None = None
+    damaged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLife:
+    """A lane that runs: what it reads, by which routes, and how it is ending.
+
+    `leaving` are partitions that it was told to read no more. `ends_by` is when a lane that was
+    told to end is stopped. `finished`: it ends because it has copied all that it was to copy.
+    """
+
+    lane: Lane
+    routes: tuple[Route, ...]
+    generation: int = 0
+    key: str = ""
+    restarts: int = 0
+    leaving: frozenset[SourcePartition] = frozenset()
+    ends_by: float | None = None
+    finished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneOver:
+    """A lane that has ended, until another one reads its partitions; `reason` if it failed."""
+
+    lane: Lane
+    generation: int
+    restarts: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLife:
+    """How a source is, since when, and why where that does not go without saying.
+
+    `cluster_id` is the one that it last told.
+    """
+
+    state: SourceState
+    since: datetime
+    reason: str = ""
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """How often something has failed lately, when it last did, and since when it does."""
+
+    count: int
+    at: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a run. `until_done`: it is to end when all is copied that there was at first.
+
+    `refused` are the topics (alias, name) of which the hub has refused a record; `alone` the
+    sources that share no lane. `begun`: its first lanes have been started. `undecided`: a
+    decision is still to follow. `arrangement` are the lanes as they were last planned, of which
+    some may still wait for others to end. `plan` is that of the last look that was gone by,
+    also while there is no `look` of the config in force. `asked_at` is when a look was asked
+    for that is awaited. `gap_error` is why no gap is decided about until the next look, and
+    `gap_error_told` what people were last told of that. `refused_plan` is why nothing new is
+    taken: what a plan since was refused for. `hub_logs` is what the hub held at the
+    start, None before it has told; `doubted`: by that it was decided what is believed of the
+    checkpoint. `topics` are those of the sources, `kept` those that a restart will know of.
+    """
+
+    config: Config
+    until_done: bool = False
+    fresh: bool = False
+    begun: bool = False
+    undecided: bool = False
+    doubted: bool = False
+    partitions: Mapping[SourcePartition, Partition] = field(default_factory=dict)
+    lanes: Mapping[str, LaneLife] = field(default_factory=dict)
+    over: Mapping[str, LaneOver] = field(default_factory=dict)
+    arrangement: tuple[Lane, ...] = ()
+    look: Look | None = None
+    plan: Plan | None = None
+    refused_plan: str = ""
+    sources: Mapping[str, SourceLife] = field(default_factory=dict)
+    stuck: frozenset[SourcePartition] = frozenset()
+    topics: TopicsSeen = field(default_factory=TopicsSeen)
+    kept: TopicsSeen = field(default_factory=TopicsSeen)
+    asked_at: float | None = None
+    judged: float = -1.0
+    unread_looks: int = 0
+    gaps: Mapping[str, GapRecord] = field(default_factory=dict)
+    gap_error: str = ""
+    gap_error_told: str = ""
+    told: frozenset[tuple[str, str, bool]] = frozenset()
+    failures: Mapping[str, Failures] = field(default_factory=dict)
+    alone: frozenset[str] = frozenset()
+    refused: frozenset[tuple[str, str]] = frozenset()
+    recovering: frozenset[SourcePartition] = frozenset()
+    recovers_alone: bool = False
+    recovered: tuple[datetime, Recovered] | None = None
+    hub_logs: HubLogs | None = None
+    stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
+    gone: frozenset[tuple[str, str]] = frozenset()
+    probed: Mapping[str, float] = field(default_factory=dict)
+    until: Mapping[SourcePartition, int] = field(default_factory=dict)
+    behind: frozenset[str] = frozenset()
+    pace: Pace = field(default_factory=Pace)
+    paused: Mapping[str, str] = field(default_factory=dict)
+    leaving: frozenset[str] = frozenset()
+    parts: Mapping[Part, str] = field(default_factory=dict)
+
+    def at(self, sp: SourcePartition) -> Partition:
+        """What is known of a partition."""
+        return self.partitions.get(sp, Partition())
+
+    def of(self, *stages: Stage) -> set[SourcePartition]:
+        """The partitions in these stages."""
+        return {sp for sp, it in self.partitions.items() if it.stage in stages}
+
+    @property
+    def in_lanes(self) -> set[SourcePartition]:
+        """Partitions that a lane has."""
+        return self.of(*IN_A_LANE)
+
+    @property
+    def damaged(self) -> frozenset[SourcePartition]:
+        """What a reader could not read, and nobody has settled."""
+        open_ = {
+            it.gap.partition
+            for it in self.gaps.values()
+            if it.gap.kind is GapKind.DAMAGED and not it.resolved
+        }
+        return frozenset(open_ | {sp for sp, it in self.partitions.items() if it.damaged})
+
+    @property
+    def lost_keys(self) -> set[str]:
+        """Lives of lanes that failed, of which a task may still send."""
+        return {it.key for it in self.partitions.values() if it.stage is Stage.LOST}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a run that is to end has nothing more to do."""
+        going = {*Stage} - {Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.DONE}
+        return self.asked_at is None and not self.recovering and not self.of(*going)

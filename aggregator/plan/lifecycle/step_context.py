@@ -1,0 +1,108 @@
+"""A step under way: the state as it changes, and the commands so far. Only `step` makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from aggregator.model.events import Event
+from aggregator.model.values import SourcePartition
+from aggregator.plan.lifecycle.commands import Command, LookAgain, Tell
+from aggregator.plan.lifecycle.inputs import News
+from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
+from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, State
+
+
+class Draft:
+    """What the parts of a step change. `dirty`: a decision is to follow."""
+
+    def __init__(self, state: State, news: News, now: float) -> None:
+        self.news = news
+        self.now = now
+        self.dirty = state.undecided
+        self._state = state
+        self._commands: list[Command] = []
+        self._partitions: dict[SourcePartition, Partition] | None = None
+
+    @property
+    def state(self) -> State:
+        """The state as it is by now."""
+        if self._partitions is not None:
+            self._state = replace(self._state, partitions=self._partitions)
+            self._partitions = None
+        return self._state
+
+    @property
+    def commands(self) -> tuple[Command, ...]:
+        """What is to be done by now."""
+        return tuple(self._commands)
+
+    def note(self, **changes: Any) -> None:
+        """Change fields of the state."""
+        self._state = replace(self.state, **changes)
+
+    def do(self, command: Command) -> None:
+        """Have something done."""
+        self._commands.append(command)
+
+    def tell(self, kind: str, message: str, fields: Mapping[str, str | int] | None = None) -> None:
+        """Tell people something."""
+        self.do(Tell(Event(kind, message, fields or {}, self.news.at)))
+
+    def look_again(self) -> None:
+        """Have a look at the clusters soon; one that has begun before does not do."""
+        if self.state.asked_at is None:
+            self.note(asked_at=self.now)
+            self.do(LookAgain())
+
+    def ask_anew(self) -> None:
+        """A look came to nothing: if one is awaited, another one is to follow."""
+        if self.state.asked_at is not None:
+            self.note(asked_at=None)
+            self.look_again()
+
+    def at(self, sp: SourcePartition) -> Partition:
+        """A partition as it is by now."""
+        known = self._state.partitions if self._partitions is None else self._partitions
+        return known.get(sp, Partition())
+
+    def keep(self, sp: SourcePartition, partition: Partition) -> None:
+        """Change what is known of a partition, but not its stage."""
+        assert partition.stage is self.at(sp).stage, f"{sp} changes its stage on no way"
+        self._put(sp, partition)
+
+    def go(self, way: Way, sp: SourcePartition, stage: Stage, **changes: Any) -> None:
+        """Take a partition from its stage to another one, on a way that there is."""
+        before, transition = self.at(sp), TRANSITIONS[way]
+        assert before.stage in transition.before, f"{sp} is {before.stage}: not {way}"
+        assert stage in transition.after, f"{sp} cannot be {stage} when {way}"
+        self._put(sp, replace(before, stage=stage, **{"why": "", **changes}))
+
+    def forget(self, sp: SourcePartition) -> None:
+        """Nothing needs to be known of a partition any more."""
+        if self._partitions is None:
+            self._partitions = dict(self._state.partitions)
+        self._partitions.pop(sp, None)
+
+    def lane(self, name: str, life: LaneLife | None, over: LaneOver | None = None) -> None:
+        """Change a lane; None when it runs no more, and then how it ended."""
+        lanes, ended = dict(self.state.lanes), dict(self.state.over)
+        if life is None:
+            lanes.pop(name, None)
+        else:
+            lanes[name] = life
+        if over is not None:
+            ended[name] = over
+        self.note(lanes=lanes, over=ended)
+
+    def all_at(self, partitions: Iterable[SourcePartition], stage: Stage) -> bool:
+        """Whether all of these are in this stage."""
+        return all(self.at(sp).stage is stage for sp in partitions)
+
+    def _put(self, sp: SourcePartition, partition: Partition) -> None:
+        if self.at(sp) == partition:
+            return
+        if self._partitions is None:
+            self._partitions = dict(self._state.partitions)
+        self._partitions[sp] = partition

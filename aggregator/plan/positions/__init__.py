@@ -1,0 +1,1 @@
+"""Where partitions start, and what follows from a crash or a gap. Pure."""

@@ -1,0 +1,1 @@
+"""Which topics are copied, and the hub topics that they become. Pure."""

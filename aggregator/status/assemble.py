@@ -1,0 +1,150 @@
+"""The status document of a moment: the one that REST, command line, dashboard and tests read."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from aggregator import __version__
+from aggregator.model.values import Route
+from aggregator.plan.health.delays import Delay, lags, longest_by_source
+from aggregator.plan.lifecycle.state import SourceLife
+from aggregator.status.command_answers import paused_parts
+from aggregator.status.completeness import completeness_of
+from aggregator.status.figures import SourceFigures
+from aggregator.status.gaps import gaps_status, last_loss, lost_offsets
+from aggregator.status.lane_status import lanes_of, moment
+from aggregator.status.partition_status import behind_fields, partitions_of
+from aggregator.status.schema import (
+    CheckpointStatus,
+    RecoveryStatus,
+    RefusedTopicStatus,
+    SourceStatus,
+    Status,
+)
+from aggregator.status.view import View
+
+
+def status(view: View) -> Status:
+    """The document of a view; pure but for the name of this machine and process."""
+    config, plan = view.config, view.state.plan
+    lanes, behind = lanes_of(view), longest_by_source(view.measured.behind)
+    behind_by = lags(view.positions, view.measured.ends)
+    routes = plan.routes if plan is not None else ()
+    return Status(
+        name=config.name,
+        phase=view.phase,
+        version=__version__,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        started_at=view.started_at,
+        at=view.at,
+        hub_cluster_id=plan.hub.cluster_id if plan is not None else "",
+        checkpoint_interval_seconds=config.stream.checkpoint_interval,
+        sources=tuple(
+            _source(
+                view,
+                alias,
+                life,
+                [it for it in routes if it.cluster == alias],
+                behind_by.get(alias),
+                behind.get(alias),
+            )
+            for alias, life in view.state.sources.items()
+            if alias in config.sources
+        ),
+        lanes=tuple(lanes.values()),
+        partitions=partitions_of(view, lanes),
+        checkpoint=CheckpointStatus(
+            path=config.checkpoint.path,
+            seq=view.committed.seq,
+            epoch=view.committed.epoch,
+            committed_at=moment(view.committed.at_ms),
+            error=view.committed.error,
+        ),
+        recovery=_recovery(view),
+        quarantine=view.quarantine.status if view.quarantine is not None else None,
+        heartbeats=view.heartbeats,
+        group_sync=view.group_sync,
+        completeness=completeness_of(
+            view.completeness.claims,
+            config.completeness.allowed_lateness,
+            view.completeness.late,
+            view.completeness.error,
+        ),
+        dedup=view.dedup,
+        acl_sync=view.acl_sync,
+        tee=view.tee,
+        gaps=gaps_status(tuple(view.state.gaps.values())),
+        audit=view.audit,
+        refused_topics=tuple(
+            RefusedTopicStatus(
+                hub_topic=it.hub_topic,
+                sources=tuple(f"{alias}/{topic}" for alias, topic in it.sources),
+                reason=it.reason,
+            )
+            for it in (plan.refused if plan is not None else ())
+        ),
+        paused=paused_parts(view.parts),
+        backfills=view.backfills,
+        waits_for_restart=view.waiting,
+        warnings=(
+            *([view.config_error] if view.config_error else []),
+            *(plan.warnings if plan is not None else ()),
+        ),
+        reason=view.reason,
+    )
+
+
+def _source(
+    view: View,
+    alias: str,
+    life: SourceLife,
+    routes: list[Route],
+    lag: int | None,
+    behind: Delay | None,
+) -> SourceStatus:
+    figures = view.figures.get(alias, SourceFigures())
+    gaps = [it for it in view.state.gaps.values() if it.gap.partition.cluster == alias]
+    refused = view.quarantine.sources if view.quarantine is not None else {}
+    return SourceStatus(
+        alias=alias,
+        state=life.state,
+        since=view.paused[alias].since if alias in view.paused else life.since,
+        reason=life.reason,
+        group_error=view.groups.get(alias, ""),
+        cluster_id=life.cluster_id,
+        topics=len(routes),
+        partitions=sum(route.partitions for route in routes),
+        lag=lag,
+        **behind_fields(behind),
+        records=figures.records,
+        bytes=figures.bytes_,
+        latency=figures.latency,
+        age_counts=figures.age,
+        flight_counts=figures.flight,
+        copied=figures.copied,
+        skipped=figures.skipped,
+        looped=figures.looped,
+        retried=figures.retried,
+        read_bytes=figures.read_bytes,
+        quarantined=refused.get(alias, 0),
+        gaps=len(gaps),
+        lost=lost_offsets(gaps),
+        lost_at=last_loss(gaps),
+    )
+
+
+def _recovery(view: View) -> RecoveryStatus | None:
+    if view.state.recovered is None:
+        return None
+    at, found = view.state.recovered
+    return RecoveryStatus(
+        at=at,
+        partitions=found.partitions,
+        tail=found.tail,
+        found=found.found,
+        holed=len(found.holes),
+        replayed=view.replayed - view.replayed_before,
+        seconds=round(found.seconds, 3),
+    )

@@ -1,0 +1,84 @@
+"""Gaps as they are shown: one by one, and in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from aggregator.plan.positions.gaps import GapRecord
+from aggregator.status.schema import Document, GapsStatus, GapStatus
+
+SHOWN = 20
+"""So many gaps stand in the status document; `aggregator gaps` lists all."""
+
+
+class GapsReport(Document):
+    """Gaps as they are asked for, open ones first; `total` and `open` are of all that fit."""
+
+    total: int
+    open: int
+    gaps: tuple[GapStatus, ...]
+
+
+def gaps_report(records: Sequence[GapRecord], *, only_open: bool, limit: int) -> GapsReport:
+    """The first `limit` of these records."""
+    kept = [record for record in newest_first(records) if not (only_open and record.resolved)]
+    return GapsReport(
+        total=len(records),
+        open=sum(not record.resolved for record in records),
+        gaps=tuple(gap_status(record) for record in kept[:limit]),
+    )
+
+
+def gap_status(record: GapRecord) -> GapStatus:
+    """A record of the table, as every view shows it."""
+    gap = record.gap
+    return GapStatus(
+        id=record.id,
+        cluster=gap.partition.cluster,
+        topic=gap.partition.topic,
+        partition=gap.partition.partition,
+        cause=gap.kind,
+        from_offset=gap.start,
+        to_offset=gap.end,
+        lost=gap.lost,
+        position=gap.position,
+        reason=gap.reason,
+        found_at=record.found_at,
+        epoch=record.epoch,
+        cluster_id_then=gap.then.cluster,
+        cluster_id_now=gap.now.cluster,
+        topic_id_then=gap.then.topic,
+        topic_id_now=gap.now.topic,
+        decision=record.decision,
+        decided_at=record.decided_at,
+        resolved=record.resolved,
+        resumes_at=record.resumes_at,
+        note=record.note,
+    )
+
+
+def newest_first(records: Iterable[GapRecord]) -> list[GapRecord]:
+    """Open gaps before the others, and the newest of each first."""
+    by_age = sorted(records, key=lambda it: (it.found_at, it.gap.partition), reverse=True)
+    return sorted(by_age, key=lambda record: record.resolved)
+
+
+def gaps_status(records: Sequence[GapRecord]) -> GapsStatus:
+    """The numbers of all records, and the first `SHOWN` of them."""
+    return GapsStatus(
+        total=len(records),
+        open=sum(not record.resolved for record in records),
+        lost=lost_offsets(records),
+        latest=tuple(gap_status(record) for record in newest_first(records)[:SHOWN]),
+    )
+
+
+def lost_offsets(records: Iterable[GapRecord]) -> int:
+    """Offsets lost in all of them, where that is known."""
+    return sum(record.gap.lost or 0 for record in records)
+
+
+def last_loss(records: Iterable[GapRecord]) -> datetime | None:
+    """When the newest gap was found in which offsets are lost, or it is not known whether any."""
+    return max((record.found_at for record in records if record.gap.lost != 0), default=None)

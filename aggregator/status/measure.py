@@ -1,0 +1,148 @@
+"""Measures at the sources what a lag needs: log ends, and the size of the records that wait.
+
+Reads with a plain consumer by assignment: no group is joined, nothing is committed. Each source
+has its own thread and deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
+
+from aggregator.config.schema import Config, SourceConfig
+from aggregator.kafka.admin import PartitionOffsets, open_admin
+from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.credentials import reader_settings
+from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+from aggregator.status.lag import LagReport, LagRow, Sample, measured, with_bytes
+
+RECORDS = 20
+"""Records read of a partition: enough for a mean size, and cheap."""
+PARTITIONS = 64
+"""Partitions read of a source, those with the largest lag; the others take their topic's mean."""
+SAMPLE_SECONDS = 5.0
+LATE_SECONDS = 1.0
+
+
+def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagReport:
+    """The report with live log ends and, with `sizes`, the bytes of the lag.
+
+    A source that does not answer leaves its rows unknown, with the reason; nothing is raised.
+    """
+    report = _live_ends(config, report)
+    return with_bytes(report, _samples(config, report)) if sizes else report
+
+
+def sample_source(
+    source: SourceConfig,
+    positions: Mapping[TopicPartition, int],
+    seconds: float,
+    records: int = RECORDS,
+) -> dict[TopicPartition, Sample]:
+    """Read up to `records` of each partition from its position, for `seconds` at most.
+
+    A partition of which nothing came is absent, unless its end was reached: then it is `empty`.
+    Raises KafkaException when the source refuses.
+    """
+    settings = {
+        **reader_settings(source, "aggregator-lag"),
+        "fetch.message.max.bytes": 65_536,
+        "queued.max.messages.kbytes": 4_096,
+    }
+    sizes: dict[TopicPartition, list[int]] = {tp: [] for tp in positions}
+    ended: set[TopicPartition] = set()
+    consumer = Consumer(settings)
+    try:
+        consumer.assign(
+            [ClientPartition(tp.topic, tp.partition, at) for tp, at in positions.items()]
+        )
+        end = time.monotonic() + seconds
+        left = set(positions)
+        while left and time.monotonic() < end:
+            for message in consumer.consume(records * 5, timeout=0.1):
+                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
+                error = message.error()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                    ended.add(tp)
+                elif error is not None:
+                    raise KafkaException(error)
+                elif len(sizes[tp]) < records:
+                    sizes[tp].append(size_of(message))
+            enough = {tp for tp in left if tp in ended or len(sizes[tp]) >= records}
+            if enough:
+                left -= enough
+                consumer.incremental_unassign(
+                    [ClientPartition(tp.topic, tp.partition) for tp in enough]
+                )
+    finally:
+        consumer.close()
+    return {
+        tp: Sample(sum(found) / len(found)) if found else Sample(empty=True)
+        for tp, found in sizes.items()
+        if found or tp in ended
+    }
+
+
+def size_of(message: Message) -> int:
+    """Bytes of a record's key, value and headers."""
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return (
+        len(message.key() or b"")
+        + len(message.value() or b"")
+        + sum(len(name.encode()) + len(value or b"") for name, value in pairs)
+    )
+
+
+def _live_ends(config: Config, report: LagReport) -> LagReport:
+    timeout = config.supervision.connect_timeout
+    groups = _by_cluster(report.rows)
+
+    def ask(alias: str, wanted: list[TopicPartition]) -> Callable[[], PartitionOffsets]:
+        def call() -> PartitionOffsets:
+            with open_admin(config, alias) as admin:
+                return admin.offsets(wanted, timeout)
+
+        return call
+
+    jobs = {
+        alias: ask(alias, [row.source_partition.topic_partition for row in rows])
+        for alias, rows in groups.items()
+    }
+    ends: dict[SourcePartition, OffsetRange] = {}
+    failures: dict[SourcePartition, str] = {}
+    for alias, answer in ask_all(jobs, timeout + LATE_SECONDS).items():
+        if isinstance(answer, Exception):
+            failures |= {row.source_partition: str(answer) for row in groups[alias]}
+            continue
+        ends |= {SourcePartition(alias, *tp): log for tp, log in answer.ranges.items()}
+        failures |= {SourcePartition(alias, *tp): why for tp, why in answer.failed.items()}
+    return measured(report, ends, failures, datetime.now(UTC))
+
+
+def _samples(config: Config, report: LagReport) -> dict[SourcePartition, Sample]:
+    behind = _by_cluster([row for row in report.rows if row.lag])
+
+    def ask(alias: str, rows: list[LagRow]) -> Callable[[], dict[TopicPartition, Sample]]:
+        largest = sorted(rows, key=lambda row: row.lag or 0, reverse=True)[:PARTITIONS]
+        wanted = {row.source_partition.topic_partition: row.position or 0 for row in largest}
+        return lambda: sample_source(config.sources[alias], wanted, SAMPLE_SECONDS)
+
+    jobs = {alias: ask(alias, rows) for alias, rows in behind.items()}
+    found: dict[SourcePartition, Sample] = {}
+    for alias, answer in ask_all(jobs, SAMPLE_SECONDS + LATE_SECONDS).items():
+        # Without an answer the bytes are unknown, and shown so: a lag in offsets is still there.
+        if not isinstance(answer, Exception):
+            found |= {SourcePartition(alias, *tp): sample for tp, sample in answer.items()}
+    return found
+
+
+def _by_cluster(rows: Sequence[LagRow]) -> dict[str, list[LagRow]]:
+    groups: dict[str, list[LagRow]] = {}
+    for row in rows:
+        groups.setdefault(row.cluster, []).append(row)
+    return groups

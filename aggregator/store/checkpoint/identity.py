@@ -1,0 +1,129 @@
+"""The ids that positions belong to: of the clusters and topics as a look found them. Pure.
+
+A position says nothing without the topic that it counts in. So a lane's positions are committed
+with the ids that were known when it began, whatever a later look finds behind the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aggregator.model.values import Positions, SourcePartition
+from aggregator.plan.health.suspects import ReadPosition, Seen, foreign
+from aggregator.plan.plan import Plan
+from aggregator.store.checkpoint.rows import HUB
+from aggregator.store.checkpoint.start_state import CheckpointState, Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The ids that positions belong to: alias -> cluster id, (alias, topic) -> topic id.
+
+    And the hub topics of all routes with their partition counts: each snapshot holds all of them,
+    because a hub partition that a snapshot does not know would be scanned from its beginning.
+    """
+
+    cluster_ids: Mapping[str, str]
+    topic_ids: Mapping[tuple[str, str], str]
+    hub_topics: Mapping[str, int]
+
+    def of(self, positions: Positions) -> tuple[dict[str, str], dict[tuple[str, str], str]]:
+        """The cluster ids and topic ids that belong to these positions, and the hub's."""
+        topics = {(sp.cluster, sp.topic) for sp in positions}
+        clusters = {sp.cluster for sp in positions} | {HUB}
+        return (
+            {alias: it for alias, it in self.cluster_ids.items() if alias in clusters},
+            {key: it for key, it in self.topic_ids.items() if key in topics},
+        )
+
+
+def identity_of(plan: Plan) -> Identity:
+    """The ids that positions of this plan's sources belong to, and its hub topics."""
+    return Identity(
+        {"hub": plan.hub.cluster_id}
+        | {alias: facts.cluster_id for alias, facts in plan.sources.items()},
+        {
+            (alias, name): topic.topic_id
+            for alias, facts in plan.sources.items()
+            for name, topic in facts.topics.items()
+        },
+        {name: topic.partitions for name, topic in plan.hub_topics.items()},
+    )
+
+
+def own_ends(state: CheckpointState, seen: Mapping[str, Seen]) -> dict[SourcePartition, int]:
+    """The log ends without those of logs that are not what the checkpoint's positions are of.
+
+    Ids never come back, and are asked for after the ends: so an id that is the same is certain.
+    """
+    log_ends = {sp: end for it in seen.values() for sp, end in it.ends.items()}
+    known = {
+        sp: ReadPosition(entry.position, entry.log)
+        for sp, entry in state.entries.items()
+        if sp in log_ends
+    }
+    others = foreign(known, seen)
+    return {sp: end for sp, end in log_ends.items() if sp not in others}
+
+
+def known_ends(
+    positions: Positions,
+    identity: Identity,
+    told: Mapping[SourcePartition, int],
+    entries: Mapping[SourcePartition, Entry],
+) -> dict[SourcePartition, int]:
+    """The log ends that belong to these positions: as told now, else as told at the last commit."""
+    ends = {sp: told[sp] for sp in positions if sp in told}
+    for sp in positions.keys() - ends.keys() & entries.keys():
+        entry = entries[sp]
+        same = entry.topic_id == identity.topic_ids.get((sp.cluster, sp.topic), "")
+        if same and entry.log_end is not None:
+            ends[sp] = entry.log_end
+    return ends
+
+
+def by_identity(
+    positions: Positions, entries: Mapping[SourcePartition, Entry], now: Identity
+) -> list[tuple[Positions, Identity]]:
+    """Positions in groups that can be one commit each, with the ids that they were read under.
+
+    Those are the ids of the last commit of each partition (`entries`): a partition that was read
+    from a topic that is no longer there keeps that topic's id. One group is the rule.
+    """
+    groups: list[_Group] = []
+    for sp, at in positions.items():
+        entry = entries.get(sp)
+        cluster = (entry.cluster_id if entry else "") or now.cluster_ids.get(sp.cluster, "")
+        topic = (entry.topic_id if entry else "") or now.topic_ids.get((sp.cluster, sp.topic), "")
+        group = next((it for it in groups if it.takes(sp, cluster, topic)), None)
+        if group is None:
+            groups.append(group := _Group())
+        group.add(sp, at, cluster, topic)
+    hub = {HUB: now.cluster_ids[HUB]} if HUB in now.cluster_ids else {}
+    return [
+        (
+            Positions(group.positions),
+            Identity({**group.cluster_ids, **hub}, group.topic_ids, now.hub_topics),
+        )
+        for group in groups
+    ]
+
+
+@dataclass(slots=True)
+class _Group:
+    positions: dict[SourcePartition, int] = field(default_factory=dict)
+    cluster_ids: dict[str, str] = field(default_factory=dict)
+    topic_ids: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def takes(self, sp: SourcePartition, cluster: str, topic: str) -> bool:
+        """Whether nothing in the group belongs to another cluster or topic of these names."""
+        return (
+            self.cluster_ids.get(sp.cluster, cluster) == cluster
+            and self.topic_ids.get((sp.cluster, sp.topic), topic) == topic
+        )
+
+    def add(self, sp: SourcePartition, at: int, cluster: str, topic: str) -> None:
+        self.positions[sp] = at
+        self.cluster_ids[sp.cluster] = cluster
+        self.topic_ids[sp.cluster, sp.topic] = topic

@@ -1,0 +1,329 @@
+"""What the history tells about going back: how far each log was copied, and which hub bound holds.
+
+A commit's hub ends bound every position at or beyond its own: what it does not cover was written
+behind them. Rows about another incarnation of a topic do not count. Nor do those since a position
+was set back with --again: from then on the hub holds records twice, and behind such a commit
+perhaps only some of them. The rows are read in batches and folded, as there may be millions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from aggregator.model.values import LogId, OffsetRange, SourcePartition, TopicPartition
+from aggregator.store.checkpoint.rows import HUB, HUB_END, POSITION, Checkpoint, from_table
+from aggregator.store.delta import dataset, open_delta, translated
+
+SET = "positions set"
+AGAIN = "positions --again"
+"""Lanes of commits that were made by hand; AGAIN is to write records a second time. No lane of a
+run is called so, as its name has a blank."""
+
+PARTITION = ["cluster", "topic", "partition"]
+MANY = 2**62
+"""More than a seq will ever be."""
+FOLDS = {"min": min, "max": max}
+RECENT = 2_000
+"""So many commits are looked at first: what is asked for is mostly among them."""
+LIFE = ["epoch", "lane", "generation"]
+"""The commits of one life of a lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenBound:
+    """Hub ends that lie before every record of some positions, and when they were read.
+
+    A hub partition that is absent is unknown: it is to be read from its beginning. `hub_id` is the
+    cluster that they were read from, "" when not told.
+    """
+
+    hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    snapshot_at_ms: int = 0
+    hub_id: str = ""
+
+
+@dataclass(slots=True)
+class _Folded:
+    """What the rows of each partition come to: offsets, and commits (seq) from which on they count.
+
+    `again` and `back` are the first commits that wrote again, or set back at all; `other` is the
+    first about another log by its name.
+    """
+
+    furthest: dict[SourcePartition, int] = field(default_factory=dict)
+    lowest: dict[SourcePartition, int] = field(default_factory=dict)
+    first: dict[SourcePartition, int] = field(default_factory=dict)
+    again: dict[SourcePartition, int] = field(default_factory=dict)
+    back: dict[SourcePartition, int] = field(default_factory=dict)
+    other: dict[SourcePartition, int] = field(default_factory=dict)
+
+    def copy(self) -> _Folded:
+        """The same, to be folded on."""
+        values = (self.furthest, self.lowest, self.first, self.again, self.back, self.other)
+        return _Folded(*(dict(value) for value in values))
+
+
+class Past:
+    """The history under `path`, for partitions with their ids of now.
+
+    With `earlier`, which was made a while ago, only what is new since is read. CheckpointError when
+    it cannot be read; without a checkpoint every answer is empty.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        storage_options: Mapping[str, str],
+        partitions: Mapping[SourcePartition, LogId],
+        earlier: Past | None = None,
+    ) -> None:
+        self._path = path
+        self._partitions = dict(partitions)
+        ids = partitions.values()
+        self._wanted = (
+            _table(partitions)
+            .append_column("cluster_now", pa.array([it.cluster for it in ids], pa.string()))
+            .append_column("topic_now", pa.array([it.topic for it in ids], pa.string()))
+        )
+        delta = open_delta(path, storage_options) if partitions else None
+        self._data = dataset(delta, path) if delta is not None else None
+        self._last = _last_seq(delta) if delta is not None else 0
+        known = earlier if earlier is not None and earlier._partitions == self._partitions else None
+        folded: _Folded = _Folded() if known is None else known._folded.copy()
+        self._folded: _Folded = folded
+        since = 0 if known is None else known._last
+        for own, other in self._rows(["seq", "offset", "lane", "clean"], since):
+            _fold(folded.furthest, own, "offset", "max")
+            _fold(folded.lowest, own, "offset", "min")
+            _fold(folded.first, own, "seq", "min")
+            again = pc.field("lane") == AGAIN
+            _fold(folded.again, own.filter(again), "seq", "min")
+            back = again | ((pc.field("lane") == SET) & ~pc.field("clean"))
+            _fold(folded.back, own.filter(back), "seq", "min")
+            _fold(folded.other, other, "seq", "min")
+
+    def furthest(self) -> dict[SourcePartition, int]:
+        """The highest position that each partition ever had in its log of now."""
+        return dict(self._folded.furthest)
+
+    def lowest(self) -> dict[SourcePartition, int]:
+        """The lowest position that is known of each partition in its log of now."""
+        return dict(self._folded.lowest)
+
+    def set_back(self) -> frozenset[SourcePartition]:
+        """Partitions that were set back by hand: records of theirs may stand behind later ones."""
+        return frozenset(self._folded.back)
+
+    def bounds(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+    ) -> dict[SourcePartition, ProvenBound]:
+        """For each partition the newest bound that holds at its target; one of everything, if none.
+
+        Every record of the partition from its target on that the hub holds lies behind it. The
+        newest is the one that was read last: who set positions back committed an old one anew.
+        With `recent` only the newest commits are looked at.
+        """
+        best: dict[SourcePartition, int] = {}
+        for since in self._backwards(recent=recent):
+            left = {sp: at for sp, at in targets.items() if sp not in best}
+            best |= self._holding(left, since) if left else {}
+        for sp in set(targets) - set(best):
+            first = self._folded.first.get(sp)
+            if first is not None and self._folded.other.get(sp, first) < first:
+                # Created again: all its records are behind the first commit about it.
+                best[sp] = first
+        found = self._commits(best)
+        return {sp: found.get(sp, ProvenBound()) for sp in targets}
+
+    def tops(
+        self, targets: Mapping[SourcePartition, int], *, recent: bool = False
+    ) -> dict[SourcePartition, ProvenBound]:
+        """For each partition hub ends behind all its records below its target; absent where none
+        are proven.
+
+        All below a position was acknowledged when it was committed, and what the tasks of a lane
+        had told by then is in each snapshot that was made later. So a later commit of the same life
+        of the lane, by such a snapshot, has these ends. One clock has told both moments.
+        """
+        chosen: dict[SourcePartition, int] = {}
+        in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
+        for since in self._backwards(recent=recent):
+            left = {sp: at for sp, at in in_order.items() if sp not in chosen}
+            chosen |= self._behind(left, since) if left else {}
+        return self._commits(chosen)
+
+    def _backwards(self, *, recent: bool) -> tuple[int, ...]:
+        """Behind which commits to look, one after the other."""
+        if self._last <= RECENT:
+            return (0,)
+        return (self._last - RECENT,) if recent else (self._last - RECENT, 0)
+
+    def _behind(
+        self, targets: Mapping[SourcePartition, int], since: int
+    ) -> dict[SourcePartition, int]:
+        """Of each partition the first commit (its seq) as `tops` wants it."""
+        limits = _table(targets).append_column("target", pa.array(targets.values(), pa.int64()))
+        keys = [*PARTITION, *LIFE]
+        columns = [*LIFE, "seq", "offset", "full", "snapshot_at", "committed_at"]
+        reached: list[pa.Table] = []
+        lowest: dict[SourcePartition, int] = {}
+        for own, _ in self._rows(columns, since):
+            both = own.join(limits, PARTITION, join_type="inner")
+            _fold(lowest, both, "offset", "min")
+            both = both.filter((pc.field("offset") >= pc.field("target")) & ~pc.field("full"))
+            reached.append(_least_of(both, keys, ["seq", "committed_at"]))
+        if not reached:
+            return {}
+        begun = _least_of(pa.concat_tables(reached), keys, ["seq", "committed_at"])
+        begun = begun.rename_columns([*keys, "reached", "reached_at"])
+        found: dict[SourcePartition, int] = {}
+        for own, _ in self._rows(columns, since):
+            both = own.filter(~pc.field("full")).join(begun, keys, join_type="inner")
+            later = pc.field("seq") > pc.field("reached")
+            told = pc.field("snapshot_at") > pc.field("reached_at")
+            _fold(found, both.filter(later & told), "seq", "min")
+        # What had been reached before is bounded closer by an older commit.
+        return {
+            sp: seq for sp, seq in found.items() if not since or lowest[sp] < targets.get(sp, 0)
+        }
+
+    def _holding(
+        self, targets: Mapping[SourcePartition, int], since: int
+    ) -> dict[SourcePartition, int]:
+        """Of each partition the commit (its seq) as `bounds` wants it."""
+        limits = (
+            _table(targets)
+            .append_column("target", pa.array(targets.values(), pa.int64()))
+            .append_column(
+                "until", pa.array([self._folded.again.get(sp, MANY) for sp in targets], pa.int64())
+            )
+        )
+        best: dict[SourcePartition, tuple[datetime, int]] = {}
+        for own, _ in self._rows(["seq", "offset", "snapshot_at"], since):
+            both = own.join(limits, PARTITION, join_type="inner")
+            holds = pc.field("offset") <= pc.field("target")
+            for sp, newest in _newest(both.filter(holds & (pc.field("seq") < pc.field("until")))):
+                best[sp] = max(best.get(sp, newest), newest)
+        return {sp: seq for sp, (_, seq) in best.items()}
+
+    def _commits(self, chosen: Mapping[SourcePartition, int]) -> dict[SourcePartition, ProvenBound]:
+        """The bound of each partition in its chosen commit (its seq)."""
+        if self._data is None or not chosen:
+            return {}
+        seqs = pa.array(sorted(set(chosen.values())), pa.int64())
+        wanted = pc.field("seq").isin(seqs) & pc.field("kind").isin(pa.array([POSITION, HUB_END]))
+        with translated(self._path, "read"):
+            rows = self._data.to_table(filter=wanted)
+        return {
+            sp: _bound(checkpoint)
+            for checkpoint in from_table(rows)
+            for sp in checkpoint.positions
+            if chosen.get(sp) == checkpoint.seq
+        }
+
+    def _rows(self, columns: Sequence[str], since: int = 0) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Position rows of the partitions, batch by batch: of their log of now, and of others.
+
+        Only of commits behind `since`.
+        """
+        if self._data is None:
+            return
+        ids = ["cluster_id", "topic_id"]
+        with translated(self._path, "read"):
+            for batch in self._data.to_batches(
+                columns=[*PARTITION, *ids, *columns],
+                filter=(pc.field("kind") == POSITION) & (pc.field("seq") > since),
+            ):
+                rows = pa.Table.from_batches([batch])
+                rows = rows.join(self._wanted, PARTITION, join_type="inner")
+                same = _same("cluster_id", "cluster_now") & _same("topic_id", "topic_now")
+                yield rows.filter(same), rows.filter(~same)
+
+
+def fitting(
+    bound: ProvenBound, hub_id: str, logs: Mapping[TopicPartition, OffsetRange]
+) -> ProvenBound:
+    """The bound without what belongs to another hub cluster, or to a topic that was made anew.
+
+    A hub topic whose log does not reach the bound is not the one that the bound is about.
+    """
+    if bound.hub_id and hub_id and bound.hub_id != hub_id:
+        return ProvenBound()
+    other = {tp.topic for tp, end in bound.hub_ends.items() if tp in logs and end > logs[tp].latest}
+    ends = {tp: end for tp, end in bound.hub_ends.items() if tp.topic not in other}
+    return replace(bound, hub_ends=ends)
+
+
+def least(bounds: Iterable[ProvenBound]) -> ProvenBound:
+    """One bound that holds for all: per hub partition the lowest, where all know it."""
+    first, *others = list(bounds) or [ProvenBound()]
+    ends = dict(first.hub_ends)
+    for bound in others:
+        both = ends.keys() & bound.hub_ends.keys()
+        ends = {tp: min(ends[tp], bound.hub_ends[tp]) for tp in both}
+    return ProvenBound(ends, min(it.snapshot_at_ms for it in (first, *others)))
+
+
+def _newest(rows: pa.Table) -> Iterator[tuple[SourcePartition, tuple[datetime, int]]]:
+    """Of each partition the last snapshot and the last commit (seq) that has it."""
+    last = rows.group_by(PARTITION).aggregate([("snapshot_at", "max")])
+    rows = rows.join(last, PARTITION, join_type="inner")
+    rows = rows.filter(pc.field("snapshot_at") == pc.field("snapshot_at_max"))
+    for row in rows.group_by([*PARTITION, "snapshot_at"]).aggregate([("seq", "max")]).to_pylist():
+        yield _partition(row), (row["snapshot_at"], row["seq_max"])
+
+
+def _same(then: str, now: str) -> pc.Expression:
+    """An id that is not known is taken for the same."""
+    unknown = (pc.field(then) == "") | (pc.field(now) == "")
+    return unknown | (pc.field(then) == pc.field(now))
+
+
+def _fold(
+    into: dict[SourcePartition, int], rows: pa.Table, column: str, how: Literal["min", "max"]
+) -> None:
+    for row in rows.group_by(PARTITION).aggregate([(column, how)]).to_pylist():
+        sp, value = _partition(row), row[f"{column}_{how}"]
+        into[sp] = FOLDS[how](into.get(sp, value), value)
+
+
+def _least_of(rows: pa.Table, keys: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """The least of each column, a row for each of `keys`."""
+    grouped = rows.group_by(list(keys)).aggregate([(column, "min") for column in columns])
+    ordered = grouped.select([*keys, *(f"{column}_min" for column in columns)])
+    return ordered.rename_columns([*keys, *columns])
+
+
+def _last_seq(delta: DeltaTable) -> int:
+    files = pa.table(delta.get_add_actions(flatten=True))
+    if files.num_rows == 0 or "max.seq" not in files.column_names:
+        return 0
+    return int(pc.max(files["max.seq"]).as_py() or 0)
+
+
+def _bound(checkpoint: Checkpoint) -> ProvenBound:
+    return ProvenBound(
+        checkpoint.hub_ends, checkpoint.snapshot_at_ms, checkpoint.cluster_ids.get(HUB, "")
+    )
+
+
+def _table(partitions: Iterable[SourcePartition]) -> pa.Table:
+    listed = list(partitions)
+    return pa.table(
+        {
+            "cluster": pa.array([sp.cluster for sp in listed], pa.string()),
+            "topic": pa.array([sp.topic for sp in listed], pa.string()),
+            "partition": pa.array([sp.partition for sp in listed], pa.int32()),
+        }
+    )
+
+
+def _partition(row: Mapping[str, Any]) -> SourcePartition:
+    return SourcePartition(row["cluster"], row["topic"], row["partition"])

@@ -1,0 +1,200 @@
+"""One checkpoint as a value, and as rows of the Delta table: the same thing, both ways. Pure.
+
+A commit of a lane holds its positions and a snapshot of the hub's end offsets, taken at a moment
+when no record beyond those positions was written yet. A *full* commit also repeats what earlier
+commits said of all other partitions, each with the snapshot that belongs to it: so the hub ends
+of a position are the `hub_end` rows with the same seq, lane, generation, batch and snapshot_at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from aggregator.model.values import Positions, SourcePartition, TopicPartition
+
+HUB = "hub"
+"""The alias under which the hub stands in `cluster_ids` and `topic_ids`."""
+
+POSITION = "position"
+HUB_END = "hub_end"
+EPOCH = "epoch"
+DOUBT = "doubt"
+"""The hub may hold more of a source than the table knows; clean: all of it was looked for."""
+
+SCHEMA = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("epoch", pa.int64()),
+        ("generation", pa.int64()),
+        ("lane", pa.string()),
+        ("batch", pa.int64()),
+        ("kind", pa.string()),
+        ("full", pa.bool_()),
+        ("clean", pa.bool_()),
+        ("cluster", pa.string()),
+        ("cluster_id", pa.string()),
+        ("topic", pa.string()),
+        ("topic_id", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("log_end", pa.int64()),
+        ("snapshot_at", pa.timestamp("us", "UTC")),
+        ("committed_at", pa.timestamp("us", "UTC")),
+    ]
+)
+"""The columns of the table. `log_end` is null where it is not known; an `epoch` row has only
+seq, epoch, lane (the owner) and committed_at, a `doubt` row names only a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Positions of some partitions and the hub's end offsets that belong to them.
+
+    `hub_ends`: every record not covered by `positions` was written at or after them. A hub
+    partition that is absent is unknown: its tail begins at its earliest offset.
+    `cluster_ids` and `topic_ids` name the sources by alias, the hub by `HUB`.
+    `clean`: the hub holds nothing beyond `positions`, so a start from here needs no recovery.
+    `full`: the commit also repeats all other partitions. `seq` and `epoch` are set by the table.
+    `doubted` are sources (alias) of which the hub may hold, behind `hub_ends`, records of
+    partitions that have no position; with `clean` nothing is left to be looked for.
+    """
+
+    lane: str
+    generation: int
+    batch: int
+    positions: Positions
+    hub_ends: Mapping[TopicPartition, int]
+    snapshot_at_ms: int
+    cluster_ids: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    log_ends: Mapping[SourcePartition, int] = field(default_factory=dict)
+    clean: bool = False
+    full: bool = False
+    seq: int = 0
+    epoch: int = 0
+    doubted: frozenset[str] = frozenset()
+
+
+def to_table(checkpoints: Iterable[Checkpoint], committed_at_ms: int) -> pa.Table:
+    """The rows of `checkpoints`, which are to be one commit."""
+    rows: list[dict[str, Any]] = []
+    for checkpoint in checkpoints:
+        common = {
+            "seq": checkpoint.seq,
+            "epoch": checkpoint.epoch,
+            "generation": checkpoint.generation,
+            "lane": checkpoint.lane,
+            "batch": checkpoint.batch,
+            "full": checkpoint.full,
+            "clean": checkpoint.clean,
+            "snapshot_at": to_moment(checkpoint.snapshot_at_ms),
+            "committed_at": to_moment(committed_at_ms),
+        }
+        rows += [
+            {
+                **common,
+                "kind": POSITION,
+                "cluster": sp.cluster,
+                "cluster_id": checkpoint.cluster_ids.get(sp.cluster, ""),
+                "topic": sp.topic,
+                "topic_id": checkpoint.topic_ids.get((sp.cluster, sp.topic), ""),
+                "partition": sp.partition,
+                "offset": offset,
+                "log_end": checkpoint.log_ends.get(sp),
+            }
+            for sp, offset in checkpoint.positions.items()
+        ]
+        rows += [
+            {
+                **common,
+                "kind": HUB_END,
+                "cluster": HUB,
+                "cluster_id": checkpoint.cluster_ids.get(HUB, ""),
+                "topic": tp.topic,
+                "topic_id": checkpoint.topic_ids.get((HUB, tp.topic), ""),
+                "partition": tp.partition,
+                "offset": offset,
+            }
+            for tp, offset in sorted(checkpoint.hub_ends.items())
+        ]
+        rows += [
+            {**common, "kind": DOUBT, "cluster": alias} for alias in sorted(checkpoint.doubted)
+        ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def epoch_row(seq: int, epoch: int, owner: str, committed_at_ms: int) -> pa.Table:
+    """The one row that claims `epoch` for `owner`."""
+    row = {
+        "seq": seq,
+        "epoch": epoch,
+        "lane": owner,
+        "kind": EPOCH,
+        "full": True,
+        "committed_at": to_moment(committed_at_ms),
+    }
+    return pa.Table.from_pylist([row], schema=SCHEMA)
+
+
+def from_table(table: pa.Table) -> list[Checkpoint]:
+    """The checkpoints that `table` (columns of SCHEMA, any order of rows) holds, by seq.
+
+    A full commit comes back as several checkpoints of the same seq with different partitions.
+    """
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        if row["kind"] != EPOCH:
+            key = tuple(
+                row[name]
+                for name in ("seq", "lane", "generation", "batch", "snapshot_at", "clean", "full")
+            )
+            groups.setdefault(key, []).append(row)
+    return [_checkpoint(groups[key]) for key in sorted(groups)]
+
+
+def _checkpoint(rows: list[dict[str, Any]]) -> Checkpoint:
+    first = rows[0]
+    positions = {
+        SourcePartition(row["cluster"], row["topic"], row["partition"]): row
+        for row in rows
+        if row["kind"] == POSITION
+    }
+    hub_rows = [row for row in rows if row["kind"] == HUB_END]
+    named = [*positions.values(), *hub_rows]
+    return Checkpoint(
+        lane=first["lane"],
+        generation=first["generation"],
+        batch=first["batch"],
+        positions=Positions({sp: row["offset"] for sp, row in positions.items()}),
+        hub_ends={
+            TopicPartition(row["topic"], row["partition"]): row["offset"] for row in hub_rows
+        },
+        snapshot_at_ms=to_millis(first["snapshot_at"]),
+        cluster_ids={row["cluster"]: row["cluster_id"] for row in named if row["cluster_id"]},
+        topic_ids={
+            (row["cluster"], row["topic"]): row["topic_id"] for row in named if row["topic_id"]
+        },
+        log_ends={
+            sp: row["log_end"] for sp, row in positions.items() if row["log_end"] is not None
+        },
+        clean=first["clean"],
+        full=first["full"],
+        seq=first["seq"],
+        epoch=first["epoch"],
+        doubted=frozenset(row["cluster"] for row in rows if row["kind"] == DOUBT),
+    )
+
+
+def to_moment(millis: int) -> datetime:
+    """Milliseconds since 1970 as an aware moment."""
+    return datetime.fromtimestamp(millis // 1000, UTC).replace(microsecond=millis % 1000 * 1000)
+
+
+def to_millis(moment: datetime) -> int:
+    """An aware moment as milliseconds since 1970."""
+    return int(moment.replace(microsecond=0).timestamp()) * 1000 + moment.microsecond // 1000

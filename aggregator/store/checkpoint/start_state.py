@@ -1,0 +1,303 @@
+"""What a start needs to know, as a fold over checkpoints: the latest of each partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aggregator.model.values import LogId, Positions, SourcePartition, TopicPartition
+from aggregator.plan.positions.start import Remembered
+from aggregator.store.checkpoint.rows import DOUBT, HUB, HUB_END, POSITION, Checkpoint, from_table
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The hub's end offsets that bound the tail of some positions, and who took them."""
+
+    lane: str
+    generation: int
+    batch: int
+    snapshot_at_ms: int
+    clean: bool
+    hub_ends: Mapping[TopicPartition, int]
+    cluster_id: str = ""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by_hand(self) -> bool:
+        """Whether a person set the positions that it belongs to: no lane's name has a blank."""
+        return " " in self.lane
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """The latest that the table says about one source partition."""
+
+    position: int
+    seq: int
+    snapshot: Snapshot
+    cluster_id: str = ""
+    topic_id: str = ""
+    log_end: int | None = None
+
+    @property
+    def log(self) -> LogId:
+        """What the position counts in."""
+        return LogId(self.cluster_id, self.topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointState:
+    """The latest entry of every source partition ever checkpointed, and the last numbers used.
+
+    `doubts` are sources (alias) of which partitions without an entry have to be looked for in the
+    hub before they start, with the hub's ends behind which that is.
+    """
+
+    entries: Mapping[SourcePartition, Entry] = field(default_factory=dict)
+    seq: int = 0
+    epoch: int = 0
+    full_seq: int = 0
+    doubts: Mapping[str, Snapshot] = field(default_factory=dict)
+
+    def apply(self, *checkpoints: Checkpoint) -> CheckpointState:
+        """The state after `checkpoints`, in any order: of a partition the highest seq counts."""
+        entries, doubts = dict(self.entries), dict(self.doubts)
+        for checkpoint in sorted(checkpoints, key=lambda item: item.seq):
+            snapshot = _snapshot_of(checkpoint)
+            for alias in checkpoint.doubted:
+                if checkpoint.clean:
+                    doubts.pop(alias, None)
+                else:
+                    doubts[alias] = snapshot
+            for sp, position in checkpoint.positions.items():
+                known = entries.get(sp)
+                if known is None or known.seq <= checkpoint.seq:
+                    entries[sp] = Entry(
+                        position=position,
+                        seq=checkpoint.seq,
+                        snapshot=snapshot,
+                        cluster_id=checkpoint.cluster_ids.get(sp.cluster, ""),
+                        topic_id=checkpoint.topic_ids.get((sp.cluster, sp.topic), ""),
+                        log_end=checkpoint.log_ends.get(sp),
+                    )
+        return CheckpointState(
+            entries=entries,
+            seq=max([self.seq, *(item.seq for item in checkpoints)]),
+            epoch=max([self.epoch, *(item.epoch for item in checkpoints)]),
+            full_seq=max([self.full_seq, *(item.seq for item in checkpoints if item.full)]),
+            doubts=doubts,
+        )
+
+    @property
+    def positions(self) -> Positions:
+        """The position of every partition."""
+        return Positions({sp: entry.position for sp, entry in self.entries.items()})
+
+    @property
+    def unclean(self) -> frozenset[SourcePartition]:
+        """Partitions whose latest checkpoint was no clean one: the hub may hold more of them."""
+        return frozenset(sp for sp, entry in self.entries.items() if not entry.snapshot.clean)
+
+    @property
+    def clean(self) -> bool:
+        """True when no partition needs recovery; true for an empty state."""
+        return not self.unclean
+
+    @property
+    def cluster_ids(self) -> dict[str, str]:
+        """Alias -> cluster id, of the newest entry of each source, and of the hub."""
+        ids: dict[str, str] = {}
+        for sp, entry in self._by_age():
+            if entry.snapshot.cluster_id:
+                ids[HUB] = entry.snapshot.cluster_id
+            if entry.cluster_id:
+                ids[sp.cluster] = entry.cluster_id
+        return ids
+
+    @property
+    def topic_ids(self) -> dict[tuple[str, str], str]:
+        """(alias, topic) -> topic id, of the newest entry of each topic, and of the hub's."""
+        ids: dict[tuple[str, str], str] = {}
+        for sp, entry in self._by_age():
+            ids.update({(HUB, name): value for name, value in entry.snapshot.topic_ids.items()})
+            if entry.topic_id:
+                ids[(sp.cluster, sp.topic)] = entry.topic_id
+        return ids
+
+    def remembered(self, unsure: frozenset[SourcePartition] = frozenset()) -> Remembered:
+        """What is known of each partition: its position, and the ids and log that belong to it."""
+        entries = self.entries
+        return Remembered(
+            self.positions,
+            {sp: entry.log for sp, entry in entries.items()},
+            {sp: entry.log_end for sp, entry in entries.items() if entry.log_end is not None},
+            {sp: entry.snapshot.snapshot_at_ms for sp, entry in entries.items()},
+            unsure,
+        )
+
+    def furthest_hub_ends(self) -> dict[TopicPartition, int]:
+        """How far the hub is known to have been, per partition, by any commit of a run.
+
+        Of a partition that is clean, or has no entry, all that the hub may hold beyond what the
+        table says lies behind these: when the last of them was committed nothing of it was on its
+        way. What people set by hand is left out: they look at the hub without asking what it holds.
+        """
+        snapshots = {id(s): s for s in (entry.snapshot for entry in self.entries.values())}
+        ends: dict[TopicPartition, int] = {}
+        for snapshot in snapshots.values():
+            for tp, end in snapshot.hub_ends.items() if not snapshot.by_hand else ():
+                ends[tp] = max(end, ends.get(tp, 0))
+        return ends
+
+    def ends_by_hand(self) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
+        """The hub's ends that belong to clean positions which people set."""
+        return {
+            sp: entry.snapshot.hub_ends
+            for sp, entry in self.entries.items()
+            if entry.snapshot.clean and entry.snapshot.by_hand
+        }
+
+    def hub_ends_for(
+        self, partitions: Iterable[SourcePartition] | None = None
+    ) -> dict[TopicPartition, int]:
+        """The lower bound of the hub tail of `partitions` (all, if none are named).
+
+        The smallest of their snapshots, per hub partition. A hub partition that one of the
+        snapshots does not know is left out: its tail begins at its earliest offset.
+        """
+        wanted = self.entries if partitions is None else partitions
+        snapshots = {id(s): s for s in (self.entries[sp].snapshot for sp in wanted)}
+        return _least(snapshot.hub_ends for snapshot in snapshots.values())
+
+    def own_hub_ends(
+        self, partitions: Iterable[SourcePartition]
+    ) -> dict[SourcePartition, Mapping[TopicPartition, int]]:
+        """The lower bound of the hub tail of each partition by itself; those with an entry."""
+        known = self.entries
+        return {sp: known[sp].snapshot.hub_ends for sp in partitions if sp in known}
+
+    def carried(
+        self,
+        seq: int,
+        epoch: int,
+        without: Iterable[SourcePartition],
+        settled: Collection[str] = (),
+    ) -> list[Checkpoint]:
+        """What a full commit `seq` repeats: all entries but `without`, by their snapshots.
+
+        And the doubts, but those about the sources `settled`.
+        """
+        left_out = frozenset(without)
+        groups: dict[tuple[Any, ...], list[tuple[SourcePartition, Entry]]] = {}
+        for sp, entry in self._by_age():
+            if sp not in left_out:
+                s = entry.snapshot
+                key = (s.lane, s.generation, s.batch, s.snapshot_at_ms, s.clean)
+                groups.setdefault(key, []).append((sp, entry))
+        open_ = [_doubt(seq, epoch, a, s) for a, s in self.doubts.items() if a not in settled]
+        return [*(_carry(seq, epoch, groups[key]) for key in sorted(groups)), *open_]
+
+    def _by_age(self) -> list[tuple[SourcePartition, Entry]]:
+        return sorted(self.entries.items(), key=lambda item: (item[1].seq, item[0]))
+
+
+def state_from(table: pa.Table) -> CheckpointState:
+    """The state that rows (columns of SCHEMA) add up to; rows before the last full may be absent.
+
+    Only the rows that still count are turned into Python values.
+    """
+    if table.num_rows == 0:
+        return CheckpointState()
+    full = table.filter(pc.field("full"))
+    numbers = CheckpointState(
+        seq=pc.max(table["seq"]).as_py(),
+        epoch=pc.max(table["epoch"]).as_py(),
+        full_seq=pc.max(full["seq"]).as_py() or 0,
+    )
+    return numbers.apply(*from_table(latest_rows(table)))
+
+
+def latest_rows(table: pa.Table) -> pa.Table:
+    """The rows of `table` that still count: of each partition and doubt the latest, and their
+    hub ends.
+    """
+    keys = ["cluster", "topic", "partition"]
+    positions = table.filter(pc.field("kind") == POSITION)
+    newest = positions.group_by(keys).aggregate([("seq", "max")])
+    newest = newest.rename_columns({"seq_max": "seq"})
+    latest = positions.join(newest, [*keys, "seq"], join_type="inner").select(table.column_names)
+    doubts = table.filter(pc.field("kind") == DOUBT)
+    seqs = pa.concat_arrays([latest["seq"].combine_chunks(), doubts["seq"].combine_chunks()])
+    hub_ends = table.filter((pc.field("kind") == HUB_END) & pc.field("seq").isin(seqs.unique()))
+    return pa.concat_tables([latest, doubts, hub_ends])
+
+
+def _snapshot_of(checkpoint: Checkpoint) -> Snapshot:
+    return Snapshot(
+        lane=checkpoint.lane,
+        generation=checkpoint.generation,
+        batch=checkpoint.batch,
+        snapshot_at_ms=checkpoint.snapshot_at_ms,
+        clean=checkpoint.clean,
+        hub_ends=dict(checkpoint.hub_ends),
+        cluster_id=checkpoint.cluster_ids.get(HUB, ""),
+        topic_ids={
+            topic: value for (alias, topic), value in checkpoint.topic_ids.items() if alias == HUB
+        },
+    )
+
+
+def _carry(seq: int, epoch: int, group: list[tuple[SourcePartition, Entry]]) -> Checkpoint:
+    snapshots = [entry.snapshot for _, entry in group]
+    newest = snapshots[-1]
+    topic_ids = {(sp.cluster, sp.topic): entry.topic_id for sp, entry in group if entry.topic_id}
+    topic_ids |= {(HUB, topic): value for topic, value in newest.topic_ids.items()}
+    cluster_ids = {sp.cluster: entry.cluster_id for sp, entry in group if entry.cluster_id}
+    if newest.cluster_id:
+        cluster_ids[HUB] = newest.cluster_id
+    return Checkpoint(
+        lane=newest.lane,
+        generation=newest.generation,
+        batch=newest.batch,
+        positions=Positions({sp: entry.position for sp, entry in group}),
+        hub_ends=_least(snapshot.hub_ends for snapshot in snapshots),
+        snapshot_at_ms=newest.snapshot_at_ms,
+        cluster_ids=cluster_ids,
+        topic_ids=topic_ids,
+        log_ends={sp: entry.log_end for sp, entry in group if entry.log_end is not None},
+        clean=newest.clean,
+        full=True,
+        seq=seq,
+        epoch=epoch,
+    )
+
+
+def _doubt(seq: int, epoch: int, alias: str, snapshot: Snapshot) -> Checkpoint:
+    return Checkpoint(
+        lane=snapshot.lane,
+        generation=snapshot.generation,
+        batch=snapshot.batch,
+        positions=Positions(),
+        hub_ends=snapshot.hub_ends,
+        snapshot_at_ms=snapshot.snapshot_at_ms,
+        cluster_ids={HUB: snapshot.cluster_id} if snapshot.cluster_id else {},
+        full=True,
+        seq=seq,
+        epoch=epoch,
+        doubted=frozenset({alias}),
+    )
+
+
+def _least(snapshots: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    least: dict[TopicPartition, int] | None = None
+    for ends in snapshots:
+        if least is None:
+            least = dict(ends)
+        elif least != ends:
+            least = {tp: min(at, ends[tp]) for tp, at in least.items() if tp in ends}
+    return least or {}

@@ -1,0 +1,190 @@
+"""Keeps a writer's lease: renews it while it runs, and says when another one has taken it.
+
+A thread of its own, because neither a slow hub nor a long recovery may make the writer look dead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from aggregator.model.errors import AggregatorError, CheckpointConflictError, CheckpointError
+from aggregator.plan.lease import USABLE, Moment, Tried, Verdict, plan_lease, renewal_due
+from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
+from aggregator.store.lease.clock import now
+from aggregator.store.lease.conflict import FENCED
+from aggregator.store.lease.lock import WriterLock
+
+TICK_SECONDS = 0.25
+RETRY_SECONDS = 1.0
+NEVER_AGAIN = -1
+
+Until = Callable[[int, int], None]
+"""Takes until when records may be sent: ms since 1970 by the wall's clock, and ms from now on by
+the one that only goes on."""
+
+
+class Title(Protocol):
+    """What a lease is renewed by: the lock file, or the checkpoint table."""
+
+    def renewed(self) -> Moment | None:
+        """When the last renewal that came by the way began; None when there is none."""
+
+    def renew(self) -> Tried:
+        """Renew it, and find out whether another one has it."""
+
+    def lost(self) -> CheckpointConflictError | None:
+        """The error of a writer in whose place another one writes; None as far as is known."""
+
+
+class TableTitle:
+    """An object store: each commit renews the lease, and an empty one does where none comes."""
+
+    def __init__(self, table: CheckpointTable) -> None:
+        self._table = table
+
+    def renewed(self) -> Moment | None:
+        """When the last commit began."""
+        return self._table.renewed
+
+    def renew(self) -> Tried:
+        """Commit that we go on, which the table refuses when anybody else has committed."""
+        try:
+            self._table.renew()
+        except CheckpointConflictError:
+            return Tried.REFUSED
+        except CheckpointError:
+            return Tried.FAILED
+        return Tried.RENEWED
+
+    def lost(self) -> CheckpointConflictError | None:
+        """What the table said to a commit of this writer, whoever of its threads made it."""
+        return self._table.refused
+
+
+class LockTitle(TableTitle):
+    """A local path: the lock is held by the kernel, and its file shows that the holder goes on."""
+
+    def __init__(self, lock: WriterLock, table: CheckpointTable) -> None:
+        super().__init__(table)
+        self._lock = lock
+
+    def renewed(self) -> None:
+        """Commits do not show in the lock file."""
+        return
+
+    def renew(self) -> Tried:
+        """Write the lock file, if it is still the one in its place."""
+        return self._lock.renew()
+
+    def lost(self) -> CheckpointConflictError | None:
+        """What the table said, or that the lock file is another's."""
+        if super().lost() is None and not self._lock.is_ours:
+            return CheckpointConflictError(
+                f"checkpoint.path {self._table.path}: {FENCED}its lock file was taken out of its "
+                "place, as a take-over from another machine does; this instance writes nothing more"
+            )
+        return super().lost()
+
+
+class Lease:
+    """A lease of so many seconds; `tell` gets an event's kind and text when its state changes."""
+
+    def __init__(
+        self,
+        title: Title,
+        seconds: float,
+        tell: Callable[[str, str], None],
+        clock: Callable[[], Moment] = now,
+    ) -> None:
+        self._title = title
+        self._seconds = seconds
+        self._tell = tell
+        self._clock = clock
+        self._renewed = clock()
+        self._resting = 0.0
+        self._waits = False
+        self._until: Until | None = None
+        self._lock = threading.RLock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="lease", daemon=True)
+        self.error: AggregatorError | None = None
+        """Set when this writer must end and write nothing more: mostly a CheckpointConflictError
+        that says who writes in its place."""
+
+    def start(self) -> None:
+        """Begin to renew it."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Renew it no more."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def guard(self, until: Until) -> None:
+        """From now on tell the JVM that sends how long it may; from then on it waits by itself."""
+        with self._lock:
+            self._until = until
+            self._tell_jvm()
+        self.tick()
+
+    def tick(self) -> None:
+        """Look at the clocks, and renew the lease if it is time."""
+        with self._lock:
+            if self.error is not None:
+                return
+            if self._title.lost() is not None:
+                self._fence(0.0)
+                return
+            self._see(self._title.renewed())
+            moment = self._clock()
+            age = self._renewed.until(moment)
+            if renewal_due(age, self._seconds) and moment.steady >= self._resting:
+                self._renew(age)
+
+    def _renew(self, age: float) -> None:
+        began = self._clock()
+        tried = self._title.renew()
+        verdict = plan_lease(tried, age, self._seconds, guarded=self._until is not None)
+        if verdict is Verdict.FENCE:
+            self._fence(age)
+            return
+        if age >= self._seconds * USABLE and not self._waits:
+            self._waits = True
+            self._tell("lease_over", f"the lease is {age:.0f} s old: nothing is sent until renewed")
+        if tried is Tried.RENEWED:
+            self._see(began)
+        else:
+            self._resting = began.steady + RETRY_SECONDS
+
+    def _see(self, renewed: Moment | None) -> None:
+        if renewed is None or renewed.steady <= self._renewed.steady:
+            return
+        self._renewed = renewed
+        self._tell_jvm()
+        if self._waits and self._renewed.until(self._clock()) < self._seconds * USABLE:
+            self._waits = False
+            self._tell("lease_renewed", "the lease is renewed, nobody has taken over: going on")
+
+    def _fence(self, age: float) -> None:
+        self.error = self._title.lost() or CheckpointConflictError(
+            f"{FENCED}the lease (checkpoint.lease) is {age:.0f} s old and cannot be renewed, so "
+            "another instance may write by now: see why checkpoint.path does not answer"
+        )
+        if self._until is not None:
+            self._until(NEVER_AGAIN, 0)
+
+    def _tell_jvm(self) -> None:
+        if self._until is not None:
+            usable = self._seconds * USABLE
+            left = max(0.0, usable - self._renewed.until(self._clock()))
+            self._until(round((self._renewed.wall + usable) * 1000), round(left * 1000))
+
+    def _loop(self) -> None:
+        try:
+            while not self._stop.wait(TICK_SECONDS):
+                self.tick()
+        except Exception as error:  # a thread has no caller to raise to
+            self.error = AggregatorError(f"the lease is renewed no more: {error}")
