@@ -28,6 +28,7 @@ class JarSet(StrEnum):
     BROKER_2_8 = "broker-2.8"
     BROKER_3_9 = "broker-3.9"
     BROKER_4_0 = "broker-4.0"
+    BROKER_4_4 = "broker-4.4"
 
 
 @command(

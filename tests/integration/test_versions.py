@@ -1,4 +1,4 @@
-"""Clusters of Kafka 2.8, 3.9, 4.0 and 4.3 as sources, and those of 3.9 and 4.0 as the hub.
+"""Clusters of Kafka 2.8, 3.9, 4.0, 4.3 and 4.4 as sources, and those of 3.9 and 4.4 as the hub.
 
 None of them has a ZooKeeper. Each is formatted and run by its own jars. A hub of 4.3 is what all
 other tests have.
@@ -35,9 +35,10 @@ from support.verdict import assert_copied
 
 EARLY = "2.8"
 """Without ZooKeeper it was early access: it gives no producer an id, and so has no transactions."""
-NEWEST = "4.3"
-HUBS = ("3.9", "4.0")
-OLDER = (EARLY, *HUBS)
+OWN = "4.3"
+"""What all other tests have."""
+HUBS = ("3.9", "4.4")
+OTHERS = (EARLY, "4.0", *HUBS)
 
 PARTITIONS = 3
 HISTORY = 600
@@ -52,9 +53,9 @@ def versions() -> Iterator[dict[str, EmbeddedCluster]]:
     options = (*JAVA_OPTIONS, *TRUSTING.split())
     made = {
         version: EmbeddedCluster(alias_of(version), java_options=options, version=version)
-        for version in OLDER
+        for version in OTHERS
     }
-    made[NEWEST] = EmbeddedCluster(alias_of(NEWEST), java_options=broker_options())
+    made[OWN] = EmbeddedCluster(alias_of(OWN), java_options=broker_options())
     start_clusters(list(made.values()))
     yield made
     for cluster in made.values():
@@ -191,9 +192,9 @@ def groups_go_over(
 def test_check_tells_that_a_cluster_of_2_8_without_zookeeper_cannot_be_the_hub(
     versions: dict[str, EmbeddedCluster], unique: str, tmp_path: Path
 ) -> None:
-    newest = versions[NEWEST]
-    create_topic(newest.bootstrap_servers, unique)
-    config = make_config(versions[EARLY], tmp_path / "state", {"eu": source(newest, unique)})
+    own = versions[OWN]
+    create_topic(own.bootstrap_servers, unique)
+    config = make_config(versions[EARLY], tmp_path / "state", {"eu": source(own, unique)})
     checked = ask(tmp_path, config, "check", exit_code=EXIT_CLUSTER)
     (told,) = [it for it in checked["checks"] if not it["ok"]]
     assert (told["cluster"], told["name"]) == (HUB, "idempotent producers")

@@ -14,7 +14,7 @@ from aggregator.model.errors import JarsError
 SETS = [
     *("spark", "avro", "broker", "mirror", "registry", "compiler", "java-tests"),
     "connect-client",
-    *("broker-2.8", "broker-3.9", "broker-4.0"),
+    *("broker-2.8", "broker-3.9", "broker-4.0", "broker-4.4"),
 ]
 MAVEN = "{http://ant.apache.org/ivy/maven}"
 

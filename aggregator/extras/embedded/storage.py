@@ -48,8 +48,11 @@ def format_homes(java: Sequence[str], cluster_id: str, homes: Sequence[NewHome])
     with made.lock:
         if left and made.features is None:
             data = _run_tool(java, cluster_id, left.pop(0).home)
+            # Kafka 4.4 writes them into the folder of the metadata log.
             made.features = {
-                file.name: file.read_bytes() for file in data.iterdir() if file.name != META
+                str(file.relative_to(data)): file.read_bytes()
+                for file in data.rglob("*")
+                if file.is_file() and file.name != META
             }
     for new in left:
         _copy(cluster_id, new, made.features or {})
@@ -84,7 +87,9 @@ def _copy(cluster_id: str, new: NewHome, features: Mapping[str, bytes]) -> None:
     data = new.home / "data"
     data.mkdir()
     for name, content in features.items():
-        (data / name).write_bytes(content)
+        file = data / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
     ids = {
         "version": "1",
         "cluster.id": cluster_id,
