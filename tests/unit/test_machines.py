@@ -1,4 +1,4 @@
-"""Machines whose temporary folder runs no program, and users without a home or a name."""
+"""Machines as they are: their folders, users and Javas. It works, or a sentence names the fix."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.datapath.jars import cache_folder
+from aggregator.datapath.jars import find_java
 from aggregator.datapath.spark import java_options
 from aggregator.datapath.spark.java_options import driver_options, is_noexec
 from aggregator.datapath.spark.jvm import require_name
@@ -72,3 +73,68 @@ def test_a_user_without_a_name_is_named_by_its_number(monkeypatch: pytest.Monkey
     monkeypatch.setattr(pwd, "getpwuid", nameless)
     with pytest.raises(AggregatorError, match=r"user \d+ has no name.*/etc/passwd"):
         require_name()
+
+
+@pytest.mark.parametrize("version", ["25", "25.0.1", "25.0.2"])
+def test_a_java_whose_g1_damages_data_is_refused_with_it_and_taken_without(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = tmp_path / "release"
+    release.write_text(f'IMPLEMENTOR="N/A"\nJAVA_VERSION="{version}"\n', "utf-8")
+    monkeypatch.setattr(java_options, "java_home", lambda: tmp_path)
+    with pytest.raises(AggregatorError, match=rf"Java {version} in .*UseG1GC out of.*25\.0\.3"):
+        driver_options("log4j", None, tmp_path, "-XX:+UseG1GC")
+    # What we choose, and any other, does not do that.
+    assert "-XX:+UseParallelGC" in driver_options("log4j", None, tmp_path, "")
+    assert "-XX:+UseZGC" in driver_options("log4j", None, tmp_path, "-XX:+UseZGC")
+    for mended in ("25.0.3", "25.0.10", "26", "21.0.8", "17.0.12"):
+        release.write_text(f'JAVA_VERSION="{mended}"\n', "utf-8")
+        assert "-XX:+UseG1GC" in driver_options("log4j", None, tmp_path, "-XX:+UseG1GC")
+
+
+def a_java(folder: Path, version: str) -> Path:
+    """A program that answers as a Java of this version does; its home."""
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    lines = [f"java.home = {folder}", f"java.specification.version = {version}"]
+    program.write_text("\n".join(["#!/bin/sh", *(f"echo '  {it}'" for it in lines)]), "utf-8")
+    program.chmod(0o755)
+    return folder
+
+
+def test_a_java_home_that_is_too_old_broken_or_gone_gives_way_to_the_one_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = a_java(tmp_path / "good", "21")
+    old = a_java(tmp_path / "old", "11")
+    broken = a_java(tmp_path / "broken", "21")
+    (broken / "bin" / "java").write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    monkeypatch.setattr(find_java, "find_spec", lambda _: None)
+    monkeypatch.setenv("PATH", f"{good}/bin:/usr/bin:/bin")
+    for home in (old, broken, tmp_path / "gone"):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        assert find_java.java_home() == good
+    monkeypatch.setenv("PATH", "/nowhere")
+    for home, why in (
+        (old, f"JAVA_HOME: Java 11 in {old} is too old"),
+        (broken, "bin/java does not answer as a Java"),
+        (tmp_path / "gone", "bin/java does not run"),
+    ):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        with pytest.raises(JarsError) as caught:
+            find_java.java_home()
+        text = str(caught.value)
+        assert text.startswith("no Java 17 or newer found (JAVA_HOME: ") and why in text
+        assert "set JAVA_HOME" in text
+
+
+def test_a_java_that_answers_in_another_encoding_than_ours_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It names the user and the folder too, in the encoding of the locale."""
+    home = a_java(tmp_path / "java", "21")
+    with (home / "bin" / "java").open("ab") as program:
+        program.write(b"\necho '  user.name = J\xe4ger'\n")
+    monkeypatch.setattr(find_java, "find_spec", lambda _: None)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert find_java.java_home() == home

@@ -70,13 +70,13 @@ def _probe(command: str) -> tuple[int, Path] | str:
         done = subprocess.run(
             [command, "-XshowSettings:properties", "-version"],
             capture_output=True,
-            text=True,
             timeout=PROBE_SECONDS,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{command} does not run ({error})"
-    text = done.stderr + done.stdout
+    # Names of users and folders are bytes to Java as to us: of any encoding.
+    text = os.fsdecode(done.stderr + done.stdout)
     home = re.search(r"^\s*java\.home = (.+)$", text, re.MULTILINE)
     version = re.search(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", text, re.MULTILINE)
     if done.returncode != 0 or home is None or version is None:

@@ -11,7 +11,7 @@ import re
 import shlex
 from pathlib import Path
 
-from aggregator.datapath.jars import CACHE_VARIABLE, cache_folder
+from aggregator.datapath.jars import CACHE_VARIABLE, cache_folder, java_home
 from aggregator.datapath.spark.class_archive import archive_options
 from aggregator.model.errors import AggregatorError
 
@@ -41,6 +41,11 @@ whose thread has ended by it would leave an instance that runs and does nothing.
 
 RECORDER = "StartFlightRecording"
 OWN_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+G1 = "-XX:+UseG1GC"
+MOVES_PINNED = re.compile(r'^JAVA_VERSION="(25(?:\.0\.[012])?)"', re.MULTILINE)
+"""A Java whose G1 moves arrays while native code, such as that of zstd, writes into them: records
+and tables are damaged, and nothing fails (JDK-8377811, mended in 25.0.3). No other collector does.
+"""
 
 
 def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -> str:
@@ -48,12 +53,28 @@ def driver_options(log4j: str, archive: Path | None, folder: Path, given: str) -
 
     `folder` is where Python has its temporary files. Java does not look at TMPDIR, so Spark would
     need room, and the right to write, in `/tmp` whatever that says.
-    AggregatorError where no native library can be loaded.
+    AggregatorError where no native library can be loaded, and for a Java with a G1 that damages
+    data.
     """
+    _refuse_damage(given, java_home())
     # Java 17 ends itself when it is to record a flight and starts from such an archive.
     classes = "" if RECORDER in given else archive_options(archive)
     told = f"-Dlog4j2.configurationFile={log4j} -Djava.io.tmpdir={shlex.quote(str(folder))}"
     return _joined(told, native_options(folder), classes, executor_options(given))
+
+
+def _refuse_damage(given: str, home: Path) -> None:
+    if G1 not in given:
+        return
+    try:
+        release = (home / "release").read_text("utf-8")
+    except OSError:
+        return
+    if found := MOVES_PINNED.search(release):
+        raise AggregatorError(
+            f"with G1 the Java {found[1]} in {home} damages compressed data (JDK-8377811): take "
+            f"{G1} out of {DRIVER}, or set JAVA_HOME to Java 25.0.3 or newer, 21 or 17"
+        )
 
 
 def native_options(folder: Path) -> str:
