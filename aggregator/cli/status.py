@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from aggregator.cli.aggregation import StoppedStatus
 from aggregator.cli.command import Call, command
-from aggregator.cli.render import Columns, Report, Table, cell, report, since, table
+from aggregator.cli.render import Cell, Columns, Report, Table, cell, report, since, table
 from aggregator.cli.tables import backfills_table, positions_table, sources_table
 from aggregator.status.copied import DedupStatus
 from aggregator.status.overview import audit_words
@@ -18,6 +18,7 @@ from aggregator.status.schema import (
     GroupSyncStatus,
     HeartbeatsStatus,
     PartitionState,
+    PartitionStatus,
     PausedPart,
     QuarantineStatus,
     RecoveryStatus,
@@ -34,15 +35,9 @@ LANES: Columns = {
     "last report": "reported_at",
     "restarts": "restarts",
 }
-UNWELL: Columns = {
-    "source": "cluster",
-    "topic": "topic",
-    "partition": "partition",
-    "state": "state",
-    "position": "position",
-    "log end": "log_end",
-    "why": "reason",
-}
+UNWELL = ("source", "topic", "partition", "state", "position", "log end", "why")
+MOST_ROWS = 20
+"""Partitions that are not well for the same reason: more than these are one row."""
 
 
 @command("aggregator status -c aggregator.yaml", "aggregator status -o json")
@@ -57,18 +52,36 @@ def status(call: Call) -> Report:
 
 def report_of_status(status: Status) -> Report:
     """The status document as a report; the JSON is the document itself and `running`."""
-    well = (PartitionState.RUNNING, PartitionState.PAUSED)
-    unwell = [part for part in status.partitions if part.state not in well]
     head = f"{status.name}: {status.phase}, pid {status.pid} on {status.host}"
     parts: list[Table | str] = [f"{head}, since {cell(status.started_at)} UTC"]
     if status.reason:
         parts.append(f"Why: {status.reason}")
     parts += [sources_table(status), table("Lanes", LANES, status.lanes)]
-    parts.append(table("Partitions that are not well", UNWELL, unwell, ("position", "log end")))
+    parts.append(_unwell(status))
     parts += [*_complete(status), *_checkpoint(status.checkpoint), *_optional(status)]
     parts += [f"{key} waits for a restart" for key in status.waits_for_restart]
     parts += [f"warning: {warning}" for warning in status.warnings]
     return Report({"running": True, **status.model_dump(mode="json")}, tuple(parts))
+
+
+def _unwell(status: Status) -> Table:
+    """A row for each partition that is not well; one for many that are so for the same reason."""
+    alike: dict[tuple[str, str, str], list[PartitionStatus]] = {}
+    for part in status.partitions:
+        if part.state not in (PartitionState.RUNNING, PartitionState.PAUSED):
+            alike.setdefault((part.cluster, part.state, part.reason), []).append(part)
+    rows: list[tuple[Cell, ...]] = []
+    for (cluster, state, reason), parts in alike.items():
+        why = reason or None
+        if len(parts) > MOST_ROWS:
+            topics = f"{len({part.topic for part in parts}):,} topics"
+            rows.append((cluster, topics, f"{len(parts):,} in all", state, None, None, why))
+            continue
+        rows += [
+            (cluster, it.topic, it.partition, state, it.position, it.log_end, why) for it in parts
+        ]
+    right = frozenset({"partition", "position", "log end"})
+    return Table("Partitions that are not well", UNWELL, rows, right)
 
 
 def _checkpoint(kept: CheckpointStatus) -> list[str]:

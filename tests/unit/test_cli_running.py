@@ -20,6 +20,7 @@ from aggregator.cli.main import app
 from aggregator.cli.render import to_text
 from aggregator.cli.run import report_of_result
 from aggregator.cli.running import Absent, api_url, ask_running, running_status
+from aggregator.cli.status import report_of_status
 from aggregator.cli.tables import latency_text
 from aggregator.config import load_text
 from aggregator.config.api import ApiConfig, TlsConfig
@@ -32,6 +33,7 @@ from aggregator.status.schema import (
     LaneState,
     LaneStatus,
     Latency,
+    PartitionState,
     PartitionStatus,
     Percentiles,
     Phase,
@@ -258,3 +260,21 @@ def test_lag_shows_for_how_long_a_partition_has_been_behind(
     assert re.search(rf"^eu +1 +0 +2 +4[.]0 kB +{text} +- +- +unknown$", totals)
     assert report.data["rows"][0]["seconds_behind"] == seconds
     assert report.data["totals"][0]["seconds_behind_at_least"] is at_least
+
+
+def test_status_shows_many_partitions_that_wait_for_the_same_reason_in_a_row() -> None:
+    def part(number: int, reason: str) -> PartitionStatus:
+        return PartitionStatus(
+            cluster="eu",
+            topic=f"t{number // 2}",
+            partition=number % 2,
+            hub_topic="t",
+            state=PartitionState.HELD,
+            reason=reason,
+        )
+
+    parts = (*(part(at, "it is created") for at in range(40)), part(80, "no answer"))
+    shown = to_text(report_of_status(STATUS.model_copy(update={"partitions": parts})), tty=False)
+    assert re.search(r"^eu +20 topics +40 in all +HELD +- +- +it is created$", shown, re.M)
+    assert re.search(r"^eu +t40 +0 +HELD +- +- +no answer$", shown, re.M)
+    assert shown.count("it is created") == 1
