@@ -556,7 +556,7 @@ def test_a_client_that_gets_no_answer_for_long_is_replaced(
         away.brokers[0].pause()
         try:
             for allowed, replaced in ((60.0, 0), (0.0, 1)):
-                monkeypatch.setattr("aggregator.kafka.admin.admin.RENEW_SECONDS", allowed)
+                monkeypatch.setattr("aggregator.kafka.admin.calls.RENEW_SECONDS", allowed)
                 with pytest.raises(ClusterCallError):
                     admin.partition_counts(1)
                 assert admin.client.replaced == replaced

@@ -81,14 +81,14 @@ def test_each_look_has_connections_of_its_own(monkeypatch: pytest.MonkeyPatch) -
     """Those of an older look may lead to a cluster that the address has left since."""
     used: list[tuple[AdminPool, ClusterAdmin]] = []
 
-    def failing(_: Config, *, clients: AdminPool) -> AggregatorError:
+    def failing(_: Config, *, clients: AdminPool, turns: object) -> AggregatorError:
         with clients.use("eu") as admin:
             used.append((clients, admin))
         raise AggregatorError("no answer")
 
     monkeypatch.setattr(look_module, "discover", failing)
     for _ in range(2):
-        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts())) == "no answer"
+        assert str(Lookout._try(config(), {}, (), NOTHING_REFUSED, Doubts(), {})) == "no answer"
     (first, admin), (second, other) = used
     assert first is not second
     assert admin is not other

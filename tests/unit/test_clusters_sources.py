@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.config import load_text
 from aggregator.config.schema import Config
+from aggregator.kafka.admin import open_admin
 from aggregator.kafka.discovery import probe as watch
 from aggregator.kafka.discovery import probes
 from aggregator.kafka.discovery.probe import SourceWatch, Watched
@@ -103,6 +104,18 @@ def test_of_a_source_that_is_silent_only_what_was_behind_before_is_known(world: 
     assert found.behind == {EU1: Delay(11.0, at_least=True), US0: Delay(0.0)}
     assert found.silent == {"eu": "no answer for 10 s"}
     assert found.answered == {"eu", "us"}
+
+
+def test_a_source_that_answers_a_long_probe_in_parts_is_not_silent(world: World) -> None:
+    """Of thousands of partitions: one probe may take longer than the deadline."""
+    world.probe({EU0: 10, US0: 30})
+    eu = world.watches._watches["eu"]
+    with open_admin(world.config, "eu") as admin:
+        eu._admin = admin
+        admin.answered_at = world.clock.seconds + 9
+        assert world.measured(11).silent == {"us": "no answer for 10 s"}
+        # Then it stops.
+        assert world.measured(9).silent.keys() == {"eu", "us"}
 
 
 def test_who_has_never_answered_is_not_among_those_that_have(world: World) -> None:

@@ -16,6 +16,7 @@ from aggregator.features.groups.hub_offsets import Marked
 from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of, text_of
+from aggregator.kafka.admin.groups import commit_group
 from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.credentials import client_settings
 from aggregator.model.errors import ClusterError
@@ -196,7 +197,7 @@ def commit(
     while True:
         try:
             left = max(PAUSE_SECONDS, end - time.monotonic())
-            admin.commit_group(group, offsets, left, mark)
+            commit_group(admin, group, offsets, left, mark)
         except ClusterError as error:
             # At first it is often not known who coordinates a group.
             if code_of(error.__cause__) not in NOT_YET or time.monotonic() >= end:

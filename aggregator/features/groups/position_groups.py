@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin, open_admin
+from aggregator.kafka.admin.groups import commit_group
 from aggregator.model.values import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 
@@ -70,7 +71,9 @@ class GroupPublisher:
         if not news:
             return
         try:
-            admin.commit_group(group_of(self.config), news, self.config.supervision.connect_timeout)
+            commit_group(
+                admin, group_of(self.config), news, self.config.supervision.connect_timeout
+            )
         except Exception as error:  # a thread has no caller to raise to: it is the answer
             # Who coordinates a group is often not known at first; a right that is missing stays so.
             self.failure = str(error) if self._failed else ""

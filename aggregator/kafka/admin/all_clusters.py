@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
+from types import MappingProxyType
+
+from confluent_kafka.admin import ClusterMetadata
 
 from aggregator.config.schema import Config
 from aggregator.kafka.admin.client_errors import ClusterCallError
-from aggregator.kafka.admin.parallel import LateError, ask_all
-from aggregator.kafka.admin.pool import HUB, AdminPool, client_of
+from aggregator.kafka.admin.parallel import LateError, ask_all, seconds_for
+from aggregator.kafka.admin.pool import HUB, AdminPool
 from aggregator.kafka.admin.producer_expiry import producer_expiry
+from aggregator.kafka.admin.topic_facts import ConfigTurns
 from aggregator.kafka.credentials import prepare
 from aggregator.model.errors import AggregatorError
 from aggregator.model.values import ClusterFacts, ClusterFailure, Discovery, FailureKind
@@ -20,7 +24,7 @@ from aggregator.plan.topics.selection import selection_of
 LATE_SECONDS = 1.0
 """Calls end at the deadline by themselves; a thread that is later than this is given up."""
 
-Result = TypeVar("Result")
+NO_TURNS: Mapping[str, ConfigTurns] = MappingProxyType({})
 
 
 def discover(
@@ -28,29 +32,52 @@ def discover(
     *,
     aliases: Collection[str] | None = None,
     clients: AdminPool | None = None,
+    turns: Mapping[str, ConfigTurns] = NO_TURNS,
 ) -> Discovery:
     """Describe the hub (under `HUB`) and the sources, or only those of `aliases` (may name HUB).
 
-    By `clients` of this config, where there are some.
+    By `clients` of this config, where there are some; `turns` (by alias) say whose configs are
+    asked for, those of all topics where they do not.
 
-    Takes at most `supervision.connect_timeout` and a little; raises nothing for a cluster that is
-    down, hung or refuses us.
+    Takes at most `supervision.connect_timeout` and a little for what a cluster says of itself, and
+    as long for each of the requests that thousands of topics take. Raises nothing for a cluster
+    that is down, hung or refuses us.
     """
+    if clients is None:
+        with AdminPool(config) as own:
+            return discover(config, aliases=aliases, clients=own, turns=turns)
     names = [HUB, *config.sources] if aliases is None else list(aliases)
     timeout = config.supervision.connect_timeout
     _open_stores(config, names)
+    read = {alias: partial(_read, clients, alias) for alias in names}
+    known = ask_all(read, timeout + LATE_SECONDS)
+    describe = {
+        alias: partial(_describe, clients, alias, it, turns.get(alias))
+        for alias, it in known.items()
+        if not isinstance(it, Exception)
+    }
+    counts = (len(it.topics) for it in known.values() if not isinstance(it, Exception))
+    found = run_all(describe, seconds_for(timeout, topics=max(counts, default=0)))
+    silent = {alias: it for alias, it in known.items() if isinstance(it, Exception)}
+    failed = {alias: _failure(alias, it) for alias, it in silent.items()}
+    return Discovery(found.ok, {**failed, **found.failed})
 
-    def describe(alias: str) -> Callable[[], ClusterFacts]:
-        def call() -> ClusterFacts:
-            with client_of(config, alias, clients) as admin:
-                facts = admin.describe(selector(config, alias), timeout)
-                if alias != HUB:
-                    return facts
-                return replace(facts, producer_expiry_ms=producer_expiry(admin, timeout))
 
-        return call
+def _read(clients: AdminPool, alias: str) -> ClusterMetadata:
+    with clients.use(alias) as admin:
+        return admin.metadata(clients.config.supervision.connect_timeout)
 
-    return run_all({alias: describe(alias) for alias in names}, timeout)
+
+def _describe(
+    clients: AdminPool, alias: str, cluster: ClusterMetadata, turns: ConfigTurns | None
+) -> ClusterFacts:
+    config = clients.config
+    timeout = config.supervision.connect_timeout
+    with clients.use(alias) as admin:
+        facts = admin.described(cluster, selector(config, alias), timeout, turns)
+        if alias != HUB:
+            return facts
+        return replace(facts, producer_expiry_ms=producer_expiry(admin, timeout))
 
 
 def _open_stores(config: Config, names: Collection[str]) -> None:
@@ -80,21 +107,18 @@ def hub_facts(discovery: Discovery) -> ClusterFacts:
 def run_all(jobs: Mapping[str, Callable[[], ClusterFacts]], timeout: float) -> Discovery:
     """Run a job per cluster at the same time and collect facts and failures."""
     answers = ask_all(jobs, timeout + LATE_SECONDS)
-    results = {alias: _as_value(alias, answer) for alias, answer in answers.items()}
     return Discovery(
-        {alias: it for alias, it in results.items() if isinstance(it, ClusterFacts)},
-        {alias: it for alias, it in results.items() if isinstance(it, ClusterFailure)},
+        {alias: it for alias, it in answers.items() if not isinstance(it, Exception)},
+        {alias: _failure(alias, it) for alias, it in answers.items() if isinstance(it, Exception)},
     )
 
 
-def _as_value(alias: str, answer: ClusterFacts | Exception) -> ClusterFacts | ClusterFailure:
-    match answer:
+def _failure(alias: str, error: Exception) -> ClusterFailure:
+    match error:
         case ClusterCallError():
-            return answer.failure
+            return error.failure
         case LateError():
-            return ClusterFailure(alias, FailureKind.TIMEOUT, str(answer))
+            return ClusterFailure(alias, FailureKind.TIMEOUT, str(error))
         case AggregatorError():
-            return ClusterFailure(alias, FailureKind.OTHER, str(answer))
-        case Exception():
-            return ClusterFailure(alias, FailureKind.OTHER, f"{type(answer).__name__}: {answer}")
-    return answer
+            return ClusterFailure(alias, FailureKind.OTHER, str(error))
+    return ClusterFailure(alias, FailureKind.OTHER, f"{type(error).__name__}: {error}")

@@ -11,6 +11,7 @@ from confluent_kafka import TopicCollection
 
 from aggregator.kafka.admin.admin import ClusterAdmin
 from aggregator.kafka.admin.client_errors import MISSING, code_of
+from aggregator.kafka.admin.parallel import MOST_TOPICS, in_parts
 
 NO_ID = "A" * 22
 """What a broker tells that knows no ids of topics: sixteen zero bytes."""
@@ -38,10 +39,11 @@ def read_ids(
     """
     end = time.monotonic() + timeout
     described: dict[str, Any] = {}
-    if topics:
-        wanted = TopicCollection(sorted(topics))
+    for part in in_parts(sorted(topics), MOST_TOPICS):
+        wanted = TopicCollection(part)
         asked = admin.client.describe_topics(wanted, request_timeout=timeout)
-        described = admin.wait(asked, timeout)
+        described |= admin.wait(asked, timeout)
+        end = time.monotonic() + timeout
     ids, counts = {}, {}
     for name, found in described.items():
         if not isinstance(found, Exception):

@@ -1,16 +1,21 @@
-"""The same question to several clusters at once: a hung one costs its own answer, no other's."""
+"""Questions to several clusters at once: a hung one costs its own answer. And large questions."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 from aggregator.model.errors import ClusterError
 
+MOST_TOPICS, MOST_PARTITIONS = 200, 500
+"""That one request asks about. The answer has tens of configs for each topic; and librdkafka takes
+time by the square of the partitions."""
+
 Answer = TypeVar("Answer")
+Each = TypeVar("Each")
 
 
 class LateError(ClusterError):
@@ -45,3 +50,14 @@ def ask_all(
         answers[name] = answer
     late = LateError(f"no answer within {seconds:.3g} s")
     return {name: answers.get(name, late) for name in jobs}
+
+
+def in_parts(wanted: Collection[Each], most: int) -> Iterator[list[Each]]:
+    """The same in their order, at most `most` at a time."""
+    all_ = list(wanted)
+    return (all_[at : at + most] for at in range(0, len(all_), most))
+
+
+def seconds_for(timeout: float, *, topics: int = 0, partitions: int = 0) -> float:
+    """How long a cluster may take that answers each request within `timeout`."""
+    return timeout * max(1, -(-topics // MOST_TOPICS), -(-partitions // MOST_PARTITIONS))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka.admin import (
@@ -16,6 +16,9 @@ from confluent_kafka.admin import (
 
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.model.values import ClusterFacts, TopicFacts
+
+CONFIGS_AT_ONCE = 500
+"""Topics whose configs are known and are asked for again by one description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,51 @@ class Described:
 def configs_of(names: Iterable[str]) -> list[ConfigResource]:
     """What to ask for to get the configs of these topics."""
     return [ConfigResource(ResourceType.TOPIC, name) for name in names]
+
+
+class ConfigTurns:
+    """Of which topics of a cluster the configs are asked for by one description of many.
+
+    Of a few topics it is all. Their answer is the dearest part of a description, so of thousands it
+    is, each time, those that are new, and some others in turn: a config that changes is seen by one
+    of the next descriptions.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, TopicFacts] = {}
+        """In the order in which their configs were asked for."""
+
+    def due(self, names: Collection[str]) -> frozenset[str]:
+        """Those of these topics whose configs are to be asked for now."""
+        wanted = set(names)
+        old = [name for name in self._known if name in wanted]
+        return frozenset(wanted - set(old) | set(old[:CONFIGS_AT_ONCE]))
+
+    def others(self, described: Mapping[str, Any], asked: Collection[str]) -> list[str]:
+        """Topics that were not `asked` about, and are other ones than those of before."""
+        return [
+            name
+            for name, it in described.items()
+            if name not in asked
+            and not isinstance(it, Exception)
+            and self._known[name].topic_id != str(it.topic_id)
+        ]
+
+    def take(self, found: Described, asked: Collection[str]) -> Described:
+        """The description with what was known of topics that were not `asked` about; kept here."""
+        topics = {
+            name: it if name in asked else _with_configs_of(self._known[name], it)
+            for name, it in found.topics.items()
+        }
+        waiting = [name for name in self._known if name in topics and name not in asked]
+        # Whose configs were not answered is asked about again by the next one.
+        answered = [name for name in topics if name in asked and found.effective.get(name)]
+        self._known = {name: topics[name] for name in [*waiting, *answered]}
+        return replace(found, topics=topics)
+
+
+def _with_configs_of(known: TopicFacts, facts: TopicFacts) -> TopicFacts:
+    return replace(known, partitions=facts.partitions, replication_factor=facts.replication_factor)
 
 
 def facts_of(

@@ -13,7 +13,8 @@ from collections.abc import Collection, Mapping
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
-from aggregator.kafka.admin import AdminPool, discover, hub_facts
+from aggregator.kafka.admin import HUB, AdminPool, discover, hub_facts
+from aggregator.kafka.admin.topic_facts import ConfigTurns
 from aggregator.kafka.discovery.prepare import Prepared, merged, observe, offsets_by_time, plan_with
 from aggregator.kafka.discovery.recheck import look_closer
 from aggregator.model.errors import AggregatorError
@@ -50,6 +51,7 @@ class Lookout:
         self._known = dict(known)
         self._flowing = flowing_of(flowing)
         self._refusals = NOTHING_REFUSED
+        self._turns: dict[str, ConfigTurns] = {}
         self.doubts = Doubts()
         """What the next look is to look at more closely."""
         self._results: queue.SimpleQueue[Found] = queue.SimpleQueue()
@@ -98,7 +100,9 @@ class Lookout:
             config = self._in_force.config
             self._forget_others(config)
             refusals = self._refusals.at(time.monotonic())
-            result = self._try(config, dict(self._known), self._flowing, refusals, self.doubts)
+            result = self._try(
+                config, dict(self._known), self._flowing, refusals, self.doubts, self._turns
+            )
             if config is not self._in_force.config:
                 self._wake.set()
             elif isinstance(result, Look):
@@ -111,6 +115,8 @@ class Lookout:
             before, after = self._config.sources.get(alias), config.sources.get(alias)
             if before is None or after is None or not same_connection(before, after):
                 del self._known[alias]
+        if config is not self._config or not self._turns:
+            self._turns = {alias: ConfigTurns() for alias in (HUB, *config.sources)}
         self._config = config
 
     @staticmethod
@@ -120,9 +126,10 @@ class Lookout:
         flowing: Collection[Flowing],
         refusals: Refusals,
         doubts: Doubts,
+        turns: Mapping[str, ConfigTurns],
     ) -> Look | AggregatorError:
         try:
-            return _look(config, known, flowing, refusals, doubts)
+            return _look(config, known, flowing, refusals, doubts, turns)
         except AggregatorError as error:
             return error
         except Exception as error:  # a thread has no caller to raise to: it becomes the value
@@ -135,12 +142,13 @@ def _look(
     flowing: Collection[Flowing],
     refusals: Refusals,
     doubts: Doubts,
+    turns: Mapping[str, ConfigTurns],
 ) -> Look:
     asked_ms = time.time_ns() // 1_000_000
     # Of this look alone: connections of an older one may lead to a cluster that the address has
     # left since, and a lane that starts connects to what is there now.
     with AdminPool(config) as clients:
-        found = discover(config, clients=clients)
+        found = discover(config, clients=clients, turns=turns)
         whole, hub = merged(known, found), hub_facts(found)
         plan = plan_with(config, whole, hub, (), flowing, refusals)
         return _look_by(clients, plan, found, asked_ms, doubts)

@@ -21,7 +21,7 @@ from aggregator.kafka.admin import (
     open_admin,
 )
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
-from aggregator.kafka.admin.parallel import ask_all
+from aggregator.kafka.admin.parallel import ask_all, seconds_for
 from aggregator.kafka.discovery.replan import settle
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import (
@@ -167,7 +167,8 @@ def observe(
 
         return call
 
-    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    questions = {alias: ask(alias) for alias in by_cluster}
+    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
     offsets = {sp: log for answer in answers.values() for sp, log in answer.items()}
     return Observed(
         cluster_ids={alias: facts.cluster_id for alias, facts in plan.sources.items()},
@@ -204,7 +205,8 @@ def offsets_by_time(
 
         return call
 
-    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    questions = {alias: ask(alias) for alias in by_cluster}
+    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
     return {sp: at for answer in answers.values() for sp, at in answer.items()}
 
 
@@ -218,7 +220,8 @@ def oldest_records(
     def ask(alias: str) -> Callable[[ClusterAdmin], dict[str, int]]:
         return lambda admin: admin.oldest_record_ms(by_cluster[alias], timeout)
 
-    answers = ask_sources(config, {alias: ask(alias) for alias in by_cluster}, clients)
+    questions = {alias: ask(alias) for alias in by_cluster}
+    answers = ask_sources(config, questions, clients, partitions=_most(by_cluster))
     return {(alias, topic): at for alias, found in answers.items() for topic, at in found.items()}
 
 
@@ -231,12 +234,18 @@ def partitions_by_cluster(routes: Iterable[Route]) -> dict[str, list[TopicPartit
     return found
 
 
+def _most(by_cluster: Mapping[str, Sequence[TopicPartition]]) -> int:
+    return max(map(len, by_cluster.values()), default=0)
+
+
 def ask_sources(
     config: Config,
     questions: Mapping[str, Callable[[ClusterAdmin], Answer]],
     clients: AdminPool | None,
+    *,
+    partitions: int = 0,
 ) -> dict[str, Answer]:
-    """Ask several clusters at once. One that fails is left out.
+    """Ask several clusters at once, about `partitions` at most. One that fails is left out.
 
     What it would have told is unknown: a partition of unknown range is held back by the plan until
     the next look.
@@ -250,5 +259,6 @@ def ask_sources(
         return call
 
     jobs = {alias: job(alias, ask) for alias, ask in questions.items()}
-    answers = ask_all(jobs, config.supervision.connect_timeout + LATE_SECONDS)
+    seconds = seconds_for(config.supervision.connect_timeout, partitions=partitions)
+    answers = ask_all(jobs, seconds + LATE_SECONDS)
     return {alias: it for alias, it in answers.items() if not isinstance(it, Exception)}

@@ -46,8 +46,17 @@ class SourceWatch:
         self.latest = Watched()
         self.partitions: frozenset[SourcePartition] = frozenset()
         self._config = config
+        self._admin: ClusterAdmin | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=f"watch-{alias}", daemon=True)
+
+    @property
+    def heard_at(self) -> float:
+        """When the source last answered: with the newest probe, or a part of the one under way."""
+        latest, admin = self.latest, self._admin
+        if latest.failure or admin is None:
+            return latest.answered_at
+        return max(latest.answered_at, admin.answered_at)
 
     def follow(self, partitions: frozenset[SourcePartition]) -> None:
         """Watch these partitions from now on; the first call begins to poll."""
@@ -71,15 +80,20 @@ class SourceWatch:
                 self._stop.wait(PROBE_SECONDS)
 
     def _watch(self, admin: ClusterAdmin) -> None:
+        self._admin = admin
+        # Of thousands of partitions a probe takes long: half of the time it rests.
+        longest = max(PROBE_SECONDS, self._config.supervision.deadline / 2)
         while not self._stop.is_set():
-            before = self.latest
+            before, began, rest = self.latest, time.monotonic(), PROBE_SECONDS
             try:
                 seen, mark = self._probe(admin)
             except Exception as error:  # a thread has no caller to raise to: it is the answer
                 self.latest = replace(before, failure=str(error))
             else:
-                self.latest = Watched("", time.monotonic(), seen, True, mark)
-            self._stop.wait(PROBE_SECONDS)
+                now = time.monotonic()
+                self.latest = Watched("", now, seen, True, mark)
+                rest = min(max(PROBE_SECONDS, now - began), longest)
+            self._stop.wait(rest)
 
     def _probe(self, admin: ClusterAdmin) -> tuple[Seen, Mark | None]:
         # Before anything is sent: a mark is as old as this, however long the answer takes.

@@ -74,7 +74,10 @@ class SourcesWatch:
         watched = {sp for watch in self._watches.values() for sp in watch.partitions}
         own = {sp: at for sp, at in positions.items() if sp in watched}
         self._movements = follow(self._movements, own, ends, now)
-        probes = {alias: Probe(it.answered_at, it.failure) for alias, it in latest.items()}
+        probes = {
+            alias: Probe(watch.heard_at, latest[alias].failure)
+            for alias, watch in self._watches.items()
+        }
         silent = sick_sources(probes, self._config.supervision.deadline, now)
         told_at = {alias: it.answered_at for alias, it in latest.items()}
         return Measured(

@@ -1,0 +1,166 @@
+"""Calls to one cluster: each has a deadline, and fails as `ClusterCallError` that says why.
+
+librdkafka's log lines and error events are taken from it here, never written to stderr.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for_all
+from typing import Any, TypeGuard, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, ThrottleEvent
+from confluent_kafka.admin import AdminClient
+
+from aggregator.config.schema import ClusterConfig
+from aggregator.kafka.admin.client_errors import (
+    AUTHENTICATION,
+    ClusterCallError,
+    error_within,
+    explain,
+    is_local,
+    not_trusted,
+    with_reason,
+    without_credentials,
+)
+from aggregator.kafka.admin.client_log import ClientLog
+from aggregator.kafka.admin.held_client import ClientHandle
+from aggregator.kafka.admin.offsets import CLIENT_SETTINGS
+from aggregator.kafka.credentials import CredentialsError, client_settings, why_not_trusted
+
+GRACE_SECONDS = 3.0
+"""All brokers down for so long ends a call early: a name may stand for several addresses of which
+only one answers, so the first refusal proves nothing."""
+RENEW_SECONDS = 30.0
+"""A client whose calls fail for so long is replaced. After a minute without an answer librdkafka
+closes its connection, and was seen to make no other for minutes after the cluster was back."""
+POLL_SECONDS = 0.05
+KEPT_EVENTS = 50
+
+Result = TypeVar("Result")
+
+
+class Calls:
+    """The client of one cluster, and how its answers are waited for. For many threads."""
+
+    def __init__(self, alias: str, config: ClusterConfig, path: str = "") -> None:
+        self.alias = alias
+        self.path = path or f"sources.{alias}"
+        self._events: deque[KafkaError] = deque(maxlen=KEPT_EVENTS)
+        self._told: set[int] = set()
+        self._lines = ClientLog()
+        self._config = config
+        self._settings: dict[str, Any] = {
+            **CLIENT_SETTINGS,
+            "error_cb": self._on_error,
+            "throttle_cb": self._on_throttle,
+            "logger": self._lines,
+        }
+        self._failing_since: float | None = None
+        self._throttled_until = 0.0
+        self.answered_at = 0.0
+        """When the cluster last answered anything, by the monotonic clock."""
+        self.client = ClientHandle(self._made, self._closed)
+
+    def close(self) -> None:
+        """Let the client go, without waiting for it: a hung broker must not delay anyone."""
+        self.client.close()
+
+    def _one(self, future: Future[Result], end: float, timeout: float) -> Result:
+        result = self.wait({"": future}, timeout, end)[""]
+        if isinstance(result, Exception):
+            raise self._failed(result, timeout) from result
+        return result
+
+    def wait(
+        self, futures: Mapping[Any, Future[Result]], timeout: float, until: float | None = None
+    ) -> dict[Any, Result | Exception]:
+        """Results by key, errors of single keys as values; `until` may end it before the timeout.
+
+        Raises when the cluster is silent.
+        """
+        start = time.monotonic()
+        end = start + timeout if until is None else until
+        self._told.clear()
+        while not all(future.done() for future in futures.values()):
+            # Not a poll of so long: it ends with what the client says, not with an answer.
+            wait_for_all(futures.values(), POLL_SECONDS)
+            self.client.poll(0)
+            now = time.monotonic()
+            if now >= end:
+                raise self._failed(None, timeout)
+            if self._hopeless(now - start):
+                raise self._failed(None, now - start)
+        self.client.poll(0)
+        results: dict[Any, Result | Exception] = {}
+        for key, future in futures.items():
+            error = future.exception()
+            if error is not None and not isinstance(error, Exception):
+                raise error
+            result = future.result() if error is None else error
+            results[key] = error_within(result) or result
+        errors = [it for it in results.values() if is_silence(it)]
+        if errors and len(errors) == len(results):
+            raise self._failed(errors[0], timeout) from errors[0]
+        self._answered()
+        return results
+
+    def _hopeless(self, waited: float) -> bool:
+        """Whether what was told during this call says that to wait longer is in vain."""
+        refused = not self._told.isdisjoint(AUTHENTICATION)
+        return refused or (KafkaError._ALL_BROKERS_DOWN in self._told and waited >= GRACE_SECONDS)
+
+    def throttled_seconds(self) -> float:
+        """For how long the cluster will leave requests of this client unanswered: of its quotas."""
+        return max(0.0, self._throttled_until - time.monotonic())
+
+    def _on_throttle(self, event: ThrottleEvent) -> None:
+        until = time.monotonic() + event.throttle_time
+        self._throttled_until = max(self._throttled_until, until)
+
+    def _on_error(self, error: KafkaError) -> None:
+        self._events.append(error)
+        self._told.add(error.code())
+
+    def _answered(self) -> None:
+        self._events.clear()
+        self._failing_since = None
+        self.answered_at = time.monotonic()
+
+    def _failed(self, error: Exception | None, seconds: float) -> ClusterCallError:
+        now = time.monotonic()
+        since = self._failing_since = self._failing_since or now
+        if now - since >= RENEW_SECONDS:
+            self.client.renew()
+            self._failing_since = None
+        seen = list(self._events)
+        line = self._lines.failure if seen else ""
+        failure = explain(self.alias, self.path, error, seen, seconds, line)
+        if not_trusted(failure) and (why := why_not_trusted(client_settings(self._config))):
+            failure = with_reason(failure, self.path, why)
+        return ClusterCallError(failure)
+
+    def _made(self) -> AdminClient:
+        try:
+            # Each time anew, as certificates may have been renewed meanwhile.
+            own = {
+                "client.id": f"aggregator-admin-{self.alias.strip('()')}",
+                **client_settings(self._config),
+            }
+            return AdminClient({**own, **self._settings})
+        except CredentialsError as error:
+            raise ClusterCallError(without_credentials(self.alias, self.path, error)) from error
+        except (KafkaException, ValueError, TypeError) as error:
+            raise ClusterCallError(explain(self.alias, self.path, error, (), 0)) from error
+
+    def _closed(self) -> ClusterCallError:
+        closed = KafkaError(KafkaError._DESTROY, "the client is closed")
+        return ClusterCallError(explain(self.alias, self.path, closed, (), 0))
+
+
+def is_silence(answer: object) -> TypeGuard[Exception]:
+    """Whether an answer is an error that no broker has told."""
+    return isinstance(answer, Exception) and is_local(answer)
