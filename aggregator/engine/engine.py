@@ -130,6 +130,7 @@ class Engine:
             observer=self._observer,
             lookout=threads.lookout,
             hub=threads.hub,
+            changes=threads.changes,
             gaps=self._gaps,
             seen=self._seen,
             emit=self._emit,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -15,7 +17,8 @@ from aggregator.datapath.spark.transform import check_transform
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.recoverer import Recovery
 from aggregator.engine.running_lanes import Lanes
-from aggregator.kafka.admin import ClusterAdmin, apply
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import read_topics
 from aggregator.kafka.discovery.poller import Lookout
 from aggregator.kafka.discovery.replan import settle
@@ -51,16 +54,13 @@ from aggregator.plan.lifecycle.commands import (
     Tell,
 )
 from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Ready
-from aggregator.plan.plan import Plan
+from aggregator.plan.plan import Plan, replanned
 from aggregator.plan.refusals import NOTHING_REFUSED
 from aggregator.plan.snapshot import Look
 from aggregator.plan.topics.hub_topics import flowing_of
 from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.gaps import GapTable
 from aggregator.store.seen_topics import SeenTable
-
-MANY = 100
-"""From this many changes on an event says how far they are."""
 
 
 class Hands:
@@ -74,6 +74,7 @@ class Hands:
         observer: Observer,
         lookout: Lookout,
         hub: ClusterAdmin,
+        changes: HubChanges,
         gaps: GapTable,
         seen: SeenTable,
         emit: EventSink,
@@ -85,6 +86,7 @@ class Hands:
         self._observer = observer
         self._lookout = lookout
         self._hub = hub
+        self._changes = changes
         self._gaps = gaps
         self._seen = seen
         self._emit = emit
@@ -191,11 +193,24 @@ class Hands:
             self._config, self._refusals = config, NOTHING_REFUSED
         flowing = flowing_of(self._plan.routes if self._plan is not None else look.plan.routes)
         failpoint("before-apply")
-        refusals = self._refusals.at(time.monotonic())
-        found = settle(look.plan, config, refusals, self._apply, flowing)
+        plan, refusals = look.plan, self._refusals.at(time.monotonic())
+        if refused := self._changes.refused():
+            refusals = refusals.after(refused, config.topics, time.monotonic())
+            plan = replanned(plan, config, refusals, cores=os.cpu_count(), flowing=flowing)
+        creating = frozenset[str]()
+
+        def attempt(actions: Sequence[Action]) -> Sequence[Applied]:
+            nonlocal creating
+            routed = {route.hub_topic for route in plan.routes}
+            first = {it.name for it in actions} - routed
+            answers, creating = self._changes.make(actions, config, first=first)
+            return answers
+
+        found = settle(plan, config, refusals, attempt, flowing)
         failpoint("after-apply")
         if new := [it for it in found.plan.refusals if it not in look.plan.refusals]:
             raise ClusterError(f"hub: {'; '.join(new)}")
+        found = replace(found, plan=replace(found.plan, creating=creating))
         self._plan, self._refusals = found.plan, found.refusals
         self._lookout.goes_by(found.plan.routes, found.refusals)
         self._observer.update(identity_of(found.plan))
@@ -203,19 +218,6 @@ class Hands:
             return Ready(found.plan, FoundGaps(self._gaps.load()))
         except CheckpointError as error:
             return Ready(found.plan, FoundGaps(error=str(error)))
-
-    def _apply(self, actions: Sequence[Action]) -> Sequence[Applied]:
-        def tell(done: int, of: int) -> None:
-            if of >= MANY:
-                self._emit(Event("hub_changes", f"{done} of {of} changes at the hub are made"))
-
-        assert self._config is not None
-        timeout = self._config.supervision.connect_timeout
-        answers = apply(actions, self._hub, timeout, progress=tell)
-        for done in answers:
-            if done.ok and done.changed:
-                self._emit(Event("hub_changed", str(done.action)))
-        return answers
 
     def _start(self, command: Start, config: Config) -> Started:
         assert self._plan is not None

@@ -37,6 +37,7 @@ from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.schemas.translator import Translator
 from aggregator.features.verify.latest_audit import AuditWatch
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
+from aggregator.kafka.discovery.creation import HubChanges
 from aggregator.kafka.discovery.hub_logs import StoodAt, read_snapshot, read_topic_id
 from aggregator.kafka.discovery.poller import Lookout
 from aggregator.kafka.discovery.probes import SourcesWatch
@@ -61,6 +62,7 @@ class Threads:
     lookout: Lookout
     sources: SourcesWatch
     hub: ClusterAdmin
+    changes: HubChanges
     stood: StoodAt
     told: Told
     translator: Translator
@@ -116,6 +118,8 @@ def threads_of(
     stood: StoodAt,
     control: Control,
     emit: EventSink,
+    *,
+    until_done: bool,
 ) -> Iterator[Threads]:
     """What an engine works with; all of it is ended with the block."""
     control.load()
@@ -127,6 +131,7 @@ def threads_of(
     tee = TeeBeside(control.in_force, emit)
     audits = AuditWatch(config.checkpoint)
     translator = Translator(control.in_force, emit)
+    changes = HubChanges(emit, lookout.wake, all_now=until_done)
     try:
         audits.start()
         completeness.keeper.start()
@@ -155,7 +160,15 @@ def threads_of(
                         dedup=dedup,
                     )
                     yield Threads(
-                        spark, connector, lookout, sources, admin, stood, told, translator
+                        spark,
+                        connector,
+                        lookout,
+                        sources,
+                        admin,
+                        changes,
+                        stood,
+                        told,
+                        translator,
                     )
                 finally:
                     observer.stop()
@@ -171,6 +184,7 @@ def threads_of(
         audits.stop()
         completeness.keeper.stop()
         lookout.stop()
+        changes.stop()
         sources.stop()
         groups.stop()
         heartbeats.stop()

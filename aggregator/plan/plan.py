@@ -9,7 +9,15 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.model.errors import RefusedError
 from aggregator.model.record_rules import EventRule
-from aggregator.model.values import ClusterFacts, ClusterFailure, Discovery, Lane, Route, TopicFacts
+from aggregator.model.values import (
+    ClusterFacts,
+    ClusterFailure,
+    Discovery,
+    Lane,
+    Route,
+    SourcePartition,
+    TopicFacts,
+)
 from aggregator.plan.actions import Action, AlterConfigs, CreateTopic, GrowTopic
 from aggregator.plan.lanes.lanes import plan_lanes
 from aggregator.plan.lanes.producer import is_local, short_expiry
@@ -55,12 +63,24 @@ class Plan:
     own_tasks: Mapping[str, int] = field(default_factory=dict)
     beside: tuple[Action, ...] = ()
     """What is done at the hub beside all that: when it is refused, nothing waits for it."""
+    creating: frozenset[str] = frozenset()
+    """Hub topics that are being created: what flows into them waits, and nothing else does."""
     history: tuple[str, ...] = ()
     """The warnings that come of how old the sources' records are, which a first plan knows."""
 
     def tasks_of(self, alias: str) -> int:
         """How many tasks a source has at most."""
         return self.own_tasks.get(alias, self.tasks)
+
+    @property
+    def waiting(self) -> frozenset[SourcePartition]:
+        """Source partitions whose hub topic is being created."""
+        return frozenset(
+            sp
+            for route in self.routes
+            if route.hub_topic in self.creating
+            for sp in route.source_partitions()
+        )
 
     def raise_if_refused(self) -> None:
         """RefusedError with every refusal, when there is one."""

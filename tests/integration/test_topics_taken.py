@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.render import to_yaml
 from aggregator.config.schema import Config
+from aggregator.datapath.jars import jars, java_command
 from aggregator.engine.control.commands import Control
 from aggregator.extras.embedded.cluster import EmbeddedCluster
-from aggregator.extras.embedded.topics import create_topic, delete_topic, produce
+from aggregator.extras.embedded.topics import admin, create_topic, delete_topic, produce
 from aggregator.features.positions.targets import MoveRequest
+from aggregator.kafka.discovery import creation
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, RefusedError
 from aggregator.model.values import Part
+from aggregator.plan.lifecycle.judge import CREATING
 from aggregator.status.schema import PartitionState, PartitionStatus
 from support.clusters import ClusterFactory
 from support.load import load, records
 from support.reading import read_topic, topics_of, wait_until_topic_has
-from support.running import Run, catch_up, make_config, source
+from support.running import Run, catch_up, make_config, run_in_background, source
 from support.verdict import assert_copied
 
 COMPACT = {"cleanup.policy": "compact"}
@@ -249,3 +257,64 @@ def test_a_topic_that_came_while_nothing_ran_is_copied_whole_and_an_old_one_is_f
         *range(20),
         *range(25, 30),
     ]
+
+
+def limit_changes(cluster: EmbeddedCluster, per_second: int) -> None:
+    """Have a cluster limit the new partitions a second of a client, as providers do."""
+    line = [java_command(), "-cp", os.pathsep.join(str(it) for it in jars("broker"))]
+    line += ["kafka.admin.ConfigCommand", "--bootstrap-server", cluster.bootstrap_servers]
+    line += ["--alter", "--entity-type", "clients", "--entity-default"]
+    line += ["--add-config", f"controller_mutation_rate={per_second}"]
+    subprocess.run(line, check=True, capture_output=True, timeout=60)
+
+
+@pytest.mark.timeout(300)
+def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttles(
+    source_a: EmbeddedCluster,
+    cluster_factory: ClusterFactory,
+    tmp_path: Path,
+    unique: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten topics a request, of which the last waits some seconds for the quota; one is refused."""
+    monkeypatch.setattr(creation, "AT_ONCE", 10)
+    monkeypatch.setattr(creation, "MOST_TOPICS", 10)
+    monkeypatch.setattr(creation, "SHOWN_SECONDS", 0.0)
+    hub = cluster_factory("many")
+    names = [f"{unique}.{number:02}" for number in range(30)]
+    ok, refused = f"{unique}.ok", names[25]
+    for cluster in (source_a, hub):
+        create_topic(cluster.bootstrap_servers, ok)
+    client = admin(source_a.bootstrap_servers)
+    made = client.create_topics([NewTopic(it, 6, 1) for it in names])
+    for future in made.values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": source_a.bootstrap_servers})
+    for name in names:
+        producer.produce(name, b"value")
+    assert producer.flush(30) == 0
+    limit_changes(hub, 10)
+    config = make_config(
+        hub,
+        tmp_path / "state",
+        {"eu": source(source_a, rf"{re.escape(unique)}\..*")},
+        topics={"overrides": {refused: {"configs": {"no.such.config": "1"}}}},
+        # Less than the hub leaves a request unanswered.
+        supervision={"connect_timeout": "4s"},
+        api={"listen": "off"},
+    )
+    with load([source_a], ok, per_second=50), run_in_background(config) as run:
+        wanted = {*names, ok} - {refused}
+        run.wait_for(
+            lambda: wanted <= {it.topic for it in run.status.partitions if it.position},
+            "each has its record",
+        )
+        run.wait_for(
+            lambda: [it.hub_topic for it in run.status.refused_topics] == [refused],
+            "one is refused",
+        )
+    waited = [it for it in run.statuses if any(p.reason == CREATING for p in it.partitions)]
+    assert any(lane.records for it in waited for lane in it.lanes), "others have flowed meanwhile"
+    shown = [it.message for it in run.events if it.kind == "hub_changes"]
+    assert "10 topics are still to be created at the hub" in shown
+    assert not [it for it in shown if "wait" in it], "what is throttled is no failure"

@@ -165,6 +165,8 @@ class World:
         self.poisoned: set[SourcePartition] = set()
         self.damaged: dict[SourcePartition, int] = {}
         """How many offsets from the position on cannot be read."""
+        self.creating: set[str] = set()
+        """Hub topics that take long to create."""
         self.busy: set[SourcePartition] = set()
         self.refused = ""
         self.stopping = False
@@ -527,7 +529,9 @@ class World:
             case c.Prepare(look):
                 self._may_fail("the hub")
                 error = self._fails("the table of gaps", 0.05)
-                return Ready(look.plan, FoundGaps({} if error else dict(self.table), error))
+                creating = self._creating(look)
+                plan = replace(look.plan, creating=creating)
+                return Ready(plan, FoundGaps({} if error else dict(self.table), error))
             case c.RecordGaps(records):
                 self._may_fail("the table of gaps")
                 self.table |= {it.id: it for it in records}
@@ -817,6 +821,15 @@ class World:
                 seen[sp] = name
                 assert self.state.at(sp).lane == name
         assert seen.keys() == self.state.in_lanes
+
+    def _creating(self, look: Look) -> frozenset[str]:
+        """Hub topics that are being created; when they are there, another look finds them."""
+        if self.state.until_done:
+            return frozenset()
+        topics = sorted({route.hub_topic for route in look.plan.routes})
+        found = frozenset(it for it in topics if it in self.creating or self._fails(it, 0.05))
+        self.asked = self.asked or bool(found)
+        return found
 
     def _fails(self, what: str, chance: float) -> str:
         return f"{what} fails" if not self.calm and self.rng.random() < chance else ""

@@ -43,6 +43,7 @@ class World:
             edge,
             edge,
             nobody,
+            nobody,
             edge,
             edge,
             self.events.append,

@@ -11,6 +11,7 @@ import pytest
 from aggregator.model.values import Part, Skip
 from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.failures import TRIES_ALLOWED
+from aggregator.plan.lifecycle.judge import CREATING
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.step import step
 from aggregator.plan.topics.refused_records import NO_ANSWER
@@ -308,3 +309,21 @@ def test_a_look_that_is_awaited_and_comes_to_nothing_is_asked_for_again() -> Non
     assert state.asked_at == world.now + 1.0 != asked_at
     # Who awaits none asks for none.
     assert step(replace(state, asked_at=None), news, world.now)[1] == ()
+
+
+def test_what_waits_for_its_hub_topic_begins_where_it_was_when_that_was_planned() -> None:
+    """Others flow; and what comes after the start belongs to `latest`, however long it takes."""
+    settings: dict[str, Any] = {"sources.eu.start": "latest"}
+    world = World(Random(7), **settings)
+    world.calm, world.creating = True, {"orders"}
+    world.until(lambda: EU0 in world.entries)
+    world.until(lambda: {world.state.at(sp).stage for sp in US} == {Stage.READING})
+    found = [world.state.at(sp) for sp in EU]
+    assert {(it.stage, it.why) for it in found} == {(Stage.HELD, CREATING)}
+    at = world.entries[EU0].position
+    world.logs[EU0].end += 5
+    world.creating = set()
+    world.until_all(Stage.READING)
+    (start,) = [it for it in given(world, c.Start) if EU0 in it.lane.partitions]
+    assert start.positions[EU0] == at
+    world.until(lambda: not world.missing())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicCollection
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -41,6 +41,26 @@ JUDGED = frozenset(
 Progress = Callable[[int, int], None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How the hub is asked: by which client, for how long, whether only if it would."""
+
+    admin: ClusterAdmin
+    timeout: float
+    dry: bool
+    sleep: Callable[[float], object]
+
+    def take(self, futures: Mapping[Any, Any]) -> dict[Any, Any]:
+        """The answers by key, an error as a value; when the hub takes requests again.
+
+        A hub with a quota of topic changes answers, and then leaves what comes next over the same
+        connection unread for as long as its answer says.
+        """
+        answers = self.admin.wait(futures, self.timeout)
+        self.sleep(self.admin.throttled_seconds())
+        return answers
+
+
 def apply(
     actions: Sequence[Action],
     admin: ClusterAdmin,
@@ -48,48 +68,53 @@ def apply(
     *,
     dry: bool = False,
     progress: Progress | None = None,
+    sleep: Callable[[float], object] = time.sleep,
 ) -> tuple[Applied, ...]:
     """Do each action, with `timeout` seconds for each request; one that fails stops no other.
 
-    A topic that exists already with the wanted partition count is fine: someone else was first.
-    Returns after created and grown topics can be seen. With `dry` the hub only says whether it
-    would do it. `progress` gets how many of how many actions are done. Raises ClusterCallError when
-    the hub does not answer.
+    A request has as many topics and partitions as a controller takes. One that throttles is waited
+    for by `sleep`. A topic that exists already with the wanted partition count is fine: someone
+    else was first. Returns after created and grown topics can be seen. With `dry` the hub only says
+    whether it would do it. `progress` gets how many of how many actions are done. Raises
+    ClusterCallError when the hub does not answer.
     """
+    way = _Way(admin, timeout, dry, sleep)
     results: dict[int, Applied] = {}
-    creates = [(at, it) for at, it in enumerate(actions) if isinstance(it, CreateTopic)]
-    for group in _groups(creates):
-        made = _create([it for _, it in group], admin, timeout, dry=dry)
-        results |= {at: done for (at, _), done in zip(group, made, strict=True)}
-        if progress is not None:
-            progress(len(results), len(actions))
-    for at, action in enumerate(actions):
-        match action:
-            case GrowTopic():
-                results[at] = _grow(action, admin, timeout, dry=dry)
-            case AlterConfigs():
-                results[at] = _alter(action, admin, timeout, dry=dry)
+    for kind, carry_out in ((CreateTopic, _create), (GrowTopic, _grow), (AlterConfigs, _alter)):
+        own = [(at, it) for at, it in enumerate(actions) if isinstance(it, kind)]
+        for group in _groups(own):
+            done = carry_out([it for _, it in group], way)
+            results |= {at: it for (at, _), it in zip(group, done, strict=True)}
+            if progress is not None:
+                progress(len(results), len(actions))
     return tuple(results[at] for at in sorted(results))
 
 
-def _groups(
-    creates: Sequence[tuple[int, CreateTopic]],
-) -> Iterator[list[tuple[int, CreateTopic]]]:
+def _groups(actions: Sequence[tuple[int, Any]]) -> Iterator[list[tuple[int, Any]]]:
     """The topics of each request."""
-    group: list[tuple[int, CreateTopic]] = []
-    for each in creates:
-        partitions = sum(it.partitions for _, it in [*group, each])
-        if group and (len(group) == MOST_TOPICS or partitions > MOST_PARTITIONS):
+    group: list[tuple[int, Any]] = []
+    partitions = 0
+    for at, action in actions:
+        more = _new_partitions(action)
+        if group and (len(group) == MOST_TOPICS or partitions + more > MOST_PARTITIONS):
             yield group
-            group = []
-        group.append(each)
+            group, partitions = [], 0
+        group.append((at, action))
+        partitions += more
     if group:
         yield group
 
 
-def _create(
-    actions: Sequence[CreateTopic], admin: ClusterAdmin, timeout: float, *, dry: bool
-) -> list[Applied]:
+def _new_partitions(action: Action) -> int:
+    match action:
+        case CreateTopic():
+            return action.partitions
+        case GrowTopic():
+            return action.to_partitions - action.from_partitions
+    return 0
+
+
+def _create(actions: Sequence[CreateTopic], way: _Way) -> list[Applied]:
     new = [
         NewTopic(
             it.name,
@@ -100,64 +125,93 @@ def _create(
         )
         for it in actions
     ]
-    futures = admin.client.create_topics(
-        new, operation_timeout=timeout, request_timeout=timeout, validate_only=dry
+    futures = way.admin.client.create_topics(
+        new,
+        operation_timeout=way.timeout,
+        request_timeout=way.timeout,
+        validate_only=way.dry,
     )
-    answers = admin.wait(futures, timeout)
-    errors = {name: it for name, it in answers.items() if isinstance(it, Exception)}
-    made = [it for it in actions if it.name not in errors]
-    seen = {} if dry else _when_visible({it.name: it.partitions for it in made}, admin, timeout)
+    errors = _errors(way.take(futures))
+    made = {it.name: it.partitions for it in actions if it.name not in errors}
+    seen = _when_visible(made, way)
+    there = [n for n, it in errors.items() if code_of(it) == KafkaError.TOPIC_ALREADY_EXISTS]
+    # Another request may have made them a moment ago.
+    _when_visible(dict.fromkeys(there, 1), way)
+    counts = _partitions(there, way)
     results = []
     for action in actions:
         if (error := errors.get(action.name)) is None:
-            results.append(_seen(action, dry or seen[action.name]))
-        elif code_of(error) != KafkaError.TOPIC_ALREADY_EXISTS:
+            results.append(_seen(action, seen[action.name]))
+        elif action.name not in there:
             results.append(_refused(action, error))
-        elif (found := _partitions([action.name], admin, timeout)[action.name]) == (
-            action.partitions
-        ):
+        elif (found := counts.get(action.name, 0)) == action.partitions:
             results.append(Applied(action, True, False, "exists already"))
         else:
             results.append(Applied(action, False, False, f"exists, with {found} partitions"))
     return results
 
 
-def _grow(action: GrowTopic, admin: ClusterAdmin, timeout: float, *, dry: bool) -> Applied:
-    def has_as_many() -> bool:
-        return _partitions([action.name], admin, timeout)[action.name] >= action.to_partitions
+def _grow(actions: Sequence[GrowTopic], way: _Way) -> list[Applied]:
+    def small() -> list[GrowTopic]:
+        counts = _partitions([it.name for it in actions], way)
+        return [it for it in actions if counts.get(it.name, 0) < it.to_partitions]
 
-    if has_as_many():
-        return Applied(action, True, False, "has as many already")
-    futures = admin.client.create_partitions(
-        [NewPartitions(action.name, action.to_partitions)],
-        operation_timeout=timeout,
-        request_timeout=timeout,
-        validate_only=dry,
+    if not (todo := small()):
+        return [Applied(it, True, False, "has as many already") for it in actions]
+    futures = way.admin.client.create_partitions(
+        [NewPartitions(it.name, it.to_partitions) for it in todo],
+        operation_timeout=way.timeout,
+        request_timeout=way.timeout,
+        validate_only=way.dry,
     )
-    error = _error(admin, futures, timeout)
-    if error is None:
-        wanted = {action.name: action.to_partitions}
-        return _seen(action, dry or _when_visible(wanted, admin, timeout)[action.name])
-    if has_as_many():
-        return Applied(action, True, False, "has as many already")
-    return _refused(action, error)
-
-
-def _alter(action: AlterConfigs, admin: ClusterAdmin, timeout: float, *, dry: bool) -> Applied:
-    found = admin.describe_topics([action.name], timeout).topics.get(action.name)
-    wanted = {name: new for name, (_, new) in action.changes.items()}
-    if found is not None and all(found.configs.get(name) == it for name, it in wanted.items()):
-        return Applied(action, True, False, "is like that already")
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
+    errors = _errors(way.take(futures))
+    grown = {it.name: it.to_partitions for it in todo if it.name not in errors}
+    seen = _when_visible(grown, way)
+    # Somebody else may have been first.
+    left = small() if errors else []
+    return [
+        _seen(it, seen[it.name])
+        if it.name in grown
+        else _refused(it, errors[it.name])
+        if it in left
+        else Applied(it, True, False, "has as many already")
+        for it in actions
     ]
-    resource = ConfigResource(ResourceType.TOPIC, action.name, incremental_configs=entries)
-    futures = admin.client.incremental_alter_configs(
-        [resource], request_timeout=timeout, validate_only=dry
-    )
-    error = _error(admin, futures, timeout)
-    return Applied(action, True, True) if error is None else _refused(action, error)
+
+
+def _alter(actions: Sequence[AlterConfigs], way: _Way) -> list[Applied]:
+    topics = way.admin.describe_topics([it.name for it in actions], way.timeout).topics
+    wanted = {it.name: {name: new for name, (_, new) in it.changes.items()} for it in actions}
+    todo = {
+        name: values
+        for name, values in wanted.items()
+        if name not in topics or any(topics[name].configs.get(k) != it for k, it in values.items())
+    }
+    resources = [
+        ConfigResource(
+            ResourceType.TOPIC,
+            name,
+            incremental_configs=[
+                ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+                for key, value in values.items()
+            ],
+        )
+        for name, values in todo.items()
+    ]
+    errors: dict[str, Exception] = {}
+    if resources:
+        futures = way.admin.client.incremental_alter_configs(
+            resources, request_timeout=way.timeout, validate_only=way.dry
+        )
+        errors = _errors({it.name: found for it, found in way.take(futures).items()})
+    return [
+        Applied(it, True, False, "is like that already")
+        if it.name not in todo
+        else _refused(it, errors[it.name])
+        if it.name in errors
+        else Applied(it, True, True)
+        for it in actions
+    ]
 
 
 def _refused(action: Action, error: Exception) -> Applied:
@@ -169,30 +223,35 @@ def _seen(action: Action, seen: bool) -> Applied:
     return Applied(action, seen, True, why)
 
 
-def _error(
-    admin: ClusterAdmin, futures: dict[Any, Future[Any]], timeout: float
-) -> Exception | None:
-    (result,) = admin.wait(futures, timeout).values()
-    return result if isinstance(result, Exception) else None
+def _errors(answers: Mapping[str, Any]) -> dict[str, Exception]:
+    return {name: it for name, it in answers.items() if isinstance(it, Exception)}
 
 
-def _partitions(names: Sequence[str], admin: ClusterAdmin, timeout: float) -> dict[str, int]:
-    topics = admin.describe_topics(names, timeout).topics
-    return {name: topics[name].partitions if name in topics else 0 for name in names}
+def _partitions(names: Collection[str], way: _Way) -> dict[str, int]:
+    """How many partitions these topics have, of those that brokers show."""
+    if not names:
+        return {}
+    futures = way.admin.client.describe_topics(
+        TopicCollection(list(names)), request_timeout=way.timeout
+    )
+    answers = way.admin.wait(futures, way.timeout)
+    return {
+        name: len(it.partitions) for name, it in answers.items() if not isinstance(it, Exception)
+    }
 
 
-def _when_visible(
-    wanted: Mapping[str, int], admin: ClusterAdmin, timeout: float
-) -> dict[str, bool]:
+def _when_visible(wanted: Mapping[str, int], way: _Way) -> dict[str, bool]:
     """Wait until brokers tell of them: a producer that asks too early meets an unknown partition.
 
-    Returns which they tell of.
+    Returns which they show; with `dry` nothing has to be seen.
     """
-    end = time.monotonic() + max(timeout, VISIBLE_SECONDS)
+    if way.dry:
+        return dict.fromkeys(wanted, True)
+    end = time.monotonic() + max(way.timeout, VISIBLE_SECONDS)
     left = dict(wanted)
     while left:
-        found = _partitions([*left], admin, timeout)
-        left = {name: count for name, count in left.items() if found[name] < count}
+        found = _partitions(left, way)
+        left = {name: count for name, count in left.items() if found.get(name, 0) < count}
         if not left or time.monotonic() >= end:
             break
         time.sleep(0.05)

@@ -14,6 +14,7 @@ from aggregator.plan.positions.gaps import OF_IDENTITY, GapPlan, GapRecord, GapS
 from aggregator.plan.positions.start import GapKind, StartPlan, is_same_log, plan_positions
 from aggregator.plan.snapshot import Look, is_selected
 
+CREATING = "its hub topic is being created"
 LOOKS_ALLOWED = 3
 """Looks in a row, one right after the other, for offsets that could not be read."""
 
@@ -179,6 +180,7 @@ class _Stages:
         self._other = other
         self._out = out
         self._doubtful = doubtful
+        self._creating = look.plan.waiting
         self.too_old = False
         """Whether the look began before something of which it would have to tell."""
 
@@ -211,6 +213,8 @@ class _Stages:
             return Stage.OUT, self._out[sp]
         if sp in gaps.moves:
             return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
+        if sp in self._creating:
+            return Stage.HELD, CREATING
         if unclean:
             return Stage.UNCLEAN, ""
         if sp in gaps.held:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from aggregator.model.values import Lane, Positions, Route, SourcePartition
@@ -156,7 +157,7 @@ def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
         if d.all_at(lane.partitions, Stage.READY):
             _start(d, lane, look, judgement.positions)
     _keep_waiting(d, steps.later)
-    _note_new(d, judgement.positions)
+    _note_new(d, judgement.positions, look.plan.waiting)
     d.note(begun=True)
 
 
@@ -210,12 +211,13 @@ def _keep_waiting(d: Draft, later: tuple[Lane, ...]) -> None:
                 d.keep(sp, replace(d.at(sp), why=why))
 
 
-def _note_new(d: Draft, positions: Positions) -> None:
+def _note_new(d: Draft, positions: Positions, creating: Collection[SourcePartition]) -> None:
     """Commit where partitions begin that are new and wait: a restart must not forget that.
 
     To a restart they would be as any other that it does not know, and `start` may say `latest`.
     So also those of topics that came while we ran, of a source that is paused or away, and of what
-    is paused by itself: the rest of its topic may be read meanwhile.
+    is paused by itself: the rest of its topic may be read meanwhile. And of what waits for its hub
+    topic: where it begins is decided now.
     """
     known, came, parts = d.news.known.positions, d.state.topics.came, d.news.parts
     new = {
@@ -226,12 +228,15 @@ def _note_new(d: Draft, positions: Positions) -> None:
         and (
             d.at(sp).stage is Stage.READY
             or (sp.cluster, sp.topic) in came
+            or sp in creating
             or paused_part(sp, parts) is not None
         )
     }
     if not d.state.begun:
         # All others start at once.
-        new = {sp: at for sp, at in new.items() if paused_part(sp, parts) is not None}
+        new = {
+            sp: at for sp, at in new.items() if sp in creating or paused_part(sp, parts) is not None
+        }
     if new:
         d.do(Move(Positions(new), "new"))
 

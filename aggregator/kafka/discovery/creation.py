@@ -1,0 +1,190 @@
+"""Makes a plan's changes at the hub: a few at once, thousands of topics while others flow."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import HUB, apply, open_admin
+from aggregator.kafka.admin.apply import MOST_TOPICS
+from aggregator.model.events import Event, EventSink
+from aggregator.plan.actions import Action, Applied, CreateTopic
+
+AT_ONCE = 2 * MOST_TOPICS
+"""Up to this many topics are waited for. More are made in the background."""
+FACTOR = 3
+"""Those that wait join when they are this many times as many as flow; or the last ones."""
+AGAIN_SECONDS = 5.0
+"""Before what the hub did not answer is asked for again."""
+SHOWN_SECONDS = 3.0
+"""Between two events that say how far it is."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """Topics to be created, by one config."""
+
+    config: Config
+    todo: list[CreateTopic]
+
+    def take(self) -> list[CreateTopic]:
+        """The next ones, which are no longer to do."""
+        group, self.todo = self.todo[:MOST_TOPICS], self.todo[MOST_TOPICS:]
+        return group
+
+
+class HubChanges:
+    """Changes the hub, in the caller's thread or in one of its own; used by one thread.
+
+    What is made in the background is found by a look at the hub: `wake` asks for one when there are
+    several times as many as at the last one, or all. With `all_now` nothing is.
+    """
+
+    def __init__(self, emit: EventSink, wake: Callable[[], None], *, all_now: bool = False) -> None:
+        self._emit = emit
+        self._wake = wake
+        self._all_now = all_now
+        self._wanted: _Wanted | None = None
+        self._lock = threading.Condition()
+        self._refused: queue.SimpleQueue[Applied] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="hub-changes", daemon=True)
+        self._is_busy = False
+        self._since: set[str] = set()
+        self._held = frozenset[str]()
+        self._in_force = AT_ONCE
+        self._made = 0
+        self._shown = 0.0
+        self._error = ""
+
+    def stop(self) -> None:
+        """End the thread soon; what is not made by then is planned again by the next start."""
+        self._stop.set()
+        with self._lock:
+            self._lock.notify()
+
+    def refused(self) -> list[Applied]:
+        """What the hub has refused in the background since the last call."""
+        found = []
+        while not self._refused.empty():
+            found.append(self._refused.get())
+        return found
+
+    def make(
+        self, actions: Sequence[Action], config: Config, *, first: Collection[str] = ()
+    ) -> tuple[list[Applied], frozenset[str]]:
+        """Make these changes; what came of those that are made, and the topics that come later.
+
+        When more than a few topics are to be created, those whose name is in `first` and some
+        others are made now, with all other changes; while others are being made, only those in
+        `first`. It replaces what is still to be made by an older plan. Raises ClusterCallError when
+        the hub does not answer.
+        """
+        creates = [it for it in actions if isinstance(it, CreateTopic)]
+        others = [it for it in creates if it.name not in first]
+        with self._lock:
+            # A look began when the one before was gone by: what came since then it may have missed.
+            since, self._since = self._since, set()
+            later: list[CreateTopic] = []
+            if self._is_busy:
+                later = others
+            elif not self._all_now and len(creates) > AT_ONCE:
+                later = others[MOST_TOPICS:]
+            todo = [it for it in later if it.name not in since]
+            self._wanted = _Wanted(config, todo)
+        names = frozenset(it.name for it in later)
+        now = [it for it in actions if not (isinstance(it, CreateTopic) and it.name in names)]
+        answers = self._apply(now, config) if now else []
+        if todo:
+            self._begin()
+        return answers, self._held_back(names)
+
+    def _held_back(self, names: frozenset[str]) -> frozenset[str]:
+        """Those that are still to come, and those that came but are too few yet.
+
+        A lane restarts for what joins it: so that is done a few times, not at each look.
+        """
+        new = self._held - names
+        if names and len(new) < FACTOR * self._in_force:
+            names |= new
+        else:
+            self._in_force += len(new)
+        self._held = names
+        return names
+
+    def _begin(self) -> None:
+        if self._thread.is_alive():
+            with self._lock:
+                self._lock.notify()
+        else:
+            self._thread.start()
+
+    def _loop(self) -> None:
+        woken = AT_ONCE
+        while not self._stop.is_set():
+            with self._lock:
+                wanted = self._wanted
+                group = wanted.take() if wanted is not None else []
+                self._is_busy = bool(group)
+                if not group or wanted is None:
+                    if not self._stop.is_set():
+                        self._lock.wait()
+                    continue
+            left = self._try(group, wanted)
+            if left:
+                with self._lock:
+                    wanted.todo += left
+                self._stop.wait(AGAIN_SECONDS)
+                continue
+            with self._lock:
+                self._since |= {it.name for it in group}
+            self._made += len(group)
+            if not wanted.todo or self._made >= (FACTOR + 1) * woken:
+                woken = self._made
+                self._wake()
+            self._report(len(wanted.todo))
+
+    def _try(self, group: list[CreateTopic], wanted: _Wanted) -> list[CreateTopic]:
+        """Create them; returns those to be tried again, as the hub did not answer."""
+        try:
+            answers = self._apply(group, wanted.config)
+        except Exception as error:  # a thread has no caller to raise to: it is tried again
+            if str(error) != self._error:
+                self._emit(Event("hub_changes", f"topics wait to be created: {error}"))
+            self._error = str(error)
+            return group
+        self._error = ""
+        for answer in answers:
+            if not answer.ok:
+                self._refused.put(answer)
+        return []
+
+    def _apply(self, actions: Sequence[Action], config: Config) -> list[Applied]:
+        timeout = config.supervision.connect_timeout
+        # By a client of its own: a hub that throttles leaves unanswered what it is asked next.
+        with open_admin(config, HUB) as hub:
+            answers = apply(actions, hub, timeout, progress=self._show, sleep=self._stop.wait)
+        for it in answers:
+            if it.ok and it.changed:
+                self._emit(Event("hub_changed", str(it.action)))
+        return list(answers)
+
+    def _show(self, done: int, of: int) -> None:
+        if of > AT_ONCE and self._is_due(last=done == of):
+            self._emit(Event("hub_changes", f"{done:,} of {of:,} changes at the hub are made"))
+
+    def _report(self, left: int) -> None:
+        if self._is_due(last=not left):
+            words = f"{left:,} topics are still to be created at the hub"
+            self._emit(Event("hub_changes", words if left else "all topics are created at the hub"))
+
+    def _is_due(self, *, last: bool) -> bool:
+        now = time.monotonic()
+        if not last and now - self._shown < SHOWN_SECONDS:
+            return False
+        self._shown = now
+        return True
