@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.datapath.jars import cache_folder
-from aggregator.datapath.jars import find_java
+from aggregator.datapath.jars import cache_folder, find_java
 from aggregator.datapath.spark import java_options
 from aggregator.datapath.spark.java_options import driver_options, is_noexec
 from aggregator.datapath.spark.jvm import require_name
