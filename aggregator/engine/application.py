@@ -162,10 +162,7 @@ def _run(
             # Another one may have gone on copying while the sources were looked at.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
-        once = wish.until_caught_up
-        with threads_of(
-            look, session, hub, table, stood, control, emit, until_done=once
-        ) as threads:
+        with threads_of(look, session, hub, table, stood, control, emit) as threads:
             engine = Engine(
                 view,
                 threads,

@@ -123,8 +123,8 @@ class Engine:
         )
 
     def _make_hands(self, threads: Threads) -> Hands:
+        threads.changes.all_now = self.state.until_done
         return Hands(
-            spark=threads.spark,
             lanes=self._lanes,
             recovery=self._recovery,
             observer=self._observer,

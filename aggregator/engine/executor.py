@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.lane_settings import lane_settings
@@ -68,7 +67,6 @@ class Hands:
 
     def __init__(
         self,
-        spark: SparkSession,
         lanes: Lanes,
         recovery: Recovery,
         observer: Observer,
@@ -80,7 +78,6 @@ class Hands:
         emit: EventSink,
         stop: threading.Event,
     ) -> None:
-        self._spark = spark
         self._lanes = lanes
         self._recovery = recovery
         self._observer = observer
@@ -129,7 +126,7 @@ class Hands:
         """Raise ConfigError when a transform of this plan does not fit."""
         names = {route.transform for route in plan.routes if route.transform}
         for name in sorted(names - self._checked):
-            check_transform(self._spark, name)
+            check_transform(self._lanes.spark, name)
             self._checked.add(name)
 
     def _is_dropped(self, command: Command, *, unrecorded: bool) -> bool:

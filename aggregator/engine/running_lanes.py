@@ -35,7 +35,7 @@ class Lanes:
         observer: Observer,
         translator: Translator,
     ) -> None:
-        self._spark = spark
+        self.spark = spark
         self._translator = translator
         self._connector = connector
         self._observer = observer
@@ -62,7 +62,7 @@ class Lanes:
         snapshot = self._observer.begin(name, self._generation, start.positions, older)
         failpoint("after-begin")
         query = LaneQuery.start(
-            self._spark,
+            self.spark,
             self._connector,
             start.lane,
             self._generation,

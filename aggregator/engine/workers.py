@@ -118,8 +118,6 @@ def threads_of(
     stood: StoodAt,
     control: Control,
     emit: EventSink,
-    *,
-    until_done: bool,
 ) -> Iterator[Threads]:
     """What an engine works with; all of it is ended with the block."""
     control.load()
@@ -130,8 +128,7 @@ def threads_of(
     group_sync, acl_sync = GroupSync(emit), AclSync(emit)
     tee = TeeBeside(control.in_force, emit)
     audits = AuditWatch(config.checkpoint)
-    translator = Translator(control.in_force, emit)
-    changes = HubChanges(emit, lookout.wake, all_now=until_done)
+    translator, changes = Translator(control.in_force, emit), HubChanges(emit, lookout.wake)
     try:
         audits.start()
         completeness.keeper.start()
@@ -142,8 +139,7 @@ def threads_of(
                 spark = session.result()
                 connector = Connector(spark)
                 observer = _observer(control.in_force, look, hub, table, connector, emit)
-                timeout = config.supervision.connect_timeout
-                topic_id = partial(read_topic_id, admin, timeout=timeout)
+                topic_id = partial(read_topic_id, admin, timeout=config.supervision.connect_timeout)
                 dedup = DedupKeeper(control.in_force, DedupConnector(spark), topic_id, emit)
                 dedup.start()
                 try:
@@ -160,15 +156,7 @@ def threads_of(
                         dedup=dedup,
                     )
                     yield Threads(
-                        spark,
-                        connector,
-                        lookout,
-                        sources,
-                        admin,
-                        changes,
-                        stood,
-                        told,
-                        translator,
+                        spark, connector, lookout, sources, admin, changes, stood, told, translator
                     )
                 finally:
                     observer.stop()

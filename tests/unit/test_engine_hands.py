@@ -37,7 +37,6 @@ class World:
         nobody: Any = None
         self.events: list[Event] = []
         self.hands = Hands(
-            nobody,
             edge,
             nobody,
             edge,

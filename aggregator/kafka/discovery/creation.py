@@ -44,10 +44,10 @@ class HubChanges:
     several times as many as at the last one, or all. With `all_now` nothing is.
     """
 
-    def __init__(self, emit: EventSink, wake: Callable[[], None], *, all_now: bool = False) -> None:
+    def __init__(self, emit: EventSink, wake: Callable[[], None]) -> None:
+        self.all_now = False
         self._emit = emit
         self._wake = wake
-        self._all_now = all_now
         self._wanted: _Wanted | None = None
         self._lock = threading.Condition()
         self._refused: queue.SimpleQueue[Applied] = queue.SimpleQueue()
@@ -92,7 +92,7 @@ class HubChanges:
             later: list[CreateTopic] = []
             if self._is_busy:
                 later = others
-            elif not self._all_now and len(creates) > AT_ONCE:
+            elif not self.all_now and len(creates) > AT_ONCE:
                 later = others[MOST_TOPICS:]
             todo = [it for it in later if it.name not in since]
             self._wanted = _Wanted(config, todo)
