@@ -22,6 +22,7 @@ from aggregator.features.connectors.to_source import Translated, literal_secrets
 from aggregator.model.errors import ConfigError, Problem
 from aggregator.status.command_answers import ReloadReport
 from aggregator.status.schema import Status
+from aggregator.store.state_store import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Connectors:
         self._control = control
         self._holder = holder
         place = control.config.checkpoint
-        self._table = ConnectorTable(place.path, place.storage_options)
+        self._table = ConnectorTable(StateStore.of(place))
         self._lock = threading.Lock()
         self._changes: dict[str, Change] | None = None
         self._opened = 0

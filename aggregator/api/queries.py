@@ -39,6 +39,7 @@ from aggregator.status.gaps import GapsReport, gaps_report
 from aggregator.status.schema import RecoveryStatus, Status
 from aggregator.store.checkpoint.history import Commit, history
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 INCIDENTS = 200
 """So many of each kind are shown in the timeline."""
@@ -68,7 +69,7 @@ class Desk:
         self._quarantine = threading.Lock()
         self._looks = threading.BoundedSemaphore(LOOKS)
         place = control.config.checkpoint
-        self._audits = PastAudits(place.path, place.storage_options)
+        self._audits = PastAudits(StateStore.of(place))
 
     def gaps(
         self, source: str | None, topic: str | None, *, only_open: bool, limit: int
@@ -205,7 +206,7 @@ class Desk:
 
     def _gaps(self) -> GapTable:
         place = self._control.config.checkpoint
-        return GapTable(place.path, place.storage_options)
+        return GapTable(StateStore.of(place))
 
     def _known(self, wanted: Filter, *, retried: bool, limit: int) -> QuarantineReport:
         found = list(self._ledger.select(wanted, retried=retried))

@@ -48,6 +48,7 @@ from aggregator.status.lag import LagReport
 from aggregator.status.schema import Status
 from aggregator.store.controls import Controls, to_resume
 from aggregator.store.lease.lock import for_the_next, refuse_if_held
+from aggregator.store.state_store import StateStore
 
 BY = "command line"
 Other = TypeVar("Other")
@@ -292,8 +293,8 @@ class Aggregation:
 
     @property
     def _controls(self) -> Controls:
-        return Controls(self._place.path, self._place.storage_options)
+        return Controls(StateStore.of(self._place))
 
     @property
     def _connectors(self) -> ConnectorTable:
-        return ConnectorTable(self._place.path, self._place.storage_options)
+        return ConnectorTable(StateStore.of(self._place))

@@ -17,6 +17,7 @@ from aggregator.plan.positions.gaps import GapRecord
 from aggregator.status.gaps import GapsReport, gap_status, gaps_report
 from aggregator.status.schema import GapStatus
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 TITLE = "Gaps (offsets from, up to and without to)"
 COLUMNS: Columns = {
@@ -100,7 +101,7 @@ def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
 
 
 def _kept(config: Config) -> GapTable:
-    return GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+    return GapTable(StateStore.of(config.checkpoint))
 
 
 GROUP = Group(

@@ -42,6 +42,7 @@ from aggregator.status.view import View
 from aggregator.store.gaps import GapTable
 from aggregator.store.lease.writer import Writer, lost_seconds
 from aggregator.store.seen_topics import SeenTable
+from aggregator.store.state_store import StateStore
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
@@ -69,7 +70,7 @@ class Engine:
         fresh: bool = False,
     ) -> None:
         config = control.config
-        self._seen = SeenTable(config.checkpoint.path, config.checkpoint.storage_options)
+        self._seen = SeenTable(StateStore.of(config.checkpoint))
         seen = self._seen.load()
         self.state = State(config, until_done=until_done, fresh=fresh, topics=seen, kept=seen)
         self._in_force = control.in_force
@@ -83,14 +84,14 @@ class Engine:
         self._control = control
         self._emit = emit
         self._stop = stop
-        self._gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+        self._gaps = GapTable(StateStore.of(config.checkpoint))
         self._lanes = Lanes(threads.spark, threads.connector, observer, threads.translator)
         self._recovery = self._make_recovery(threads)
         self._hands = self._make_hands(threads)
         first = replace(view, config=config, state=self.state)
         self.backfills = Backfills(
             Tools(threads.spark, threads.connector, threads.hub, threads.translator, emit),
-            BackfillTable(config.checkpoint.path, config.checkpoint.storage_options),
+            BackfillTable(StateStore.of(config.checkpoint)),
             self.look_again,
         )
         self._teller = Teller(

@@ -20,6 +20,7 @@ from aggregator.store.checkpoint.rows import POSITION, to_moment
 from aggregator.store.checkpoint.start_state import CheckpointState, Entry
 from aggregator.store.controls import Controls
 from aggregator.store.delta import open_delta, translated
+from aggregator.store.state_store import StateStore
 
 STOPPED = "STOPPED"
 RATE_COMMITS = 200
@@ -93,7 +94,7 @@ def checkpoint_view(
     committed = {commit.seq: commit.committed_at_ms for commit in newest}
     if state.seq not in committed:
         committed |= _committed_at(place, state.seq)
-    paused = Controls(place.path, place.storage_options).read()
+    paused = Controls(StateStore.of(place)).read()
     return CheckpointView(
         name=config.name,
         path=place.path,
@@ -198,7 +199,7 @@ def stopped_lag(config: Config) -> LagReport:
     notes = [f"no running instance answers; positions are the checkpoint's of {said}"]
     if gone := sorted({sp.cluster for sp in state.entries} - set(config.sources)):
         notes.append(f"not shown, as the config has no such source: {', '.join(gone)}")
-    paused = Controls(place.path, place.storage_options).read()
+    paused = Controls(StateStore.of(place)).read()
     for alias in sorted(paused.sources):
         notes.append(f"source {alias} is paused: aggregator resume {alias}")
     notes += [f"{part} is paused" for part in sorted(map(str, paused.parts))]

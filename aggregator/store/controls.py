@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from aggregator.model.errors import RefusedError
 from aggregator.model.values import Part, Pause
-from aggregator.store.rows_log import append_note, append_notes, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE = "controls"
 
@@ -47,14 +47,13 @@ class Controls:
     table, on a local disk forced to the disk.
     """
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def read(self) -> Paused:
         """What is paused."""
         sources: dict[str, Pause] = {}
         parts: dict[Part, Pause] = {}
-        for row in read_notes(self.path, self.storage_options, TABLE):
+        for row in self.store.table(TABLE).rows():
             # A table that is older than a column says nothing of it.
             stopped, by = bool(row.get("stopped")), row.get("by") or ""
             if topic := row.get("topic"):
@@ -73,14 +72,14 @@ class Controls:
         """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)
         row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped, "by": by}
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+        self.store.table(TABLE).append_notes([row], SCHEMA)
         return at
 
     def put_parts(self, parts: Iterable[Part], *, paused: bool, by: str = "") -> datetime:
         """Note that parts of sources are paused, or are no longer; returns when that was."""
         at = datetime.now(UTC)
         rows = [{"at": at, **part._asdict(), "paused": paused, "by": by} for part in parts]
-        append_notes(self.path, self.storage_options, TABLE, rows, SCHEMA)
+        self.store.table(TABLE).append_notes(rows, SCHEMA)
         return at
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from aggregator.model.values import TopicPartition
 from aggregator.plan.failover import Failover
-from aggregator.store.rows_log import append_note, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE = "failovers"
 
@@ -39,12 +39,11 @@ SCHEMA = pa.schema(
 class Failovers:
     """The table under `path` (the setting checkpoint.path); what fails is a CheckpointError."""
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def read(self) -> dict[str, tuple[Failover, ...]]:
         """All failovers of each source (alias), the oldest first."""
-        rows = read_notes(self.path, self.storage_options, TABLE)
+        rows = self.store.table(TABLE).rows()
         returned = {
             id: _id(row)
             for row in rows
@@ -88,7 +87,7 @@ class Failovers:
             "pause": pause,
             "alive": alive,
         }
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+        self.store.table(TABLE).append_notes([row], SCHEMA)
         return failover
 
     def put_returned(self, alias: str, failovers: Collection[Failover]) -> None:
@@ -101,7 +100,7 @@ class Failovers:
             "id": uuid.uuid4().hex,
             "returned": json.dumps(sorted(it.id for it in failovers)),
         }
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+        self.store.table(TABLE).append_notes([row], SCHEMA)
 
 
 def _failover(row: Mapping[str, Any], returned: str) -> Failover:

@@ -20,8 +20,8 @@ from aggregator.model.failpoint import failpoint
 from aggregator.model.values import LogId, SourcePartition
 from aggregator.plan.positions.gaps import Decision, GapRecord
 from aggregator.plan.positions.start import Gap, GapKind
-from aggregator.store.delta import NO_HOOKS, dataset, open_delta, translated
-from aggregator.store.rows_log import append_next, is_tidy_due, make_few, quoted
+from aggregator.store.delta import NO_HOOKS
+from aggregator.store.state_store import StateStore, StateTable, is_tidy_due, quoted
 
 TABLE = "gaps"
 
@@ -65,8 +65,11 @@ class GapTable:
     disk. Whatever cannot be read or written is a CheckpointError.
     """
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
+
+    @property
+    def _table(self) -> StateTable:
+        return self.store.table(TABLE)
 
     def load(self) -> dict[str, GapRecord]:
         """The newest record of each gap, by its id, in the order in which they were found."""
@@ -86,7 +89,7 @@ class GapTable:
                 for record in wanted
             ]
 
-        written = append_next(self.path, self.storage_options, TABLE, SCHEMA, rows)
+        written = self._table.append_next(SCHEMA, rows)
         failpoint("after-gap")
         if is_tidy_due(written):
             # The rows are written. What fails here is done after as many again, or by `maintain`.
@@ -98,20 +101,20 @@ class GapTable:
 
         Returns how many rows were dropped; None when there is no table.
         """
-        delta = open_delta(self.path, self.storage_options, TABLE)
+        delta = self._table.open()
         if delta is None:
             return None
         newest: dict[int, list[str]] = {}
         for gap, (_, seq) in self._read(delta).items():
             newest.setdefault(seq, []).append(quoted(gap))
         dropped = 0
-        with translated(self.path, "maintained", TABLE):
+        with self._table.translated("maintained"):
             for seq, gaps in newest.items():
                 if seq > 1:
                     older = f"seq < {seq} AND gap IN ({', '.join(gaps)})"
                     done = delta.delete(older, post_commithook_properties=NO_HOOKS)
                     dropped += int(done.get("num_deleted_rows") or 0)
-            make_few(delta, self.path, TABLE)
+            self._table.make_few(delta)
         return dropped
 
     def resolve(
@@ -130,13 +133,13 @@ class GapTable:
         return closed
 
     def _load(self) -> dict[str, tuple[GapRecord, int]]:
-        delta = open_delta(self.path, self.storage_options, TABLE)
+        delta = self._table.open()
         return {} if delta is None else self._read(delta)
 
     def _read(self, delta: DeltaTable) -> dict[str, tuple[GapRecord, int]]:
         """Gap id -> its newest record and that row's seq, in the order of finding."""
-        with translated(self.path, "read", TABLE):
-            rows = dataset(delta, self.path, TABLE).to_table().to_pylist()
+        with self._table.translated("read"):
+            rows = self._table.dataset(delta).to_table().to_pylist()
         newest: dict[str, dict[str, Any]] = {}
         for row in sorted(rows, key=lambda row: (row["seq"], row["recorded_at"])):
             newest[row["gap"]] = row

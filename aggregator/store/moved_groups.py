@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from aggregator.model.values import TopicPartition
-from aggregator.store.rows_log import append_notes, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE = "moved_groups"
 
@@ -47,12 +47,11 @@ class Moved:
 class MovedGroups:
     """The table under `path` (the setting checkpoint.path); what fails is a CheckpointError."""
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def read(self) -> Moved:
         """All groups that were ever taken over."""
-        rows = read_notes(self.path, self.storage_options, TABLE)
+        rows = self.store.table(TABLE).rows()
         return Moved(frozenset((it["cluster"], it["group"], it["commits"]) for it in rows))
 
     def put(self, groups: Mapping[str, Commits]) -> None:
@@ -65,7 +64,7 @@ class MovedGroups:
             if own
         ]
         if rows:
-            append_notes(self.path, self.storage_options, TABLE, rows, SCHEMA)
+            self.store.table(TABLE).append_notes(rows, SCHEMA)
 
 
 def _text(offsets: Mapping[TopicPartition, int]) -> str:

@@ -6,14 +6,13 @@ a row has what a source was not seen to have before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from aggregator.plan.snapshot import TopicsSeen
-from aggregator.store.rows_log import append_notes, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE = "topics"
 
@@ -31,14 +30,13 @@ SCHEMA = pa.schema(
 class SeenTable:
     """The table under `path` (the setting checkpoint.path); all raise CheckpointError."""
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def load(self) -> TopicsSeen:
         """The topics of each source, of the cluster that it was last."""
         topics: dict[str, frozenset[str]] = {}
         ids: dict[str, str] = {}
-        for row in read_notes(self.path, self.storage_options, TABLE):
+        for row in self.store.table(TABLE).rows():
             alias, cluster_id = row["cluster"], row["cluster_id"]
             before = topics.get(alias, frozenset()) if ids.get(alias) == cluster_id else frozenset()
             topics[alias] = before | frozenset(row["topics"])
@@ -57,4 +55,4 @@ class SeenTable:
             }
             for alias, names in seen.topics.items()
         ]
-        append_notes(self.path, self.storage_options, TABLE, rows, SCHEMA)
+        self.store.table(TABLE).append_notes(rows, SCHEMA)

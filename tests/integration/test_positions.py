@@ -15,6 +15,7 @@ from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import NewRecord, create_topic, delete_topic, produce
 from aggregator.model.errors import EXIT_DATA
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 from support.changing import delete_records
 from support.reading import read_topic
 from support.running import catch_up, make_config, source
@@ -169,7 +170,7 @@ def test_again_doubles_exactly_and_forward_skips(world: World) -> None:
     expected = [(0, at) for at in range(RECORDS, RECORDS + 100)]
     expected += [(1, at) for at in range(RECORDS + 70, RECORDS + 100)]
     assert world.origins() == sorted(everything + doubled + expected)
-    (record,) = GapTable(world.config.checkpoint.path, {}).load().values()
+    (record,) = GapTable(StateStore(world.config.checkpoint.path)).load().values()
     assert (record.gap.kind, record.gap.start, record.gap.end, record.resolved) == (
         "SKIPPED_BY_OPERATOR",
         RECORDS,

@@ -23,6 +23,7 @@ from aggregator.features.timeline.recorder import Recorder
 from aggregator.features.timeline.timeline_tables import EVENTS, TimelineTable
 from aggregator.features.verify.audit_process import AuditRunner
 from aggregator.model.events import Event, LogLevel
+from aggregator.store.state_store import StateStore
 from support.rest import PlayedEngine
 from support.serving import nothing_recorded, served
 from support.statuses import whole_status
@@ -69,7 +70,7 @@ def played_api(state: Path, *sets: str) -> Iterator[PlayedApi]:
     for message in ("first", "second"):
         recorder.feed.take(Event("warning", message, {"source": ALIAS}, datetime.now(UTC)))
     rows = recorder.feed.unsaved()
-    TimelineTable(str(state), {}, EVENTS).append(rows[:1])
+    TimelineTable(StateStore(str(state)), EVENTS).append(rows[:1])
     recorder.feed.saved(rows[:1])
     # Whoever follows them is told so at once, and waits for nothing.
     recorder.feed.close()

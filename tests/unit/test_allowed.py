@@ -14,6 +14,7 @@ from aggregator.config.kafka_names import READERS
 from aggregator.features.connectors.connector_table import ConnectorTable
 from aggregator.features.connectors.effective_config import load_effective
 from aggregator.model.errors import ConfigError
+from aggregator.store.state_store import StateStore
 from support.rest import SETS
 
 GOOD: dict[str, Any] = {"bootstrap_servers": "us:1", "topics": {"include": "a"}}
@@ -274,7 +275,7 @@ def test_what_is_kept_is_held_to_it_at_each_start(tmp_path: Path) -> None:
         "topics": "a",
         "src.kafka.ssl.key.password": "${env:KEY}",
     }
-    ConnectorTable(str(state), {}).put("us", connector, "REST from 127.0.0.1")
+    ConnectorTable(StateStore(str(state))).put("us", connector, "REST from 127.0.0.1")
     sets = [*SETS, f"checkpoint.path={state}"]
     with pytest.raises(ConfigError) as refused:
         load_effective(None, sets, {"KEY": CANARY})

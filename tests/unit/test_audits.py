@@ -25,8 +25,9 @@ from aggregator.model.values import SourcePartition
 from aggregator.plan.positions.gaps import GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
 from aggregator.status.schema import AuditStatus
-from aggregator.store import rows_log
+from aggregator.store import state_store
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 from support.reading import wait_for
 from support.statuses import NOW, status_with
 
@@ -55,7 +56,7 @@ def report_of(hours: int = 0, no_origin: int = 0, **counts: int) -> VerifyReport
 
 def record(folder: Path, hours: int = 0, no_origin: int = 0, **counts: int) -> None:
     """Append such an audit."""
-    append_audit(str(folder), {}, rows_of(report_of(hours, no_origin, **counts)))
+    append_audit(StateStore(str(folder)), rows_of(report_of(hours, no_origin, **counts)))
 
 
 @pytest.fixture
@@ -143,20 +144,20 @@ def audits_in(folder: Path) -> list[str]:
 def test_old_audits_are_dropped_but_the_newest_of_each_partition_and_hub_topic_stays(
     watch: AuditWatch, tmp_path: Path
 ) -> None:
-    assert trim_audits(str(tmp_path), {}, AT) is None
+    assert trim_audits(StateStore(str(tmp_path)), AT) is None
     record(tmp_path, 0, expected=9, present=9)
     gone = PartitionResult(cluster="it's", topic="gone", partition=0, hub_topic="gone", expected=4)
     alone = VerifyReport(
         audit="it's gone", name="central", at=BEFORE, seconds=1.0, partitions=(gone,)
     )
-    append_audit(str(tmp_path), {}, rows_of(alone))
+    append_audit(StateStore(str(tmp_path)), rows_of(alone))
     for hours in (1, 2, 3):
         record(tmp_path, hours, expected=9, present=9 - hours, missing=hours)
-    assert trim_audits(str(tmp_path), {}, AT + timedelta(hours=2)) == 8
+    assert trim_audits(StateStore(str(tmp_path)), AT + timedelta(hours=2)) == 8
     assert audits_in(tmp_path) == ["audit 2", "audit 3", alone.audit]
     assert (seen(watch).missing, seen(watch).at) == (3, AT + timedelta(hours=3))
     # All are old, by now.
-    assert trim_audits(str(tmp_path), {}, AT + timedelta(days=90)) == 4
+    assert trim_audits(StateStore(str(tmp_path)), AT + timedelta(days=90)) == 4
     assert audits_in(tmp_path) == ["audit 3", alone.audit]
     assert seen(watch).missing == 3
 
@@ -164,7 +165,7 @@ def test_old_audits_are_dropped_but_the_newest_of_each_partition_and_hub_topic_s
 def test_a_table_is_trimmed_by_the_audit_that_is_due_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_log, "TIDY_EVERY", 3)
+    monkeypatch.setattr(state_store, "TIDY_EVERY", 3)
     config = config_at(tmp_path)
     for hours in range(4):
         write_audit(config, report_of(hours))
@@ -180,7 +181,7 @@ def test_upkeep_maintains_the_tables_of_gaps_and_audits_that_are_there(tmp_path:
     for hours in range(3):
         write_audit(config, report_of(hours))
     gap = Gap(SourcePartition("eu", "t", 0), GapKind.BELOW_EARLIEST, 2, 5, "deleted", 2, 3)
-    GapTable(str(state), {}).append([GapRecord(gap_id(gap), gap, AT, 1)])
+    GapTable(StateStore(str(state))).append([GapRecord(gap_id(gap), gap, AT, 1)])
     done = {it.table: it for it in maintain_all(config).tables}
     assert (done["audits"].done, done["audits"].rows_deleted) == (True, 8)
     assert (done["gaps"].done, done["gaps"].rows_deleted) == (True, 0)

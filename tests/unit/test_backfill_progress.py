@@ -20,6 +20,7 @@ from aggregator.features.backfill.progress import (
 )
 from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
 from aggregator.model.values import LogId, OffsetRange, Ranges, SourcePartition, TopicPartition
+from aggregator.store.state_store import StateStore
 from support.backfills import LOG, SP, backfill
 from support.examples import examples
 
@@ -88,7 +89,7 @@ def test_progress_is_committed_less_often_the_longer_it_runs() -> None:
 
 
 def test_the_table_gives_back_what_was_put_and_the_newest_row_counts(tmp_path: Path) -> None:
-    table = BackfillTable(str(tmp_path), {})
+    table = BackfillTable(StateStore(str(tmp_path)))
     assert table.load() == {}
     first = backfill(bound={HUB[0]: 7}, by="me", records_per_second=5.0)
     table.put(first)

@@ -23,6 +23,7 @@ from aggregator.plan.lanes.rate_limits import Limit
 from aggregator.plan.plan import Plan
 from aggregator.plan.positions.start import Observed
 from aggregator.plan.snapshot import Look
+from aggregator.store.state_store import StateStore
 from support.backfills import LOG, SP, backfill
 
 SETS = (
@@ -37,7 +38,7 @@ class World:
     """Backfills whose tries are noted, and never go on."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.table = BackfillTable(str(folder), {})
+        self.table = BackfillTable(StateStore(str(folder)))
         self.told: list[Event] = []
         self.begun: list[str] = []
         self.backfills = self.restarted()

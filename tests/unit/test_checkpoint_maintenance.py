@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from aggregator.model.errors import CheckpointConflictError, CheckpointError
 from aggregator.model.values import Part, Positions, SourcePartition, TopicPartition
-from aggregator.store import rows_log
+from aggregator.store import state_store
 from aggregator.store.checkpoint import checkpoint_table as table_module
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.history import history, state_at
@@ -25,7 +25,7 @@ from aggregator.store.controls import SCHEMA, Controls
 from aggregator.store.controls import TABLE as CONTROLS
 from aggregator.store.lease.lock import WriterLock, holder_of
 from aggregator.store.lease.owner import Owner
-from aggregator.store.rows_log import append_note, read_notes, trim_rows
+from aggregator.store.state_store import StateStore
 
 WEEK = 7 * 86_400.0
 
@@ -303,8 +303,8 @@ def test_a_checkpoint_of_the_log_is_on_the_disk_before_the_commits_in_it_are_del
     assert disk.done[-4:] == [written, "_last_checkpoint", "_delta_log", "cleanup"]
     disk.done.clear()
     row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
-    append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
-    trim_rows(str(tmp_path), {}, CONTROLS, datetime.now(UTC))
+    StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
+    StateStore(str(tmp_path)).table(CONTROLS).trim(datetime.now(UTC))
     assert disk.done[-3:] == ["_last_checkpoint", "_delta_log", "cleanup"]
 
 
@@ -313,11 +313,11 @@ def test_all_that_is_paused_at_once_is_on_the_disk(
 ) -> None:
     disk = Disk(monkeypatch)
     parts = [Part("eu", "orders", number) for number in range(3)]
-    Controls(str(tmp_path), {}).put_parts(parts, paused=True)
+    Controls(StateStore(str(tmp_path))).put_parts(parts, paused=True)
     log = tmp_path / CONTROLS / "_delta_log"
     assert {file.name for file in log.glob("*.json")} <= set(disk.done)
     assert {file.name for file in (tmp_path / CONTROLS).glob("*.parquet")} <= set(disk.done)
-    assert set(Controls(str(tmp_path), {}).read().parts) == set(parts)
+    assert set(Controls(StateStore(str(tmp_path))).read().parts) == set(parts)
 
 
 @pytest.mark.parametrize("configured", [True, False], ids=["new", "of a version before"])
@@ -325,17 +325,17 @@ def test_the_log_of_a_table_of_notes_is_as_short_as_its_files_are_young(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configured: bool
 ) -> None:
     if not configured:
-        monkeypatch.setattr(rows_log, "CONFIGURATION", {})
+        monkeypatch.setattr(state_store, "CONFIGURATION", {})
     row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
     for _ in range(8):
-        append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
+        StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
     monkeypatch.undo()
     log = tmp_path / CONTROLS / "_delta_log"
     long_ago = time.time() - 2 * 3600
     for _ in range(2):
         for file in log.iterdir():
             os.utime(file, (long_ago, long_ago))
-        trim_rows(str(tmp_path), {}, CONTROLS, datetime.now(UTC) - timedelta(1))
-        append_note(str(tmp_path), {}, CONTROLS, row, SCHEMA)
+        StateStore(str(tmp_path)).table(CONTROLS).trim(datetime.now(UTC) - timedelta(1))
+        StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
     assert len(list(log.glob("*.json"))) < 8
-    assert len(read_notes(str(tmp_path), {}, CONTROLS)) == 10
+    assert len(StateStore(str(tmp_path)).table(CONTROLS).rows()) == 10

@@ -16,6 +16,7 @@ from aggregator.model.values import SourcePartition
 from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -41,7 +42,7 @@ EU, PAID, US = (item.id for item in RECORDS)
 
 @pytest.fixture
 def table(tmp_path: Path) -> GapTable:
-    table = GapTable(str(tmp_path / "state"), {})
+    table = GapTable(StateStore(str(tmp_path / "state")))
     table.append(RECORDS)
     return table
 
@@ -77,17 +78,17 @@ def listed(path: str, *words: str) -> dict[str, Any]:
 def test_open_gaps_come_first_and_filters_choose(
     table: GapTable, words: tuple[str, ...], ids: list[str]
 ) -> None:
-    assert [gap["id"] for gap in listed(table.path, *words)["gaps"]] == ids
+    assert [gap["id"] for gap in listed(table.store.path, *words)["gaps"]] == ids
 
 
 def test_a_gap_is_shown_with_all_that_is_known_of_it(table: GapTable) -> None:
-    found = listed(table.path)
+    found = listed(table.store.path)
     assert (found["total"], found["open"]) == (3, 2)
     gap = found["gaps"][1]
     shown = ("cluster", "topic", "partition", "cause", "from_offset", "to_offset", "lost")
     assert [gap[name] for name in shown] == ["eu", "orders", 0, "BELOW_EARLIEST", 20, 30, 10]
     assert (gap["decision"], gap["resolved"], gap["resumes_at"]) == ("stop", False, None)
-    text = call(table.path)
+    text = call(table.store.path)
     assert "3 gaps, 2 of them open" in text
     assert "20 to 29 were deleted" in text and EU in text
 
@@ -99,15 +100,15 @@ def test_without_a_table_there_is_nothing_to_show(tmp_path: Path) -> None:
 
 
 def test_accepted_gaps_are_open_until_an_instance_goes_on(table: GapTable) -> None:
-    assert "1 gap accepted" in call(table.path, "accept", EU)
+    assert "1 gap accepted" in call(table.store.path, "accept", EU)
     accepted = table.load()[EU]
     assert (accepted.decision, accepted.resolved) == (Decision.ACCEPT, False)
     assert accepted.decided_at is not None
     assert table.load()[US] == RECORDS[2]
-    assert "1 gap accepted" in call(table.path, "accept", "--source", "us")
+    assert "1 gap accepted" in call(table.store.path, "accept", "--source", "us")
     assert table.load()[US].decision is Decision.ACCEPT
     assert table.load()[PAID] == RECORDS[1]
-    assert "No such gap is open" in call(table.path, "accept", "--topic", "payments")
+    assert "No such gap is open" in call(table.store.path, "accept", "--topic", "payments")
 
 
 @pytest.mark.parametrize(
@@ -118,6 +119,6 @@ def test_only_open_gaps_that_are_named_can_be_accepted(
     table: GapTable, words: tuple[str, ...], said: str
 ) -> None:
     # The message is wrapped and boxed for the terminal.
-    text = " ".join(call(table.path, "accept", *words, code=2).replace("│", " ").split())
+    text = " ".join(call(table.store.path, "accept", *words, code=2).replace("│", " ").split())
     assert said in text
     assert list(table.load().values()) == RECORDS

@@ -44,6 +44,7 @@ from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.lifecycle.state import Partition, State
 from aggregator.status.completeness import completeness_of
 from aggregator.store.checkpoint.rows import to_millis, to_moment
+from aggregator.store.state_store import StateStore
 
 NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
 NOON_MS = to_millis(NOON)
@@ -73,7 +74,7 @@ def claim(up_to_ms: int | None = NOON_MS, source: str | None = None, **rest: Any
 
 
 def table_of(folder: Path) -> CompletenessTable:
-    return CompletenessTable(str(folder), {})
+    return CompletenessTable(StateStore(str(folder)))
 
 
 # Scope

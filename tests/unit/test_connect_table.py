@@ -11,13 +11,14 @@ from aggregator.config.load import AS_WRITTEN
 from aggregator.features.connectors.connector_table import ConnectorTable
 from aggregator.features.connectors.effective_config import load_effective
 from aggregator.model.errors import CheckpointError
+from aggregator.store.state_store import StateStore
 
 CONFIG = {"src.kafka.bootstrap.servers": "us:1", "topic.whitelist": "orders"}
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> ConnectorTable:
-    return ConnectorTable(str(tmp_path / "state"), {})
+    return ConnectorTable(StateStore(str(tmp_path / "state")))
 
 
 def test_the_newest_word_about_a_connector_counts(table: ConnectorTable) -> None:
@@ -36,7 +37,7 @@ def test_the_newest_word_about_a_connector_counts(table: ConnectorTable) -> None
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder is to be")
     with pytest.raises(CheckpointError, match="the table of connectors cannot be written"):
-        ConnectorTable(str(tmp_path / "state"), {}).put("us", CONFIG, "me")
+        ConnectorTable(StateStore(str(tmp_path / "state"))).put("us", CONFIG, "me")
 
 
 def test_the_effective_config_is_the_yaml_with_what_was_changed(
@@ -46,7 +47,7 @@ def test_the_effective_config_is_the_yaml_with_what_was_changed(
     file.write_text(
         "hub: {bootstrap_servers: 'h:1'}\n"
         "sources: {eu: {bootstrap_servers: 'eu:1', topics: {include: a}}}\n"
-        f"checkpoint: {{path: '{table.path}'}}\n",
+        f"checkpoint: {{path: '{table.store.path}'}}\n",
         "utf-8",
     )
     assert list(load_effective(file).sources) == ["eu"]

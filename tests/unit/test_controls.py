@@ -18,16 +18,16 @@ from aggregator.features.connectors import connector_table
 from aggregator.features.connectors.connector_table import ConnectorTable
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.model.values import Part, Pause
-from aggregator.store import controls, rows_log
+from aggregator.store import controls, state_store
 from aggregator.store.controls import SCHEMA, Controls, Paused, to_resume
 from aggregator.store.controls import TABLE as TABLE_OF_CONTROLS
 from aggregator.store.delta import TABLE, make_durable, open_delta, translated
-from aggregator.store.rows_log import append_note, append_rows, read_notes, tidy
+from aggregator.store.state_store import StateStore
 from support.examples import examples
 
 
 def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
-    controls = Controls(str(tmp_path / "state"), {})
+    controls = Controls(StateStore(str(tmp_path / "state")))
     assert controls.read() == Paused()
     assert not (tmp_path / "state").exists()
     first = controls.put("eu", paused=True, by="ann")
@@ -37,7 +37,9 @@ def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
     controls.put("us", paused=False)
     # Paused once more while it is: since the first time, and by whoever did it then.
     controls.put("eu", paused=True, by="bob")
-    assert Controls(str(tmp_path / "state"), {}).read().sources == {"eu": Pause(first, by="ann")}
+    assert Controls(StateStore(str(tmp_path / "state"))).read().sources == {
+        "eu": Pause(first, by="ann")
+    }
     controls.put("eu", paused=False)
     later = controls.put("eu", paused=True)
     assert controls.read().sources == {"eu": Pause(later)}
@@ -45,7 +47,7 @@ def test_the_newest_word_about_a_source_counts(tmp_path: Path) -> None:
 
 
 def test_topics_and_partitions_are_paused_by_themselves(tmp_path: Path) -> None:
-    controls = Controls(str(tmp_path / "state"), {})
+    controls = Controls(StateStore(str(tmp_path / "state")))
     topic, partition = Part("eu", "orders"), Part("eu", "orders", 3)
     first = controls.put_parts([partition], paused=True, by="ann")
     controls.put_parts([partition], paused=True, by="bob")
@@ -63,8 +65,8 @@ def test_topics_and_partitions_are_paused_by_themselves(tmp_path: Path) -> None:
 def test_a_table_from_before_there_were_parts_is_read(tmp_path: Path) -> None:
     old = pa.schema([it for it in SCHEMA if it.name not in ("topic", "partition", "by")])
     row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True, "stopped": False}
-    append_note(str(tmp_path / "state"), {}, TABLE_OF_CONTROLS, row, old)
-    controls = Controls(str(tmp_path / "state"), {})
+    StateStore(str(tmp_path / "state")).table(TABLE_OF_CONTROLS).append_notes([row], old)
+    controls = Controls(StateStore(str(tmp_path / "state")))
     assert controls.read().sources.keys() == {"eu"}
     controls.put_parts([Part("us", "orders")], paused=True)
     assert controls.read().sources.keys() == {"eu"}
@@ -74,9 +76,9 @@ def test_a_table_from_before_there_were_parts_is_read(tmp_path: Path) -> None:
 def test_many_notes_become_few_files_and_say_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_log, "TIDY_EVERY", 8)
+    monkeypatch.setattr(state_store, "TIDY_EVERY", 8)
     path = str(tmp_path / "state")
-    controls = Controls(path, {})
+    controls = Controls(StateStore(path))
     first = controls.put("eu", paused=True, by="ann")
     for _ in range(19):
         controls.put("us", paused=True)
@@ -84,7 +86,7 @@ def test_many_notes_become_few_files_and_say_the_same(
     table = open_delta(path, {}, TABLE_OF_CONTROLS)
     assert table is not None
     assert len(table.file_uris()) <= 8
-    assert len(read_notes(path, {}, TABLE_OF_CONTROLS)) == 20
+    assert len(StateStore(path).table(TABLE_OF_CONTROLS).rows()) == 20
 
 
 ID_SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("id", pa.string())])
@@ -95,10 +97,10 @@ def test_of_what_has_a_key_the_newest_row_stays(tmp_path: Path) -> None:
     for number in range(7):
         # By ever later clocks, and then by one that is late.
         row = {"at": begin - timedelta(number == 6, microseconds=-number), "id": "ab'"[number % 3]}
-        append_note(path, {}, "t", row, ID_SCHEMA, "id")
-    assert tidy(path, {}, "t", "id") == 4
-    assert [row["id"] for row in read_notes(path, {}, "t")] == ["b", "'", "a"]
-    assert tidy(path, {}, "none") is None
+        StateStore(path).table("t").append_notes([row], ID_SCHEMA, "id")
+    assert StateStore(path).table("t").tidy("id") == 4
+    assert [row["id"] for row in StateStore(path).table("t").rows()] == ["b", "'", "a"]
+    assert StateStore(path).table("none").tidy() is None
 
 
 def test_a_table_whose_rows_have_no_numbers_is_read_by_its_times(tmp_path: Path) -> None:
@@ -106,22 +108,23 @@ def test_a_table_whose_rows_have_no_numbers_is_read_by_its_times(tmp_path: Path)
     path, begin = str(tmp_path / "state"), datetime(2026, 1, 1, tzinfo=UTC)
 
     def as_before(seconds: int, name: str) -> None:
-        append_rows(path, {}, "t", [{"at": begin + timedelta(0, seconds), "id": name}], ID_SCHEMA)
+        row = {"at": begin + timedelta(0, seconds), "id": name}
+        StateStore(path).table("t").append(pa.Table.from_pylist([row], schema=ID_SCHEMA))
 
     def ids() -> list[str]:
-        return [row["id"] for row in read_notes(path, {}, "t")]
+        return [row["id"] for row in StateStore(path).table("t").rows()]
 
     as_before(2, "b")
     as_before(1, "a")
     assert ids() == ["a", "b"]
-    assert tidy(path, {}, "t", "id") == 0
+    assert StateStore(path).table("t").tidy("id") == 0
     for seconds, name in ((9, "c"), (5, "a")):
         row = {"at": begin + timedelta(0, seconds), "id": name}
-        append_note(path, {}, "t", row, ID_SCHEMA)
+        StateStore(path).table("t").append_notes([row], ID_SCHEMA)
     assert ids() == ["a", "b", "c", "a"]
     as_before(10, "c")
     assert ids() == ["a", "b", "c", "a", "c"]
-    assert tidy(path, {}, "t", "id") == 2
+    assert StateStore(path).table("t").tidy("id") == 2
     assert ids() == ["b", "a", "c"]
 
 
@@ -152,27 +155,27 @@ def test_what_was_decided_last_counts_whatever_the_clocks_say(
         for number, (ahead, alias, paused) in enumerate(decided):
             Clock.ahead = timedelta(seconds=ahead)
             # Each by another process: the instance, the next one, a command elsewhere.
-            Controls(path, {}).put(alias, paused=paused)
-            ConnectorTable(path, {}).put(alias, {"version": str(number)}, "me")
+            Controls(StateStore(path)).put(alias, paused=paused)
+            ConnectorTable(StateStore(path)).put(alias, {"version": str(number)}, "me")
         last = {alias: (number, paused) for number, (_, alias, paused) in enumerate(decided)}
-        assert Controls(path, {}).read().sources.keys() == {
+        assert Controls(StateStore(path)).read().sources.keys() == {
             alias for alias, (_, paused) in last.items() if paused
         }
-        assert {it.name: it.config for it in ConnectorTable(path, {}).changes().values()} == {
-            alias: {"version": str(number)} for alias, (number, _) in last.items()
-        }
+        assert {
+            it.name: it.config for it in ConnectorTable(StateStore(path)).changes().values()
+        } == {alias: {"version": str(number)} for alias, (number, _) in last.items()}
 
 
 def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    controls, others = (Controls(str(tmp_path / "state"), {}) for _ in range(2))
+    controls, others = (Controls(StateStore(str(tmp_path / "state"))) for _ in range(2))
     controls.put("eu", paused=True)
     forced: list[int] = []
     written, write = make_durable, write_deltalake
 
     def after_another(*arguments: Any, **named: Any) -> None:
-        monkeypatch.setattr(rows_log, "write_deltalake", write)
+        monkeypatch.setattr(state_store, "write_deltalake", write)
         others.put("us", paused=True)
         forced.clear()
         write(*arguments, **named)
@@ -181,11 +184,11 @@ def test_what_is_forced_to_the_disk_is_the_row_that_was_written(
         forced.append(version)
         written(path, version, table)
 
-    monkeypatch.setattr(rows_log, "make_durable", durable)
-    monkeypatch.setattr(rows_log, "write_deltalake", after_another)
+    monkeypatch.setattr(state_store, "make_durable", durable)
+    monkeypatch.setattr(state_store, "write_deltalake", after_another)
     controls.put("eu", paused=False)
     assert forced == [2, 3]
-    rows = read_notes(str(tmp_path / "state"), {}, TABLE_OF_CONTROLS)
+    rows = StateStore(str(tmp_path / "state")).table(TABLE_OF_CONTROLS).rows()
     assert [(row["seq"], row["cluster"]) for row in rows] == [(1, "eu"), (2, "us"), (3, "eu")]
 
 
@@ -202,7 +205,7 @@ def test_what_is_resumed_with_what() -> None:
 def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where a folder is to be")
     with pytest.raises(CheckpointError, match="the table of controls cannot be written"):
-        Controls(str(tmp_path / "state"), {}).put("eu", paused=True)
+        Controls(StateStore(str(tmp_path / "state"))).put("eu", paused=True)
 
 
 def test_another_writer_is_a_conflict_in_the_checkpoint_table_alone() -> None:

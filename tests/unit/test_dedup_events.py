@@ -39,7 +39,7 @@ from aggregator.model.values import ClusterFacts, Discovery, SourcePartition, To
 from aggregator.plan.actions import CreateTopic
 from aggregator.plan.plan import Plan, make_plan
 from aggregator.status.copied import DedupStatus
-from aggregator.store.rows_log import append_table
+from aggregator.store.state_store import StateStore
 from support.statuses import status_with
 
 RULE = Rule("orders", "header:event-id")
@@ -149,7 +149,7 @@ def test_the_two_topics_for_what_is_set_aside_are_two() -> None:
 
 
 def test_events_are_in_the_table_as_they_were_handed_over(tmp_path: Path) -> None:
-    table, second = DedupTable(str(tmp_path), {}), NOW_MS // 1000
+    table, second = DedupTable(StateStore(str(tmp_path))), NOW_MS // 1000
     since = datetime.fromtimestamp(second, UTC)
     assert table.mark(RULE, since) is None
     given = [(-(2**63), 2**63 - 1, second), (1, 2, second + 5), (3, 4, second - 1)]
@@ -177,8 +177,8 @@ def test_a_table_of_an_earlier_version_holds_the_first_life_and_gets_the_columns
     older = to_rows(RULE, TopicLife(), rows((1, 1, second)))
     mark = {"at": since, "hub_topic": RULE.hub_topic, "by": RULE.by, "ends": "[7]"}
     older = pa.concat_tables([older, pa.Table.from_pylist([mark], schema=SCHEMA)])
-    append_table(str(tmp_path), {}, TABLE, older.drop_columns(["life", "topic_id"]))
-    table = DedupTable(str(tmp_path), {})
+    StateStore(str(tmp_path)).table(TABLE).append(older.drop_columns(["life", "topic_id"]))
+    table = DedupTable(StateStore(str(tmp_path)))
     assert table.mark(RULE, since) == EventsMark(TopicLife(), (7,))
     assert _read(table, TopicLife(), since) == {(1, 1, second)}
     first = TopicLife(0, "an-id")
@@ -262,7 +262,7 @@ class World:
         self.keeper = DedupKeeper(
             in_force, self.connector, self.connector.topic_id, self.told.append
         )
-        self.table = DedupTable(str(folder), {})
+        self.table = DedupTable(StateStore(str(folder)))
 
     def turn(self, *, last: bool = False) -> list[tuple[Any, ...]]:
         """What the connector was called for in one turn."""

@@ -21,8 +21,9 @@ from aggregator.plan.health.delays import Delays
 from aggregator.plan.health.stuck import Movement, follow
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.status.figures import Figures
-from aggregator.store import rows_log
+from aggregator.store import state_store
 from aggregator.store.controls import SCHEMA, TABLE
+from aggregator.store.state_store import StateStore
 from support.flow_world import PARTITIONS, running
 from support.sizes import largest
 from support.statuses import status_with
@@ -101,14 +102,14 @@ def test_looking_for_audits_keeps_what_is_in_the_table_and_no_more(tmp_path: Pat
 def test_tables_of_notes_are_of_few_files_however_often_people_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_log, "TIDY_EVERY", 10)
+    monkeypatch.setattr(state_store, "TIDY_EVERY", 10)
     row = {"at": BEGIN, "cluster": "eu", "paused": True}
     files = []
     for _ in range(40):
-        rows_log.append_note(str(tmp_path), {}, TABLE, row, SCHEMA)
+        StateStore(str(tmp_path)).table(TABLE).append_notes([row], SCHEMA)
         files.append(len(DeltaTable(str(tmp_path / TABLE)).file_uris()))
     assert max(files[20:]) <= max(files[:20]) <= 11
-    assert len(rows_log.read_notes(str(tmp_path), {}, TABLE)) == 40
+    assert len(StateStore(str(tmp_path)).table(TABLE).rows()) == 40
 
 
 def test_those_that_follow_events_for_a_day_keep_nothing_of_it(

@@ -44,6 +44,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.identity import Identity
 from aggregator.store.checkpoint.rows import HUB
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 from support.flow_world import config_of
 
 EU0, EU1, EU2 = (SourcePartition("eu", "orders", number) for number in range(3))
@@ -79,7 +80,7 @@ class World:
         self.cancelled = threading.Event()
         self.events: list[Event] = []
         self.asked_ends = 0
-        self.gaps = GapTable(str(folder), {})
+        self.gaps = GapTable(StateStore(str(folder)))
         self.recovered = Recovered()
         identity = Identity({HUB: "H", "eu": "E"}, {("eu", "orders"): "T"}, {"orders": 2})
         self.unseen: dict[TopicPartition, int] = {}

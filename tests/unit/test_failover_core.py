@@ -32,6 +32,7 @@ from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.selection import Selection
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
+from aggregator.store.state_store import StateStore
 from support.examples import ASCII, examples
 
 HERE = Path("/opt/aggregator")
@@ -172,14 +173,14 @@ def test_schema_ids_are_those_of_the_cluster_that_is_written() -> None:
 
 def noted(folder: Path) -> tuple[Failover, ...]:
     """As another process reads them."""
-    return Failovers(str(folder), {}).read().get("eu", ())
+    return Failovers(StateStore(str(folder))).read().get("eu", ())
 
 
 def test_what_was_written_at_the_hub_before_the_newest_failover_goes_back_as_well(
     tmp_path: Path,
 ) -> None:
     """A source that flaps: over, resumed, and over again before anybody failed back."""
-    table = Failovers(str(tmp_path), {})
+    table = Failovers(StateStore(str(tmp_path)))
     a, b, grown = TopicPartition("a", 0), TopicPartition("b", 0), TopicPartition("a", 1)
     assert noted(tmp_path) == ()
     table.put("eu", "hub", {a: 10, b: 7}, None)
@@ -198,7 +199,7 @@ def test_what_was_written_at_the_hub_before_the_newest_failover_goes_back_as_wel
 
 
 def test_no_clock_says_whether_a_failover_is_done(tmp_path: Path) -> None:
-    table, controls = Failovers(str(tmp_path), {}), Controls(str(tmp_path), {})
+    table, controls = Failovers(StateStore(str(tmp_path))), Controls(StateStore(str(tmp_path)))
     controls.put("eu", paused=True)
     pause = controls.read().sources["eu"]
     # Noted by a machine whose clock is hours behind, or ahead.

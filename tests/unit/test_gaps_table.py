@@ -17,8 +17,9 @@ from aggregator.model.errors import CheckpointError
 from aggregator.model.values import LogId, SourcePartition
 from aggregator.plan.positions.gaps import Decision, GapRecord, gap_id
 from aggregator.plan.positions.start import Gap, GapKind
-from aggregator.store import rows_log
+from aggregator.store import state_store
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 SP = SourcePartition("eu", "orders", 0)
@@ -46,7 +47,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def table(tmp_path: Path) -> GapTable:
-    return GapTable(str(tmp_path), {})
+    return GapTable(StateStore(str(tmp_path)))
 
 
 def test_without_a_table_there_are_no_gaps_and_none_is_made(
@@ -65,7 +66,7 @@ def test_what_is_recorded_comes_back_and_the_newest_row_counts(
     assert table.load() == {first.id: first, second.id: second}
     settled = replace(first, decision=Decision.SKIP, decided_at=NOW, resolved=True, resumes_at=30)
     table.append([settled])
-    assert GapTable(str(tmp_path), {}).load() == {first.id: settled, second.id: second}
+    assert GapTable(StateStore(str(tmp_path))).load() == {first.id: settled, second.id: second}
     written = [row for row in rows(tmp_path) if row["gap"] == first.id]
     assert [(row["seq"], row["decision"], row["resolved"]) for row in written] == [
         (1, "stop", False),
@@ -128,7 +129,7 @@ def test_a_full_disk_is_named_with_the_fix(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     table.append([record()])
-    monkeypatch.setattr(rows_log, "write_deltalake", full)
+    monkeypatch.setattr(state_store, "write_deltalake", full)
     with pytest.raises(CheckpointError, match=r"table of gaps cannot be written.*free some space"):
         table.append([record(1)])
 
@@ -157,7 +158,7 @@ def test_upkeep_drops_what_was_replaced_and_never_an_open_gap_or_the_newest_word
 def test_whoever_writes_gaps_makes_the_table_tidy_now_and_then(
     table: GapTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows_log, "TIDY_EVERY", 4)
+    monkeypatch.setattr(state_store, "TIDY_EVERY", 4)
     for number in range(4):
         table.append([replace(record(), note=f"{number}")])
     assert [it["note"] for it in rows(tmp_path)] == ["3"]

@@ -16,6 +16,7 @@ from aggregator.features.verify.audit_rows import rows_of
 from aggregator.features.verify.audit_table import append_audit
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.status.schema import GapStatus, RecoveryStatus
+from aggregator.store.state_store import StateStore
 from support.statuses import NOW
 
 MINUTE = timedelta(minutes=1)
@@ -158,7 +159,7 @@ def test_all_stand_in_one_line_of_time_and_a_recovery_is_told_once() -> None:
 
 
 def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
-    past = PastAudits(str(tmp_path), {})
+    past = PastAudits(StateStore(str(tmp_path)))
     assert past.newest(20) == ()
     for number in range(3):
         report = VerifyReport(
@@ -182,7 +183,7 @@ def test_audits_are_read_back_as_they_were_recorded(tmp_path: Path) -> None:
             ),
             hub_topics=(HubTopicResult(topic="orders", no_origin=3, no_such_record=1),),
         )
-        append_audit(str(tmp_path), {}, rows_of(report))
+        append_audit(StateStore(str(tmp_path)), rows_of(report))
         assert past.newest(1)[0].audit == f"a{number}"
     newest, before = past.newest(2)
     assert (newest.audit, before.audit) == ("a2", "a1")

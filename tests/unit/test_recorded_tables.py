@@ -31,6 +31,7 @@ from aggregator.store.failovers import Failovers
 from aggregator.store.gaps import GapTable
 from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.seen_topics import SeenTable
+from aggregator.store.state_store import StateStore
 from support.recorded import AT, recorded_state
 
 AT_MS = to_millis(AT)
@@ -116,7 +117,9 @@ def test_the_gaps(state: str) -> None:
         found_at=second(60),
         epoch=1,
     )
-    assert list(GapTable(state, {}).load().items()) == [(it.id, it) for it in (lost, recreated)]
+    assert list(GapTable(StateStore(state)).load().items()) == [
+        (it.id, it) for it in (lost, recreated)
+    ]
 
 
 def test_the_backfills(state: str) -> None:
@@ -145,11 +148,11 @@ def test_the_backfills(state: str) -> None:
         bytes_per_second=5e6,
         records=0,
     )
-    assert BackfillTable(state, {}).load() == {"b1": first, "b2": second_one}
+    assert BackfillTable(StateStore(state)).load() == {"b1": first, "b2": second_one}
 
 
 def test_the_history_and_the_events(state: str) -> None:
-    rows = TimelineTable(state, {}, HISTORY).read(DAY_BEFORE, DAY_AFTER, {"source": "eu"})
+    rows = TimelineTable(StateStore(state), HISTORY).read(DAY_BEFORE, DAY_AFTER, {"source": "eu"})
     found = [HistoryRow(**row) for row in rows]
     assert [(it.topic, it.records, it.lag) for it in found if it.at == second(120)] == [
         (None, 300, 8),
@@ -172,7 +175,7 @@ def test_the_history_and_the_events(state: str) -> None:
         flight_p95_ms=5,
         flight_p99_ms=9,
     )
-    events = TimelineTable(state, {}, EVENTS).read(DAY_BEFORE, DAY_AFTER, {})
+    events = TimelineTable(StateStore(state), EVENTS).read(DAY_BEFORE, DAY_AFTER, {})
     assert [EventRow(**row) for row in events] == [
         EventRow(id=1, at=AT, kind="started", level="INFO", message="epoch 1 begins"),
         EventRow(
@@ -188,7 +191,7 @@ def test_the_history_and_the_events(state: str) -> None:
 
 
 def test_what_is_paused(state: str) -> None:
-    assert Controls(state, {}).read() == Paused(
+    assert Controls(StateStore(state)).read() == Paused(
         {"us": Pause(second(6), stopped=True, by="ann")},
         {Part("eu", "orders", 1): Pause(second(10), by="ann")},
     )
@@ -211,19 +214,19 @@ def test_the_failovers(state: str) -> None:
         pause=None,
         alive=True,
     )
-    assert Failovers(state, {}).read() == {"us": (back, out)}
+    assert Failovers(StateStore(state)).read() == {"us": (back, out)}
 
 
 def test_groups_topics_and_connectors(state: str) -> None:
-    moved = MovedGroups(state, {}).read()
+    moved = MovedGroups(StateStore(state)).read()
     assert moved.has("billing", {"eu": {HUB0: 80}})
     assert not moved.has("billing", {"eu": {HUB0: 81}})
-    assert SeenTable(state, {}).load() == TopicsSeen(
+    assert SeenTable(StateStore(state)).load() == TopicsSeen(
         {"eu": frozenset({"payments", "orders"}), "us": frozenset({"clicks", "orders"})},
         {"eu": "eu-id", "us": "us-id"},
     )
     asia = {"src.kafka.bootstrap.servers": "127.0.0.1:12", "topics": "orders"}
-    assert ConnectorTable(state, {}).changes() == {
+    assert ConnectorTable(StateStore(state)).changes() == {
         "asia": Change("asia", asia, "ann", second(18)),
         "old": Change("old", None, "ben", second(20)),
     }
@@ -245,11 +248,11 @@ def test_what_was_claimed_to_be_complete(state: str) -> None:
     whole = Claim(None, "orders", AT_MS - 60_000, away, Lost(50, 1))
     new = replace(eu, topic="payments", up_to_ms=None, laggard=Laggard("eu", "new"), lost=Lost())
     new = replace(new, topics=("payments",))
-    assert CompletenessTable(state, {}).newest() == (eu, us, whole, new)
+    assert CompletenessTable(StateStore(state)).newest() == (eu, us, whole, new)
 
 
 def test_the_events_of_dedup(state: str) -> None:
-    table, rule = DedupTable(state, {}), Rule("orders", "header event-id")
+    table, rule = DedupTable(StateStore(state)), Rule("orders", "header event-id")
     assert table.mark(rule, DAY_BEFORE) == EventsMark(TopicLife(1, "T3"), (6, 7))
     began = AT_MS // 1000
     first = struct.pack("<6q3i", 1, 2, -3, 11, 12, 13, *range(began, began + 3))
@@ -260,7 +263,7 @@ def test_the_events_of_dedup(state: str) -> None:
 
 
 def test_the_audits(state: str) -> None:
-    newest, older = PastAudits(state, {}).newest(10)
+    newest, older = PastAudits(StateStore(state)).newest(10)
     assert (newest.audit, newest.at, newest.exit_code) == ("a2", AT + timedelta(hours=1), 4)
     assert (older.audit, older.exit_code, older.missing, older.foreign) == ("a1", 4, 0, 1)
     assert (newest.expected, newest.present, newest.missing, newest.foreign) == (500, 496, 2, 2)

@@ -24,6 +24,7 @@ from aggregator.model.errors import (
     RefusedError,
 )
 from aggregator.store.controls import Controls
+from aggregator.store.state_store import StateStore
 from support.rest import SETS, PlayedEngine, ask
 from support.serving import app_over, served
 
@@ -61,7 +62,7 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert (code, body["name"], body["source"], body["paused"]) == (200, "central", "eu", True)
     assert engine.calls == ["leave ['eu']", "tell"]
     assert control.out["eu"].startswith("paused since 20")
-    kept = Controls(config.checkpoint.path, {})
+    kept = Controls(StateStore(config.checkpoint.path))
     assert kept.read().sources == control.paused
     assert body["by"] == control.paused["eu"].by == "REST from 127.0.0.1"
     assert " by REST from 127.0.0.1; aggregator resume eu" in control.out["eu"]
@@ -97,7 +98,7 @@ def test_a_topic_and_a_partition_are_paused_and_resumed_by_the_engine(
     assert why.startswith("paused since 20")
     assert why.endswith("by REST from 127.0.0.1; aggregator resume eu --topic orders --partition 3")
     assert ask("PUT", f"{topic}/pause")[1]["partition"] is None
-    kept = Controls(config.checkpoint.path, {})
+    kept = Controls(StateStore(config.checkpoint.path))
     assert kept.read().parts == control.parts
     code, body = ask("PUT", f"{topic}/resume?partition=3")
     assert (code, body["exit_code"]) == (409, 2)
@@ -119,7 +120,7 @@ def test_a_topic_that_is_not_taken_is_not_paused(
 
 
 def test_what_is_paused_stays_so_over_a_restart(control: Control, config: Config) -> None:
-    Controls(config.checkpoint.path, {}).put("eu", paused=True)
+    Controls(StateStore(config.checkpoint.path)).put("eu", paused=True)
     control.load()
     assert control.paused.keys() == {"eu"}
 
@@ -166,7 +167,7 @@ def test_while_it_starts_or_stops_nothing_is_taken(
     engine.stop()
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert (code, body["message"]) == (503, "it is stopping")
-    assert Controls(config.checkpoint.path, {}).read().sources == {}
+    assert Controls(StateStore(config.checkpoint.path)).read().sources == {}
 
 
 def test_a_command_that_was_not_taken_in_time_is_gone_when_it_stops(control: Control) -> None:

@@ -24,6 +24,7 @@ from aggregator.status.view import View
 from aggregator.store.lease import standby
 from aggregator.store.lease.lock import WriterLock
 from aggregator.store.lease.owner import Owner
+from aggregator.store.state_store import StateStore
 from support.reading import wait_for
 
 # Spark is imported, and clusters that are not there are asked.
@@ -117,7 +118,7 @@ def waiting(tmp_path: Path) -> Iterator[Waiting]:
 
 def test_it_runs_by_what_was_changed_while_it_waited(waiting: Waiting) -> None:
     waiting.write("new secret", "payments")
-    table = ConnectorTable(waiting.path, {})
+    table = ConnectorTable(StateStore(waiting.path))
     table.put("us", US, "a person")
     assert isinstance(waiting.turn(), ClusterError)
     sources = waiting.control.config.sources

@@ -30,6 +30,7 @@ from aggregator.model.events import Event
 from aggregator.model.values import SourceState
 from aggregator.status.copied import Copied
 from aggregator.status.schema import Phase, Status
+from aggregator.store.state_store import StateStore
 from support.rest import ask
 from support.serving import app_over, served
 from support.statuses import BOUNDS, NOW, counts, whole_status
@@ -143,7 +144,7 @@ def test_what_is_no_moment_is_refused_with_what_to_write(text: str) -> None:
 
 
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
-    table = TimelineTable(str(tmp_path), {}, HISTORY)
+    table = TimelineTable(StateStore(str(tmp_path)), HISTORY)
     assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
     rows = [row(1, topic="orders", lag=5), row(2, age_p99_ms=7), row(90)]
     table.append(rows)
@@ -155,7 +156,7 @@ def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
 def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> None:
     (tmp_path / EVENTS).mkdir()
     (tmp_path / EVENTS / "part-0.parquet").write_bytes(b"")
-    table = TimelineTable(str(tmp_path), {}, EVENTS)
+    table = TimelineTable(StateStore(str(tmp_path)), EVENTS)
     assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
 
 
@@ -168,7 +169,7 @@ def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
 
 
 def test_what_is_too_old_goes_and_the_files_become_few(tmp_path: Path) -> None:
-    table = TimelineTable(str(tmp_path), {}, HISTORY)
+    table = TimelineTable(StateStore(str(tmp_path)), HISTORY)
     for minute in range(6):
         table.append([row(minute + 1)])
     assert table.maintain(NOW + timedelta(minutes=3, seconds=30)) == 3
@@ -231,7 +232,7 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 
 
 def events_of(running: Running) -> list[str]:
-    table = TimelineTable(running.config.checkpoint.path, {}, EVENTS)
+    table = TimelineTable(StateStore(running.config.checkpoint.path), EVENTS)
     now = datetime.now(UTC)
     return [it["message"] for it in table.read(now - timedelta(days=1), now, {})]
 
@@ -242,7 +243,7 @@ def test_an_event_is_in_the_table_soon_and_the_rest_at_the_end(running: Running)
     running.recorder.take(Event("stopped", "two"))
     running.recorder.stop()
     assert events_of(running) == ["one", "two"]
-    history = TimelineTable(running.config.checkpoint.path, {}, HISTORY)
+    history = TimelineTable(StateStore(running.config.checkpoint.path), HISTORY)
     rows = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {})
     assert [(it["source"], it["topic"]) for it in rows] == [("s0", None), ("s0", "t0")]
 
@@ -279,7 +280,7 @@ def test_a_source_that_was_away_is_not_counted_a_second_time(
     first = later(whole_status(sources=2), 0, 40)
     away = later(first, 30, 40).model_copy(update={"sources": first.sources[1:]})
     back = later(first, 60, 50)
-    history = TimelineTable(running.config.checkpoint.path, {}, HISTORY)
+    history = TimelineTable(StateStore(running.config.checkpoint.path), HISTORY)
 
     def rows(source: str) -> list[dict[str, Any]]:
         found = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {"source": source})

@@ -15,6 +15,7 @@ from aggregator.plan.lifecycle import commands as c
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.plan.snapshot import TopicsSeen
 from aggregator.store.seen_topics import SeenTable
+from aggregator.store.state_store import StateStore
 from support.flow_world import EU, PARTITIONS, US, World
 
 
@@ -25,11 +26,11 @@ def seen(**topics: str) -> TopicsSeen:
 
 
 def test_the_table_keeps_what_was_seen_over_a_restart(tmp_path: Path) -> None:
-    table = SeenTable(str(tmp_path / "state"), {})
+    table = SeenTable(StateStore(str(tmp_path / "state")))
     assert table.load() == TopicsSeen()
     table.add(seen(eu="a b", us="a"))
     table.add(seen(eu="c"))
-    assert SeenTable(str(tmp_path / "state"), {}).load() == seen(eu="a b c", us="a")
+    assert SeenTable(StateStore(str(tmp_path / "state"))).load() == seen(eu="a b c", us="a")
     # Behind the alias is another cluster by now.
     table.add(TopicsSeen({"eu": frozenset({"x"})}, {"eu": "other"}))
     found = table.load()

@@ -14,6 +14,7 @@ from aggregator.model.errors import CheckpointError
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.rows import HUB, Checkpoint
+from aggregator.store.state_store import StateStore
 
 MINUTE = 60_000
 SP0, SP1 = (SourcePartition("eu", "orders", partition) for partition in (0, 1))
@@ -204,4 +205,4 @@ def test_an_audit_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("a file")
     with pytest.raises(CheckpointError, match="audits"):
-        append_audit(str(taken), {}, [{"audit": "1", "kind": "partition"}])
+        append_audit(StateStore(str(taken)), [{"audit": "1", "kind": "partition"}])

@@ -10,6 +10,7 @@ from aggregator.config.schema import CheckpointConfig
 from aggregator.model.errors import CheckpointError
 from aggregator.model.values import Part, Pause
 from aggregator.store.controls import Controls, to_resume
+from aggregator.store.state_store import StateStore
 
 
 def out_of(sources: Mapping[str, Pause]) -> dict[str, str]:
@@ -45,7 +46,7 @@ class Pauses:
     def __init__(self, place: CheckpointConfig) -> None:
         self.sources: Mapping[str, Pause] = {}
         self.parts: Mapping[Part, Pause] = {}
-        self._controls = Controls(place.path, place.storage_options)
+        self._controls = Controls(StateStore.of(place))
 
     def load(self) -> None:
         """Take up what was paused before."""

@@ -18,6 +18,7 @@ from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
 from aggregator.store.gaps import GapTable
 from aggregator.store.seen_topics import SeenTable
+from aggregator.store.state_store import StateStore
 
 
 def preview_of(config: Config, prepared: Prepared) -> Preview:
@@ -30,7 +31,7 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
     table = CheckpointTable.open(place.path, place.storage_options)
     state = CheckpointState() if table is None else table.load()
 
-    paused = Controls(place.path, place.storage_options).read()
+    paused = Controls(StateStore.of(place)).read()
 
     def ask_hub(topics: frozenset[str]) -> HubLogs:
         with open_admin(config, HUB) as hub:
@@ -41,10 +42,10 @@ def preview_of(config: Config, prepared: Prepared) -> Preview:
         config,
         first_look(config, prepared),
         known_of(state),
-        FoundGaps(GapTable(place.path, place.storage_options).load()),
+        FoundGaps(GapTable(StateStore.of(place)).load()),
         out_of(paused.sources),
         datetime.now(UTC),
         ask_hub,
         out_of_parts(paused.parts),
-        SeenTable(place.path, place.storage_options).load(),
+        SeenTable(StateStore.of(place)).load(),
     )

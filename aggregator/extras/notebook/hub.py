@@ -22,6 +22,7 @@ from aggregator.features.timeline.minutes import moment_of
 from aggregator.features.timeline.past_queries import read_history
 from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.model.errors import AggregatorError
+from aggregator.store.state_store import StateStore
 
 if TYPE_CHECKING:
     from aggregator.extras.notebook.plots import Plot
@@ -191,7 +192,7 @@ class Hub:
 
         begin, end = _span(since, until)
         own = self.config.checkpoint
-        table = CompletenessTable(own.path, own.storage_options)
+        table = CompletenessTable(StateStore.of(own))
         claims = table.claims(begin, end)
         return plot_completeness([it for it in claims if topic in (None, it[1].topic)])
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from aggregator.features.backfill.ranges import Backfill, BackfillPart, BackfillState
 from aggregator.model.values import LogId, SourcePartition, TopicPartition
-from aggregator.store.rows_log import append_note, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE, KEY = "backfills", "id"
 
@@ -58,12 +58,11 @@ class BackfillTable:
     table, on a local disk forced to the disk.
     """
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def load(self) -> dict[str, Backfill]:
         """Every backfill as it was last known, in the order in which they were ordered."""
-        newest = {row["id"]: row for row in read_notes(self.path, self.storage_options, TABLE)}
+        newest = {row["id"]: row for row in self.store.table(TABLE).rows()}
         found = sorted(map(_backfill, newest.values()), key=lambda it: it.ordered_at)
         return {it.id: it for it in found}
 
@@ -107,7 +106,7 @@ class BackfillTable:
                 for tp, end in backfill.bound.items()
             ],
         }
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA, KEY)
+        self.store.table(TABLE).append_notes([row], SCHEMA, KEY)
 
 
 def _backfill(row: Mapping[str, Any]) -> Backfill:

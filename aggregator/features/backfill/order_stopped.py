@@ -21,11 +21,12 @@ from aggregator.features.backfill.ranges import (
 from aggregator.features.positions.targets import MovePlan
 from aggregator.model.errors import RefusedError
 from aggregator.store.lease.lock import for_the_next
+from aggregator.store.state_store import StateStore
 
 
 def table_of(config: Config) -> BackfillTable:
     """The table beside the checkpoints of this config."""
-    return BackfillTable(config.checkpoint.path, config.checkpoint.storage_options)
+    return BackfillTable(StateStore.of(config.checkpoint))
 
 
 def order_stopped(

@@ -26,6 +26,7 @@ from aggregator.plan.positions.recovery import hub_topics_of, plan_tail
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.past_commits import Past, fitting, least
 from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.state_store import StateStore
 
 NEEDS = "a backfill is compared with the live logs"
 
@@ -75,7 +76,7 @@ def propose_backfill(config: Config, request: BackfillRequest, by: str) -> Backf
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else CheckpointState()
     ids = ids_of(plan, named)
-    known = BackfillTable(place.path, place.storage_options).load()
+    known = BackfillTable(StateStore.of(place)).load()
     busy = busy_with(known.values())
     logs = observe(config, plan, routes).offsets
     begins = _offsets_at(config, named, request.from_time_ms)

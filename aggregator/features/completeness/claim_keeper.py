@@ -10,6 +10,7 @@ from aggregator.config.in_force import InForce
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.model.events import Event, EventSink
 from aggregator.plan.completeness.claims import Claim
+from aggregator.store.state_store import StateStore
 
 TICK_SECONDS = 0.5
 MAINTAIN_SECONDS = 3_600.0
@@ -30,7 +31,7 @@ class Keeper:
         self.failing = ""
         self._in_force = in_force
         self._emit = emit
-        self._table = CompletenessTable(place.path, place.storage_options)
+        self._table = CompletenessTable(StateStore.of(place))
         self._newest: tuple[Claim, ...] = ()
         self._written: dict[tuple[str | None, str], Claim] = {}
         self._next_rows = 0.0

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from aggregator.plan.completeness.claims import Claim, Laggard, Lost
 from aggregator.store.checkpoint.rows import to_millis, to_moment
-from aggregator.store.delta import dataset, open_delta, translated
-from aggregator.store.rows_log import append_rows, trim_rows
+from aggregator.store.state_store import StateStore
 
 TABLE = "completeness"
 MOMENT = pa.timestamp("us", "UTC")
@@ -45,24 +44,23 @@ class CompletenessTable:
     a little lower.
     """
 
-    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
-        self.path = path
-        self._options = dict(storage_options)
+    def __init__(self, store: StateStore) -> None:
+        self._table = store.table(TABLE)
 
     def append(self, claims: Sequence[Claim], at_ms: int) -> None:
         """Append a row for each claim in one commit; the table is made if there is none."""
         if claims:
             rows = [_row(claim, at_ms) for claim in claims]
-            append_rows(self.path, self._options, TABLE, rows, SCHEMA)
+            self._table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
 
     def newest(self, topic: str | None = None) -> tuple[Claim, ...]:
         """The newest claim of each source, and of all together; of this hub topic, or of all."""
-        delta = open_delta(self.path, self._options, TABLE, may_be_begun=True)
+        delta = self._table.open(may_be_begun=True)
         if delta is None:
             return ()
         wanted = None if topic is None else pc.field("topic") == topic
-        with translated(self.path, "read", TABLE):
-            found = dataset(delta, self.path, TABLE).to_table(filter=wanted).sort_by("at")
+        with self._table.translated("read"):
+            found = self._table.dataset(delta).to_table(filter=wanted).sort_by("at")
             rows: list[dict[str, Any]] = found.to_pylist()
         newest: dict[tuple[str | None, str], Claim] = {}
         for row in rows:
@@ -73,17 +71,17 @@ class CompletenessTable:
 
     def claims(self, begin: datetime, end: datetime) -> tuple[tuple[datetime, Claim], ...]:
         """What was written down in [begin, end), and when, in the order of time."""
-        delta = open_delta(self.path, self._options, TABLE, may_be_begun=True)
+        delta = self._table.open(may_be_begun=True)
         if delta is None:
             return ()
         wanted = (pc.field("at") >= begin) & (pc.field("at") < end)
-        with translated(self.path, "read", TABLE):
-            found = dataset(delta, self.path, TABLE).to_table(filter=wanted).sort_by("at")
+        with self._table.translated("read"):
+            found = self._table.dataset(delta).to_table(filter=wanted).sort_by("at")
             return tuple((row["at"], _claim(row)) for row in found.to_pylist())
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
-        return trim_rows(self.path, self._options, TABLE, before)
+        return self._table.trim(before)
 
 
 def _merged(before: Claim | None, claim: Claim) -> Claim:

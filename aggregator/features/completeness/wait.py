@@ -13,6 +13,7 @@ from aggregator.config.schema import Config
 from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.model.errors import EXIT_NOT_YET, AggregatorError, CheckpointError
 from aggregator.status.completeness import CompleteTopic, complete_topic
+from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 
@@ -43,7 +44,7 @@ def complete_topic_of(
     if source is not None:
         config.chosen(source)
     place = config.checkpoint
-    found = CompletenessTable(place.path, place.storage_options).newest(topic)
+    found = CompletenessTable(StateStore.of(place)).newest(topic)
     return next((complete_topic(it) for it in found if it.source == source), None)
 
 

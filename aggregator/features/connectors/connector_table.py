@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from aggregator.model.failpoint import failpoint
-from aggregator.store.rows_log import append_note, read_notes
+from aggregator.store.state_store import StateStore
 
 TABLE = "connectors"
 
@@ -46,15 +46,14 @@ class ConnectorTable:
     table, on a local disk forced to the disk.
     """
 
-    path: str
-    storage_options: Mapping[str, str]
+    store: StateStore
 
     def changes(self) -> dict[str, Change]:
         """The newest change of each connector, by name, in the order in which they first came.
 
         Those that were taken back are left out.
         """
-        notes = read_notes(self.path, self.storage_options, TABLE)
+        notes = self.store.table(TABLE).rows()
         rows = [row for row in {row["name"]: row for row in notes}.values() if row["config"] != ""]
         return {
             row["name"]: Change(
@@ -78,6 +77,6 @@ class ConnectorTable:
     def _append(self, name: str, config: str | None, by: str) -> datetime:
         at = datetime.now(UTC)
         row = {"at": at, "by": by, "name": name, "config": config}
-        append_note(self.path, self.storage_options, TABLE, row, SCHEMA)
+        self.store.table(TABLE).append_notes([row], SCHEMA)
         failpoint("after-change")
         return at

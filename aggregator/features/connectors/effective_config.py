@@ -11,6 +11,7 @@ from aggregator.config.load import NOTHING, Added, checkpoint_of, load, load_tex
 from aggregator.config.schema import CheckpointConfig, Config
 from aggregator.features.connectors.connector_table import Change, ConnectorTable
 from aggregator.features.connectors.to_source import translate
+from aggregator.store.state_store import StateStore
 
 
 def load_effective(
@@ -44,7 +45,7 @@ def _changed(place: CheckpointConfig | None) -> dict[str, Mapping[str, Any] | No
     """The sources that were changed over REST beside this checkpoint."""
     if place is None:
         return {}
-    return added_by(ConnectorTable(place.path, place.storage_options).changes().values())
+    return added_by(ConnectorTable(StateStore.of(place)).changes().values())
 
 
 def added_by(changes: Iterable[Change]) -> dict[str, Mapping[str, Any] | None]:

@@ -21,6 +21,7 @@ from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
 from aggregator.status.copied import DedupStatus
 from aggregator.store.checkpoint.rows import to_moment
+from aggregator.store.state_store import StateStore
 
 TICK_SECONDS = 0.25
 WRITE_SECONDS = 15.0
@@ -91,7 +92,7 @@ class DedupKeeper:
         self._connector = connector
         self._topic_id = topic_id
         self._emit = emit
-        self._table = DedupTable(place.path, place.storage_options)
+        self._table = DedupTable(StateStore.of(place))
         self._told: dict[str, str] = {}
         self._written: dict[Rule, tuple[list[int], float]] = {}
         self._lives: dict[Rule, TopicLife] = {}

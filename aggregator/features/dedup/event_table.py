@@ -9,7 +9,7 @@ again, or has lost its newest records: what an earlier life held is worth nothin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.store.checkpoint.rows import to_moment
-from aggregator.store.delta import dataset, open_delta, translated
-from aggregator.store.rows_log import append_table, trim_rows
+from aggregator.store.state_store import StateStore
 
 TABLE = "dedup"
 MOMENT = pa.timestamp("us", "UTC")
@@ -74,9 +73,8 @@ class DedupTable:
     then a start reads more of the hub.
     """
 
-    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
-        self.path = path
-        self._options = dict(storage_options)
+    def __init__(self, store: StateStore) -> None:
+        self._table = store.table(TABLE)
 
     def append(
         self, rule: Rule, life: TopicLife, events: bytes, ends: Sequence[int] | None, at_ms: int
@@ -91,16 +89,16 @@ class DedupTable:
                 "topic_id": life.topic_id,
             }
             rows = pa.concat_tables([rows, pa.Table.from_pylist([note | ends_of], schema=SCHEMA)])
-        append_table(self.path, self._options, TABLE, rows)
+        self._table.append(rows)
 
     def mark(self, rule: Rule, since: datetime) -> EventsMark | None:
         """The newest mark that is not older than `since`; None when there is none."""
-        delta = open_delta(self.path, self._options, TABLE, may_be_begun=True)
+        delta = self._table.open(may_be_begun=True)
         if delta is None:
             return None
         wanted = _of(rule) & pc.field("ends").is_valid() & (pc.field("at") >= since)
-        with translated(self.path, "read", TABLE):
-            rows = dataset(delta, self.path, TABLE)
+        with self._table.translated("read"):
+            rows = self._table.dataset(delta)
             found = rows.to_table(filter=wanted)
         if not found.num_rows:
             return None
@@ -110,12 +108,12 @@ class DedupTable:
 
     def events(self, rule: Rule, life: TopicLife, since: datetime) -> Iterator[bytes]:
         """The events of a life that are held since then or later, as the connector takes them."""
-        delta = open_delta(self.path, self._options, TABLE, may_be_begun=True)
+        delta = self._table.open(may_be_begun=True)
         if delta is None:
             return
         wanted = _of(rule) & pc.field("high").is_valid() & (pc.field("at") >= since)
-        with translated(self.path, "read", TABLE):
-            found = dataset(delta, self.path, TABLE)
+        with self._table.translated("read"):
+            found = self._table.dataset(delta)
             # Not by the filter: where a file lacks the column that would leave all of it out.
             lives = ["life"] if "life" in found.schema.names else []
             for batch in found.to_batches(
@@ -128,7 +126,7 @@ class DedupTable:
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
-        return trim_rows(self.path, self._options, TABLE, before)
+        return self._table.trim(before)
 
 
 def to_rows(rule: Rule, life: TopicLife, events: bytes) -> pa.Table:

@@ -44,6 +44,7 @@ from aggregator.plan.failover import (
 )
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
+from aggregator.store.state_store import StateStore
 
 COUNTED, COUNTED_LEAST, COUNT_SECONDS = 200_000, 1_000, 30.0
 """So many offsets of the hub are looked at for records of its own, of all and of each partition."""
@@ -85,7 +86,7 @@ def fail_back(
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
     plan = plan_of_all(config, [alias], "the way back needs both clusters")
-    failovers = Failovers(place.path, place.storage_options)
+    failovers = Failovers(StateStore.of(place))
     noted = failovers.read().get(alias, ())
     found = sighted(config, alias)
     if not found.alive:
@@ -142,7 +143,7 @@ def _forward(
     if other:
         why = "it is another cluster than the one that failed over"
         return [StepRow(step=it, state=StepState.LEFT_OUT, detail=why) for it in (resume, copy)]
-    paused = alias in Controls(place.path, place.storage_options).read().sources
+    paused = alias in Controls(StateStore.of(place)).read().sources
     words = f"{found.left:,} offsets are not at the hub"
     if rules.dry_run:
         state = StepState.PLANNED if paused else StepState.WAS_DONE

@@ -33,6 +33,7 @@ from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
+from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 
@@ -99,12 +100,12 @@ def fail_over(
     config.chosen(alias)
     deadline = time.monotonic() + rules.seconds
     place = config.checkpoint
-    controls = Controls(place.path, place.storage_options)
+    controls = Controls(StateStore.of(place))
     before = controls.read().sources.get(alias)
     found = sighted(config, alias)
     if not found.state.positions:
         raise RefusedError([f"nothing of {alias} is copied yet: let it run first"])
-    failovers = Failovers(place.path, place.storage_options)
+    failovers = Failovers(StateStore.of(place))
     over = next((it for it in failovers.read().get(alias, ()) if it.is_of(before)), None)
     if before is None and not rules.dry_run:
         # It runs as it is. An instance that cannot be asked to pause it is found now.

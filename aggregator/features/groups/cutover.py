@@ -38,6 +38,7 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.gaps import GapTable
 from aggregator.store.moved_groups import MovedGroups
+from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 AT_ONCE = 4
@@ -148,7 +149,7 @@ class Moving:
     @property
     def _table(self) -> MovedGroups:
         place = self.config.checkpoint
-        return MovedGroups(place.path, place.storage_options)
+        return MovedGroups(StateStore.of(place))
 
     def _at_rest(
         self, sight: GroupSight, groups: Mapping[str, Sequence[str]], found: Mapping[str, Found]
@@ -172,7 +173,7 @@ class Moving:
 
     def _translated(self, sight: GroupSight, found: Mapping[str, Found]) -> dict[str, Outcome]:
         place = self.config.checkpoint
-        losses = [it.gap for it in GapTable(place.path, place.storage_options).load().values()]
+        losses = [it.gap for it in GapTable(StateStore.of(place)).load().values()]
         outcomes: dict[str, Outcome] = {}
         with (
             opened(self.config) as (hub, _, ledger),

@@ -42,6 +42,7 @@ from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.controls import Controls
 from aggregator.store.failovers import Failovers
 from aggregator.store.moved_groups import MovedGroups
+from aggregator.store.state_store import StateStore
 
 MOST_RECORDS = 20_000
 """So many records of a hub partition are read for one group: the stream goes first. A place that is
@@ -193,14 +194,14 @@ class GroupSync:
     def _translated(self, sight: GroupSight, due: Sequence[str]) -> str:
         """Translate and write these groups; what is wrong for people to mend, or ""."""
         place = sight.config.checkpoint
-        pauses = Controls(place.path, place.storage_options).read().sources
-        failovers = Failovers(place.path, place.storage_options).read()
+        pauses = Controls(StateStore.of(place)).read().sources
+        failovers = Failovers(StateStore.of(place)).read()
         over = {
             alias
             for alias, own in failovers.items()
             if any(it.is_of(pauses.get(alias)) for it in own)
         }
-        moved = MovedGroups(place.path, place.storage_options).read()
+        moved = MovedGroups(StateStore.of(place)).read()
         self._past, self._late = past_of(sight, self._past), backfilled_of(sight)
         refused = ""
         with open_admin(sight.config, HUB) as hub:

@@ -33,6 +33,7 @@ from aggregator.store.checkpoint.identity import identity_of
 from aggregator.store.checkpoint.past_commits import Past, ProvenBound, fitting
 from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.store.checkpoint.start_state import CheckpointState
+from aggregator.store.state_store import StateStore
 
 Told = TypeVar("Told")
 
@@ -197,7 +198,7 @@ def past_of(sight: GroupSight, earlier: Past | None = None) -> Past:
 def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
     """Partitions of which older records came, or come, behind later ones."""
     place = sight.config.checkpoint
-    return BackfillTable(place.path, place.storage_options).partitions()
+    return BackfillTable(StateStore.of(place)).partitions()
 
 
 def translated(

@@ -37,8 +37,8 @@ from aggregator.store.failovers import TABLE as FAILOVERS
 from aggregator.store.gaps import TABLE as GAPS
 from aggregator.store.gaps import GapTable
 from aggregator.store.lease.lock import WriterLock, has_lock
-from aggregator.store.rows_log import tidy
 from aggregator.store.seen_topics import TABLE as SEEN
+from aggregator.store.state_store import StateStore
 
 CHECKPOINTS = "checkpoints"
 NONE_YET = "there is none yet"
@@ -127,25 +127,22 @@ def _checkpoint(config: Config) -> TableUpkeep:
 
 
 def _timeline(config: Config, name: str) -> TableUpkeep:
-    table = TimelineTable(config.checkpoint.path, config.checkpoint.storage_options, name)
+    table = TimelineTable(StateStore.of(config.checkpoint), name)
     before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
     return TableUpkeep(table=name, done=True, rows_deleted=table.maintain(before))
 
 
 def _notes(config: Config, name: str, key: str) -> TableUpkeep:
-    dropped = tidy(config.checkpoint.path, config.checkpoint.storage_options, name, key)
-    return _if_there(name, dropped)
+    return _if_there(name, StateStore.of(config.checkpoint).table(name).tidy(key))
 
 
 def _gaps(config: Config) -> TableUpkeep:
-    dropped = GapTable(config.checkpoint.path, config.checkpoint.storage_options).tidy()
-    return _if_there(GAPS, dropped)
+    return _if_there(GAPS, GapTable(StateStore.of(config.checkpoint)).tidy())
 
 
 def _audits(config: Config) -> TableUpkeep:
     before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
-    place = config.checkpoint
-    return _if_there(AUDITS, trim_audits(place.path, place.storage_options, before))
+    return _if_there(AUDITS, trim_audits(StateStore.of(config.checkpoint), before))
 
 
 def _if_there(name: str, dropped: int | None) -> TableUpkeep:
@@ -154,7 +151,7 @@ def _if_there(name: str, dropped: int | None) -> TableUpkeep:
 
 
 def _dedup(config: Config) -> TableUpkeep:
-    table = DedupTable(config.checkpoint.path, config.checkpoint.storage_options)
+    table = DedupTable(StateStore.of(config.checkpoint))
     before = datetime.now(UTC) - timedelta(seconds=config.topics.dedup_window)
     return TableUpkeep(table=DEDUP, done=True, rows_deleted=table.maintain(before))
 

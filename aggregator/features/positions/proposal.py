@@ -45,6 +45,7 @@ from aggregator.store.checkpoint.past_commits import AGAIN, SET, Past, ProvenBou
 from aggregator.store.checkpoint.rows import Checkpoint
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 LANES = {
     MoveKind.AGAIN: AGAIN,
@@ -228,7 +229,7 @@ def cuts_of(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[Source
     """Up to where offsets of a log were given out twice, because it was cut off in between."""
     place = config.checkpoint
     cuts: dict[SourcePartition, int] = {}
-    for record in GapTable(place.path, place.storage_options).load().values():
+    for record in GapTable(StateStore.of(place)).load().values():
         gap = record.gap
         now = ids.get(gap.partition)
         if gap.kind is GapKind.BEYOND_END and now and gap.then.topic in ("", now.topic):

@@ -11,6 +11,7 @@ from aggregator.features.positions.targets import MoveRequest
 from aggregator.model.events import EventSink
 from aggregator.store.gaps import GapTable
 from aggregator.store.lease.writer import Writer
+from aggregator.store.state_store import StateStore
 
 
 def set_positions(config: Config, request: MoveRequest, emit: EventSink) -> MovesReport:
@@ -30,7 +31,7 @@ def set_positions(config: Config, request: MoveRequest, emit: EventSink) -> Move
         if not found.checkpoints:
             return found.report(config, dry_run=False, running=False)
         table = writer.claim()
-        gaps = GapTable(config.checkpoint.path, config.checkpoint.storage_options)
+        gaps = GapTable(StateStore.of(config.checkpoint))
         # First what is skipped: a crash in between says too much, never too little.
         gaps.append(found.gaps)
         commit = table.append(*found.checkpoints).seq

@@ -14,6 +14,7 @@ from aggregator.features.timeline.timeline_report import (
     HistoryRow,
 )
 from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.store.state_store import StateStore
 
 
 def read_history(
@@ -66,4 +67,4 @@ def read_events(
 
 def _table(config: Config, name: str) -> TimelineTable:
     place = config.checkpoint
-    return TimelineTable(place.path, place.storage_options, name)
+    return TimelineTable(StateStore.of(place), name)

@@ -14,6 +14,7 @@ from aggregator.features.timeline.timeline_report import HistoryRow
 from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
 from aggregator.model.events import Event, EventSink
 from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status
+from aggregator.store.state_store import StateStore
 
 EVENTS_SECONDS = 5.0
 """How long an event may be in memory alone."""
@@ -44,8 +45,8 @@ class Recorder:
         self._latest = latest
         self._tell = tell
         self._bounds = bounds
-        self._history = TimelineTable(place.path, place.storage_options, HISTORY)
-        self._events = TimelineTable(place.path, place.storage_options, EVENTS)
+        self._history = TimelineTable(StateStore.of(place), HISTORY)
+        self._events = TimelineTable(StateStore.of(place), EVENTS)
         self._earlier: dict[str, SourceStatus] = {}
         self._begun: datetime | None = None
         self._next_row = time.monotonic() + in_force.config.timeline.interval

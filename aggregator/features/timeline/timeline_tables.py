@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
-from aggregator.store.delta import dataset, open_delta, translated
-from aggregator.store.rows_log import append_rows, trim_rows
+from aggregator.store.state_store import StateStore
 
 HISTORY = "history"
 EVENTS = "events"
@@ -59,10 +58,9 @@ class TimelineTable:
     the last of them.
     """
 
-    def __init__(self, path: str, storage_options: Mapping[str, str], table: str) -> None:
-        self.path = path
-        self.table = table
-        self._options = dict(storage_options)
+    def __init__(self, store: StateStore, name: str) -> None:
+        self._table = store.table(name)
+        self._schema = SCHEMAS[name]
 
     def append(self, rows: Sequence[HistoryRow | EventRow]) -> None:
         """Append rows in one commit; the table is made if there is none."""
@@ -72,7 +70,7 @@ class TimelineTable:
         for row in plain:
             if "fields" in row:
                 row["fields"] = json.dumps(row["fields"], ensure_ascii=False)
-        append_rows(self.path, self._options, self.table, plain, SCHEMAS[self.table])
+        self._table.append(pa.Table.from_pylist(plain, schema=self._schema))
 
     def read(
         self,
@@ -86,15 +84,15 @@ class TimelineTable:
 
         `equal` are columns and the value that is asked for; None asks for all.
         """
-        delta = open_delta(self.path, self._options, self.table, may_be_begun=True)
+        delta = self._table.open(may_be_begun=True)
         if delta is None:
             return []
         wanted = (pc.field("at") > pa.scalar(since)) & (pc.field("at") <= pa.scalar(until))
         for column, value in equal.items():
             if value is not None:
                 wanted = wanted & (pc.field(column) == value)
-        with translated(self.path, "read", self.table):
-            found = dataset(delta, self.path, self.table).to_table(filter=wanted).sort_by("at")
+        with self._table.translated("read"):
+            found = self._table.dataset(delta).to_table(filter=wanted).sort_by("at")
             if most is not None:
                 found = found.slice(max(0, found.num_rows - most))
             rows: list[dict[str, Any]] = found.to_pylist()
@@ -105,4 +103,4 @@ class TimelineTable:
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
-        return trim_rows(self.path, self._options, self.table, before)
+        return self._table.trim(before)

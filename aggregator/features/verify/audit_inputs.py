@@ -34,6 +34,7 @@ from aggregator.plan.topics.naming import naming_of
 from aggregator.plan.topics.quarantine_topics import aside_topics
 from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.gaps import GapTable
+from aggregator.store.state_store import StateStore
 
 APPEND_TIME = "LogAppendTime"
 
@@ -71,8 +72,8 @@ def look(config: Config, scope: Scope) -> AuditLook:
     place = config.checkpoint
     table = CheckpointTable.open(place.path, place.storage_options)
     state = table.load() if table is not None else None
-    gaps = GapTable(place.path, place.storage_options).load()
-    backfills = BackfillTable(place.path, place.storage_options).load()
+    gaps = GapTable(StateStore.of(place)).load()
+    backfills = BackfillTable(StateStore.of(place)).load()
     found = discover(config)
     plan = plan_with(config, found, hub_facts(found), ())
     unreachable = {

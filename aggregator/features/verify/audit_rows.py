@@ -16,17 +16,18 @@ from aggregator.features.verify.audit_table import (
     trim_audits,
 )
 from aggregator.model.errors import CheckpointError
+from aggregator.store.state_store import StateStore
 
 
 def record(config: Config, report: VerifyReport) -> None:
     """Append a report to the audits beside the checkpoint; CheckpointError when it cannot."""
-    place = config.checkpoint
-    append_audit(place.path, place.storage_options, rows_of(report))
+    store = StateStore.of(config.checkpoint)
+    append_audit(store, rows_of(report))
     # The report is written. What fails here is done by a later one, or by `maintain`.
     with suppress(CheckpointError):
-        if is_trim_due(place.path, place.storage_options):
+        if is_trim_due(store):
             before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
-            trim_audits(place.path, place.storage_options, before)
+            trim_audits(store, before)
 
 
 def rows_of(report: VerifyReport) -> list[dict[str, Any]]:

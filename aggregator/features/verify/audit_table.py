@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from aggregator.store.delta import NO_HOOKS, dataset, open_delta, table_uri, translated
-from aggregator.store.rows_log import is_tidy_due, make_few, quoted
+from aggregator.store.delta import NO_HOOKS, table_uri
+from aggregator.store.state_store import StateStore, is_tidy_due, quoted
 
 TABLE = "audits"
 PARTITION = "partition"
@@ -51,41 +51,40 @@ SCHEMA = pa.schema(
 """`kind` is `partition` or `hub_topic`; what does not belong to a kind is null."""
 
 
-def append_audit(
-    path: str, storage_options: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
-) -> None:
+def append_audit(store: StateStore, rows: Sequence[Mapping[str, Any]]) -> None:
     """Append the rows of one audit in one commit; CheckpointError when they cannot be written.
 
     The table is made if there is none. Several may append at once: nothing is lost.
     """
-    with translated(path, "written", TABLE):
+    with store.table(TABLE).translated("written"):
         write_deltalake(
-            table_uri(path, TABLE),
+            table_uri(store.path, TABLE),
             pa.Table.from_pylist([dict(row) for row in rows], schema=SCHEMA),
             mode="append",
             schema_mode="merge",
             name="aggregator_audits",
-            storage_options=dict(storage_options),
+            storage_options=dict(store.options),
         )
 
 
-def is_trim_due(path: str, storage_options: Mapping[str, str]) -> bool:
+def is_trim_due(store: StateStore) -> bool:
     """Whether whoever has just appended an audit is to trim the table as well."""
-    delta = open_delta(path, storage_options, TABLE)
+    delta = store.table(TABLE).open()
     return delta is not None and is_tidy_due([int(delta.version())])
 
 
-def trim_audits(path: str, storage_options: Mapping[str, str], before: datetime) -> int | None:
+def trim_audits(store: StateStore, before: datetime) -> int | None:
     """Drop the rows of audits older than `before`, merge small files, cut the log.
 
     An audit that is the newest of any source partition or hub topic stays, as a whole. Returns how
     many rows were dropped; None when there is no table.
     """
-    delta = open_delta(path, storage_options, TABLE)
+    table = store.table(TABLE)
+    delta = table.open()
     if delta is None:
         return None
-    with translated(path, "maintained", TABLE):
-        rows = dataset(delta, path, TABLE).to_table(columns=["audit", "at", *OF_WHAT])
+    with table.translated("maintained"):
+        rows = table.dataset(delta).to_table(columns=["audit", "at", *OF_WHAT])
         newest = pa.TableGroupBy(rows, list(OF_WHAT)).aggregate([("at", "max")])
         kept = rows.filter(pc.is_in(rows["at"], value_set=newest["at_max"].combine_chunks()))
         old = f"at < '{before.isoformat()}'"
@@ -93,5 +92,5 @@ def trim_audits(path: str, storage_options: Mapping[str, str], before: datetime)
             ids = (quoted(audit) for audit in pc.unique(kept["audit"]).to_pylist())
             old += f" AND audit NOT IN ({', '.join(ids)})"
         done = delta.delete(old, post_commithook_properties=NO_HOOKS)
-        make_few(delta, path, TABLE)
+        table.make_few(delta)
     return int(done.get("num_deleted_rows") or 0)

@@ -11,6 +11,7 @@ from aggregator.config.schema import CheckpointConfig
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.model.errors import EXIT_DATA
 from aggregator.status.schema import AuditCounts, AuditStatus
+from aggregator.store.state_store import StateStore
 
 LOOK_SECONDS = 15.0
 STOP_SECONDS = 3.0
@@ -24,7 +25,7 @@ class AuditWatch:
     """
 
     def __init__(self, place: CheckpointConfig) -> None:
-        self._past = PastAudits(place.path, place.storage_options)
+        self._past = PastAudits(StateStore.of(place))
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="audits", daemon=True)
         self.latest: AuditStatus | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,7 @@ from pydantic import Field
 from aggregator.features.verify.audit_scope import Standing
 from aggregator.features.verify.audit_table import HUB_TOPIC, NOT_JUDGED, TABLE
 from aggregator.status.schema import AuditCounts, Document
-from aggregator.store.delta import dataset, open_delta, translated
+from aggregator.store.state_store import StateStore
 
 SUMS = ("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign")
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE, Standing.CONFLICT)
@@ -40,9 +39,8 @@ class AuditsReport(Document):
 class PastAudits:
     """The audits in a table; read anew only when there is a new version of it. For many threads."""
 
-    def __init__(self, path: str, storage_options: Mapping[str, str]) -> None:
-        self._path = path
-        self._options = storage_options
+    def __init__(self, store: StateStore) -> None:
+        self._table = store.table(TABLE)
         self._lock = threading.Lock()
         self._version: int | None = None
         self._found: tuple[AuditSummary, ...] = ()
@@ -53,7 +51,7 @@ class PastAudits:
         Raises CheckpointError when it cannot be read.
         """
         with self._lock:
-            delta = open_delta(self._path, self._options, TABLE, may_be_begun=True)
+            delta = self._table.open(may_be_begun=True)
             if delta is None:
                 self._version, self._found = None, ()
             elif delta.version() != self._version:
@@ -64,8 +62,8 @@ class PastAudits:
     def _read(self, delta: DeltaTable) -> tuple[AuditSummary, ...]:
         own = ["audit", "at", "seconds", "commit", "exit_code"]
         keys = [*own, "kind", "standing"]
-        with translated(self._path, "read", TABLE):
-            data = dataset(delta, self._path, TABLE)
+        with self._table.translated("read"):
+            data = self._table.dataset(delta)
             # An older version has written fewer columns.
             reasons = [name for name in NOT_JUDGED if name in data.schema.names]
             rows = data.to_table(columns=[*keys, *SUMS, *reasons])
