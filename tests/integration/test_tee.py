@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import duckdb
+import polars
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from duckdb_extensions import import_extension
+from hypothesis import HealthCheck, given, settings
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from aggregator.cli.main import app
 from aggregator.config.schema import Config
+from aggregator.config.schemas import SchemasConfig
 from aggregator.extras.embedded.cluster import EmbeddedCluster
 from aggregator.extras.embedded.topics import NewRecord, create_topic, produce
+from aggregator.features.delta_sink import next_batch
 from aggregator.features.delta_sink.sink import tee
 from aggregator.features.delta_sink.sink_report import TeeReport
 from aggregator.features.delta_sink.table_maintenance import care
@@ -31,13 +38,16 @@ from aggregator.model.events import Event
 from support.application import application
 from support.changing import delete_records
 from support.clusters import ClusterFactory
+from support.examples import examples
 from support.guids import guids_in_front
+from support.odd_schemas import Made, logical, same, topics, unlogical
 from support.reading import read_topic, wait_for
 from support.registry import ApicurioRegistry, asked, framed_avro, schema_registries
 from support.running import make_config, source
 from support.turns import turns
 
-KILLS = turns(4, 10)
+KILLS = turns(2, 10)
+MANY_SCHEMAS = 250
 OPEN = 1_795_000_000_000
 """A moment of 2026-11-18, in milliseconds."""
 
@@ -150,9 +160,15 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApicurioRegis
         yield found
 
 
+@pytest.fixture
+def restless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails is tried as often, without the fifteen seconds in between."""
+    monkeypatch.setattr(next_batch, "FIRST_REST", 0.01)
+
+
 @contextmanager
-def writing(hub: EmbeddedCluster, *topics: str) -> Iterator[None]:
-    """Some hundred records a second into hub topics, each with the next origin offset."""
+def writing(hub: EmbeddedCluster, topic: str) -> Iterator[None]:
+    """Some hundred records a second into a hub topic, each with the next origin offset."""
     stop = threading.Event()
 
     def write() -> None:
@@ -162,8 +178,7 @@ def writing(hub: EmbeddedCluster, *topics: str) -> Iterator[None]:
                 copied(json.dumps({"id": at, "part": at % 7}).encode(), at, key=b"k%d" % (at % 50))
                 for at in range(offset, offset + 50)
             ]
-            for topic in topics:
-                produce(hub.bootstrap_servers, topic, batch)
+            produce(hub.bootstrap_servers, topic, batch)
             offset += len(batch)
 
     thread = threading.Thread(target=write, name="writing")
@@ -226,25 +241,14 @@ def killed_often(config: Config, folder: Path, topic: str, kills: int) -> list[i
 def test_killed_again_and_again_the_tables_have_each_record_of_the_hub_once(
     hub: EmbeddedCluster, tmp_path: Path, unique: str
 ) -> None:
-    # Two at a time: most of a life is the start of Java.
-    topics = {topic: tmp_path / topic for topic in (f"{unique}-a", f"{unique}-b")}
-    configs = {topic: tee_config(hub, folder, topic) for topic, folder in topics.items()}
-    for topic in topics:
-        hub_topic(hub, topic, 3)
-    with ThreadPoolExecutor(len(topics)) as pool:
-        with writing(hub, *topics):
-            lives = [
-                pool.submit(killed_often, configs[topic], folder, topic, KILLS // len(topics))
-                for topic, folder in topics.items()
-            ]
-            landed = [life.result() for life in lives]
-        assert sum(len(set(it)) for it in landed) > KILLS // 2, landed
-
-    for topic, folder in topics.items():
-        file = folder / "runs" / "aggregator.yaml"
-        done = CliRunner().invoke(app, ["tee", "-c", str(file), "--once", "-o", "json"])
-        assert done.exit_code == 0, done.output
-        assert assert_landed(hub, folder, topic) > 250
+    hub_topic(hub, unique, 3)
+    with writing(hub, unique):
+        landed = killed_often(tee_config(hub, tmp_path, unique), tmp_path, unique, KILLS)
+    assert len(set(landed)) > KILLS // 2, landed
+    file = tmp_path / "runs" / "aggregator.yaml"
+    done = CliRunner().invoke(app, ["tee", "-c", str(file), "--once", "-o", "json"])
+    assert done.exit_code == 0, done.output
+    assert assert_landed(hub, tmp_path, unique) > 250
 
 
 def test_what_a_record_is_made_of_lands_and_a_new_field_becomes_a_column(
@@ -345,7 +349,7 @@ def test_avro_is_decoded_by_the_schemas_that_records_name(
         b'{"id": 7, "by": "me"}',
     )
     assert [row["decode_error"] is None for row in rows] == [False] * 4 + [True]
-    assert rows[0]["decode_error"] == f"is not what schema {first} says"
+    assert rows[0]["decode_error"].startswith(f"is not what schema {first} says: ")
     assert rows[1]["decode_error"] == "a field is of another type than its column"
     assert "1000000" in rows[2]["decode_error"]
     assert rows[3]["decode_error"] == "not JSON"
@@ -392,6 +396,7 @@ def test_a_schema_that_a_header_names_decodes_a_value(
     assert [rows[at]["decode_error"] for at in (0, 1, 3)] == [None] * 3
 
 
+@pytest.mark.usefixtures("restless")
 def test_a_registry_that_is_away_holds_a_topic_back(
     hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
 ) -> None:
@@ -512,6 +517,7 @@ def test_a_table_that_another_tool_has_copied_lands_again_when_it_is_said_from_w
     assert assert_landed(hub, tmp_path, unique) == 80
 
 
+@pytest.mark.usefixtures("restless")
 def test_a_table_that_was_restored_lands_again_what_is_missing_also_while_a_tee_runs(
     hub: EmbeddedCluster, spark: SparkSession, tmp_path: Path, unique: str
 ) -> None:
@@ -581,3 +587,115 @@ def test_a_record_whose_timestamp_spark_cannot_hold_lands_as_the_others(
     assert [(it["key"], it["value"]) for it in row["headers"]] == own
     (others,) = {it["timestamp"] for it in rows if it["origin_offset"] not in (20, None)}
     assert others.timestamp() * 1000 == OPEN
+
+
+def read_by_all(table: str, spark: SparkSession) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a table as Spark, delta-rs, polars and DuckDB read them, in their order."""
+    yield [it.asDict(recursive=True) for it in spark.read.format("delta").load(table).collect()]
+    yield DeltaTable(table).to_pyarrow_table().to_pylist()
+    yield polars.read_delta(table).to_arrow().to_pylist()
+    with duckdb.connect() as database:
+        database.execute(f"SET extension_directory = '{Path(table).parents[1]}'")
+        import_extension("delta", con=database)
+        yield database.sql(f"SELECT * FROM delta_scan('{table}')").to_arrow_table().to_pylist()
+
+
+@given(topics(8))
+@settings(examples(1), suppress_health_check=list(HealthCheck), derandomize=True)
+def test_what_avro_of_any_shape_says_is_in_columns_that_all_readers_have(
+    hub: EmbeddedCluster,
+    registry: ApicurioRegistry,
+    spark: SparkSession,
+    tmp_path: Path,
+    unique: str,
+    made: list[Made],
+) -> None:
+    topic = f"{unique}-{uuid4().hex[:6]}"
+    hub_topic(hub, topic, 1)
+    config = tee_config(hub, tmp_path, topic, decode="true")
+    config = config.model_copy(
+        update={
+            "hub": config.hub.model_copy(update={"schemas": SchemasConfig(registry=registry.url)})
+        }
+    )
+    written: list[bytes] = []
+    for at, one in enumerate(made):
+        number = registry.register(f"{topic}-{at}", one.schema)
+        good = framed_avro(number, unlogical(one.schema), one.write)
+        # As it is; with too much; with too little.
+        written += [good, good + b"x", good[:-1] if len(good) > 5 else good + b"x"]
+    # Schemas that nobody can read columns of, and a name that no table has.
+    odd = registry.register(f"{topic}-odd", 'syntax = "proto3"; message M {}', kind="PROTOBUF")
+    written.append(b"\0" + odd.to_bytes(4, "big") + b"\0")
+    produce(hub.bootstrap_servers, topic, [copied(it, at) for at, it in enumerate(written)])
+    report = tee(config, once=True, spark=spark)
+    assert report.problems == ()
+    for rows in read_by_all(str(tmp_path / "tee" / topic), spark):
+        rows.sort(key=lambda row: row["offset"])
+        assert [row["value"] for row in rows] == written
+        assert rows[-1]["decode_error"] == f"schema {odd} is of type PROTOBUF: not decoded"
+        for at, one in enumerate(made):
+            whole, *wrong = rows[3 * at : 3 * at + 3]
+            assert same(whole["decoded"], one.said), (one, whole["decoded"])
+            assert (whole["decode_error"] is None) == one.is_whole, (one, whole["decode_error"])
+            assert all(row["decoded"] is None for row in wrong)
+            assert all("is not what schema" in row["decode_error"] for row in wrong)
+
+
+def test_hundreds_of_schemas_are_decoded_and_one_that_refers_to_itself(
+    hub: EmbeddedCluster,
+    registry: ApicurioRegistry,
+    spark: SparkSession,
+    tmp_path: Path,
+    unique: str,
+) -> None:
+    hub_topic(hub, unique, 1)
+    config = tee_config(hub, tmp_path, unique, decode="true")
+    config = config.model_copy(
+        update={
+            "hub": config.hub.model_copy(update={"schemas": SchemasConfig(registry=registry.url)})
+        }
+    )
+    texts: dict[int, bytes] = {}
+    for at in range(MANY_SCHEMAS):
+        schema = records_of(f"Event{at}", {"name": f"of{at}", "type": "int"})
+        number = registry.register(f"{unique}-{at}", schema)
+        texts[at] = framed_avro(number, schema, {f"of{at}": at})
+    tree = records_of(
+        "Tree", {"name": "v", "type": "int"}, {"name": "next", "type": ["null", "Tree"]}
+    )
+    number = registry.register(f"{unique}-tree", tree)
+    deep = {"v": 1, "next": {"v": 2, "next": {"v": 3, "next": None}}}
+    texts[MANY_SCHEMAS] = framed_avro(number, tree, deep)
+    # A type that Delta takes at the creation of a table alone.
+    later = records_of("Later", {"name": "at", "type": logical("long", "local-timestamp-millis")})
+    late = registry.register(f"{unique}-late", later)
+    case = records_of("Case", {"name": "a", "type": "int"}, {"name": "A", "type": "int"})
+    cased = registry.register(f"{unique}-case", case)
+    produce(hub.bootstrap_servers, unique, [copied(it, at) for at, it in texts.items()])
+    assert tee(config, once=True, spark=spark).problems == ()
+    more = [
+        framed_avro(late, unlogical(later), {"at": OPEN + 123}),
+        framed_avro(cased, case, {"a": 1, "A": 2}),
+        b'\n\t{"json": 5}',
+        b'{"a": 1, "a": "twice"}',
+        b'{"deep": ' * 500 + b"1" + b"}" * 500,
+        b'{"deep": ' * 60 + b"1" + b"}" * 60,
+        b'{"nan": NaN, "": 1, "x.y": 2, "\\u0000": 3, "' + b"n" * 3000 + b'": 4}',
+    ]
+    produce(hub.bootstrap_servers, unique, [copied(it, 1000 + at) for at, it in enumerate(more)])
+    began = time.monotonic()
+    assert tee(config, once=True, spark=spark).problems == ()
+    assert time.monotonic() - began < 60
+    rows = rows_of(tmp_path, unique)
+    assert [row["value"] for row in rows] == [*texts.values(), *more]
+    for at in range(MANY_SCHEMAS):
+        assert rows[at]["decoded"][f"of{at}"] == at
+    said = rows[MANY_SCHEMAS]["decoded"]
+    assert (said["v"], json.loads(said["next"])) == (1, deep["next"])
+    added = rows[MANY_SCHEMAS + 1 :]
+    assert added[0]["decoded"]["at"] == "2026-11-18T11:06:40.123"
+    assert added[1]["decoded"]["a"] == 1
+    assert added[2]["decoded"]["json"] == 5
+    assert added[4]["decode_error"] == "nested in more than 100 levels"
+    assert math.isnan(added[6]["decoded"]["nan"])

@@ -18,7 +18,7 @@ class JsonEndsTest {
             "{\"a\": \"1}",
         };
         for (String text : whole) {
-            assertEquals(true, call(text), text);
+            assertEquals(null, call(text), text);
         }
         String[] more = {
             "{\"a\": 1} trailing",
@@ -29,12 +29,19 @@ class JsonEndsTest {
             "{}\u0000",
         };
         for (String text : more) {
-            assertEquals(false, call(text), text);
+            assertEquals("not JSON", call(text), text);
         }
-        assertEquals(true, new JsonEnds().call(null));
+        assertEquals(null, new JsonEnds().call(null));
     }
 
-    private static boolean call(String text) {
+    @Test
+    void whatIsNestedDeeperThanReadersGoIsNoObject() {
+        String deep = "[".repeat(JsonEnds.MOST_DEEP - 1);
+        assertEquals(null, call("{\"a\":" + deep));
+        assertEquals("nested in more than 100 levels", call("{\"a\":" + deep + "["));
+    }
+
+    private static String call(String text) {
         return new JsonEnds().call(text.getBytes(StandardCharsets.UTF_8));
     }
 }

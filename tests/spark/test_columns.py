@@ -6,7 +6,6 @@ table.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -27,7 +26,6 @@ from aggregator.datapath.spark.ranges import to_origins
 from aggregator.datapath.spark.transform import RECORD_SCHEMA
 from aggregator.extras.notebook import with_origin_columns
 from aggregator.features.delta_sink.decoders import MISFIT, JsonDecoder
-from aggregator.features.delta_sink.fit_to_column import fitted, misfits, spark_type
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.plan.lanes.murmur2 import partition_for_key
@@ -245,41 +243,6 @@ def test_a_record_lands_on_a_day_that_there_is_whatever_its_timestamp_says(
     later = spark.range(1).select(F.current_date().alias("day")).collect()[0]["day"]
     assert row["value"] == b"v"
     assert row["day"].isoformat() in ([day] if day else [today.isoformat(), later.isoformat()])
-
-
-@pytest.mark.parametrize(
-    ("value", "column", "fits"),
-    [
-        ("map('k', 1)", "map<string,bigint>", True),
-        ("map('k', 1)", "map<string,string>", False),
-        ("map(1, 1)", "map<string,int>", False),
-        ("cast(null as map<string,int>)", "map<string,string>", True),
-        ("map('k', named_struct('a', 1))", "map<string,struct<a:bigint,b:string>>", True),
-        ("map('k', named_struct('a', 1))", "map<string,struct<a:string>>", False),
-        ("map('k', array(map('l', 1.5f)))", "map<string,array<map<string,double>>>", True),
-        ("map('k', array(1))", "map<string,array<string>>", False),
-        ("array(map('k', 1))", "array<map<string,string>>", False),
-        ("named_struct('m', map('k', 'x'))", "struct<m:map<string,bigint>>", False),
-        ("array(named_struct('a', 'x'))", "array<struct<a:bigint>>", False),
-    ],
-)
-def test_a_value_that_is_null_in_its_column_is_a_misfit(
-    spark: SparkSession, value: str, column: str, fits: bool
-) -> None:
-    frame = spark.range(1).select(F.expr(value).alias("value"))
-    seen = json.loads(frame.schema["value"].dataType.json())
-    want = json.loads(
-        spark.sql(f"SELECT cast(null as {column}) AS it").schema["it"].dataType.json()
-    )
-    wrong = [F.lit(False), *misfits(F.col("value"), seen, want)]
-    shaped = fitted(F.col("value"), seen, want).cast(spark_type(want))
-    (row,) = frame.select(
-        F.array_contains(F.array(*wrong), True).alias("wrong"),
-        F.to_json(F.struct("value")).alias("before"),
-        F.to_json(F.struct(shaped.alias("value"))).alias("after"),
-    ).collect()
-    assert row["wrong"] is not fits
-    assert (row["before"] == row["after"]) is fits
 
 
 def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: SparkSession) -> None:

@@ -48,6 +48,7 @@ SPARK_JARS = (
     "jackson-core-*.jar",
     "jackson-databind-*.jar",
     "jackson-annotations-*.jar",
+    "avro-1*.jar",
 )
 """Of the jars inside pyspark, those that its API classes and ours are read with."""
 

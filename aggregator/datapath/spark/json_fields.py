@@ -1,7 +1,7 @@
 """Columns of Java that look at JSON objects: for fields that are new, and for their ends.
 
-Whether an object has fields that a struct has not says `JsonFields.java`, and whether anything is
-behind it `JsonEnds.java`. The only module that reaches through py4j for it: Spark registers a class
+Whether an object has fields that a struct has not says `JsonFields.java`, and whether it can be
+read `JsonEnds.java`. The only module that reaches through py4j for it: Spark registers a class
 of Java by its name, and the first one needs what is known.
 """
 
@@ -30,18 +30,21 @@ def has_new_field(
     paths = gateway.new_array(jvm.java.lang.String, len(left_out))
     for at, path in enumerate(left_out):
         paths[at] = path
-    _register(spark, NAME, jvm.aggregator.connector.JsonFields(struct, paths))
+    _register(spark, NAME, jvm.aggregator.connector.JsonFields(struct, paths), "BooleanType")
     return F.call_function(NAME, value)
 
 
-def ends_with_object(spark: SparkSession, value: Column) -> Column:
-    """Whether nothing but white space is behind the object that a value (binary) begins with."""
+def why_no_object(spark: SparkSession, value: Column) -> Column:
+    """Why the object that a value (binary) begins with cannot be read; null where it can.
+
+    Something but white space is behind it, or it is nested too deep. Only its brackets are read.
+    """
     jvm: Any = spark.sparkContext._jvm
-    _register(spark, ENDS, jvm.aggregator.connector.JsonEnds())
+    _register(spark, ENDS, jvm.aggregator.connector.JsonEnds(), "StringType")
     return F.call_function(ENDS, value)
 
 
-def _register(spark: SparkSession, name: str, function: Any) -> None:
+def _register(spark: SparkSession, name: str, function: Any, kind: str) -> None:
     jvm: Any = spark.sparkContext._jvm
     registry: Any = spark._jsparkSession.udf()
-    registry.register(name, function, jvm.org.apache.spark.sql.types.DataTypes.BooleanType)
+    registry.register(name, function, getattr(jvm.org.apache.spark.sql.types.DataTypes, kind))

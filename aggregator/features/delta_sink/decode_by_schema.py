@@ -6,55 +6,53 @@ nothing here decodes, is a reason in the record's row.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import or_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.headers import origin_columns, origin_texts
-from aggregator.datapath.spark.reading_session import add_jars
 from aggregator.features.delta_sink.decoders import (
-    MISFIT,
+    SURPRISE,
     TEXT,
     Decoder,
     JsonDecoder,
     NewFields,
     Read,
     fields_of,
+    is_object,
     json_columns,
     raise_surprise,
     surprised,
     text_of,
     with_parsed,
 )
-from aggregator.features.delta_sink.fit_to_column import fitted, misfits, struct_type, widened
 from aggregator.features.delta_sink.landing_rows import DECODED, ERROR
-from aggregator.features.delta_sink.value_columns import Columns, Struct, plan_columns
+from aggregator.features.delta_sink.value_columns import EMPTY, Columns, Struct, plan_columns
 from aggregator.kafka.registry import Schema
-from aggregator.kafka.registry.avro_columns import avro_value
+from aggregator.kafka.registry.avro_rows import avro_rows, columns_of
 from aggregator.kafka.registry.placement import is_translated
 from aggregator.kafka.registry.schemas_of_frame import (
     Written,
     as_written,
     header_of,
-    names,
     payload,
+    schema_key,
     schema_name,
     schema_of,
 )
 from aggregator.model.errors import RegistryError
 
-MOST_SCHEMAS = 200
-NOT_FOUND = 404
+MOST_UNKNOWN = 200
+OF_ONE_SCHEMA = (404, 410, 422)
+"""How a registry refuses one schema; what it would say of each is no matter of a record."""
 AGAIN_SECONDS = 60.0
 """So often it is asked again for a schema that the registry had not."""
-TEXTS, ORIGIN, HEADER, NAME, AVRO = "texts", "named_by", "id_header", "named", "avro_"
+TEXTS, ORIGIN, HEADER, NAME, AVRO = "texts", "named_by", "id_header", "named", "by_avro"
 
 
 @dataclass(slots=True)
@@ -62,7 +60,7 @@ class _Known:
     """What records of the topic were so far: the schemas that they name, and whether some are JSON.
 
     `types` are those of what Avro's schemas write, `failed` reasons why one decodes nothing.
-    `full`: so many are named that values are hardly in the wire format; no more are asked for.
+    `full`: so many are not known that values are hardly in the wire format; no more are asked for.
     """
 
     json: bool = False
@@ -88,9 +86,10 @@ class AutoDecoder:
         # Without a registry of its own a source's ids are the hub's.
         own = any(source.schemas.registry for source in config.sources.values())
         self._by_source = own and not is_translated(config, topic)
-        self._by_header = wants_avro(config)
+        self._by_header = _has_registry(config)
         self._known = _Known()
         self._fields = NewFields()
+        self._planned: tuple[Struct, int, Columns] = (EMPTY, 0, Columns(EMPTY))
 
     def columns(self, read: Read, have: Struct) -> Columns:
         """What the records have behind what the table has.
@@ -98,18 +97,17 @@ class AutoDecoder:
         Raises RegistryError while a registry is away. Records that name the schemas of earlier
         ones are not looked at before they are appended, unless there is JSON among them.
         """
-        if not self._known.looked:
+        is_due = self._known.failed and time.monotonic() - self._known.asked_at > AGAIN_SECONDS
+        if not self._known.looked or (is_due and self._known.full):
             self._look(read)
         known = self._known
-        if known.failed and time.monotonic() - known.asked_at > AGAIN_SECONDS:
-            known.asked_at = time.monotonic()
+        if is_due and not known.full:
+            known.asked_at, records = time.monotonic(), read(False)
             for written in known.failed.copy():
                 del known.failed[written]
-                self._ask(read(False), known, written)
-        found, left_out = have, list[str]()
-        for written in sorted(known.types, key=str):
-            added = plan_columns(found, widened(known.types[written]))
-            found, left_out = added.struct, [*left_out, *added.left_out]
+                self._ask(records, known, written)
+        of_avro = self._avro_columns(have)
+        found, left_out = of_avro.struct, list(of_avro.left_out)
         if known.json or known.text:
             added = self._fields.plan(lambda: self._json_fields(read), found)
             found, left_out = added.struct, [*left_out, *added.left_out]
@@ -119,37 +117,26 @@ class AutoDecoder:
         """Rows by what their values name; a record that names another schema fails the append."""
         known, own = self._known, rows.columns
         found = self._named(rows)
-        avro = {written: f"{AVRO}{at}" for at, written in enumerate(sorted(known.avro, key=str))}
-        for written, column in avro.items():
-            one = avro_value(_payload(), known.avro[written].text)
-            found = found.withColumn(column, F.when(_is(written), _as_struct(one, known, written)))
-        parts: list[tuple[Column, Column, Column]] = []
+        here = F.col(NAME).isNotNull() & ~self._is_text()
+        parts = (F.col(ORIGIN), F.col(NAME), _payload())
+        read = avro_rows(rows.sparkSession, _known_to_java(known, struct), parts)
+        found = found.withColumn(AVRO, F.when(here, read))
+        value, error = F.col(AVRO)["value"], F.col(AVRO)["error"]
+        error = F.when(error == SURPRISE, raise_surprise()).otherwise(error)
         if known.json or known.text:
             found = with_parsed(found, self._text(), struct)
-            here = F.col(NAME).isNull() | _any(_is(it) for it in known.text)
-            value, why = json_columns(struct)
+            of_json, why = json_columns(struct)
             text = F.col(TEXT).cast("binary")
             is_new = self._fields.surprise(rows.sparkSession, text, struct)
             if is_new is not None:
                 why = F.when(is_new, raise_surprise()).otherwise(why)
-            parts.append((here, value, why))
-        for written, column in avro.items():
-            parts.append((_is(written), *_of_avro(column, known.types[written], struct, written)))
-        decoded = _first([(here, value) for here, value, _ in parts], struct)
-        error = F.when(F.col("value").isNull(), None)
-        for here, _, why in parts:
-            error = error.when(here, why)
-        for written, reason in known.failed.items():
-            error = error.when(_is(written), F.lit(reason))
-        if not known.json:
+        else:
+            of_json = F.lit(None).cast(StructType.fromJson(struct))
             plain = F.lit("names no schema of a registry, and is not JSON")
-            is_object = text_of(F.col("value")).startswith("{")
-            error = error.when(F.col(NAME).isNull() & ~is_object, plain)
-        if known.full:
-            many = F.lit(f"names a schema, of more than {MOST_SCHEMAS} that values here name")
-            error = error.when(F.col(NAME).isNotNull(), many)
-        columns = [error.otherwise(raise_surprise()).alias(ERROR)]
-        return found.select(*own, *columns, *([decoded.alias(DECODED)] if struct["fields"] else []))
+            why = F.when(is_object(text_of(F.col("value"))), raise_surprise()).otherwise(plain)
+        error = F.when(F.col("value").isNotNull(), F.when(here, error).otherwise(why)).alias(ERROR)
+        decoded = F.when(here, value).otherwise(of_json).alias(DECODED)
+        return found.select(*own, error, *([decoded] if struct["fields"] else []))
 
     def is_surprised(self, error: Exception) -> bool:
         """Whether a record names a schema that none has named before, or has another field."""
@@ -158,20 +145,43 @@ class AutoDecoder:
             self._fields.want()
         return surprised(error)
 
+    def _avro_columns(self, have: Struct) -> Columns:
+        """What Avro's schemas add; found once, as of a thousand schemas it takes seconds."""
+        types = self._known.types
+        before, count, planned = self._planned
+        if (before, count) == (have, len(types)):
+            return planned
+        found, left_out = have, list[str]()
+        for written in sorted(types, key=lambda it: it.order):
+            added = plan_columns(found, types[written])
+            found, left_out = added.struct, [*left_out, *added.left_out]
+        planned = Columns(found, tuple(left_out))
+        self._planned = (have, len(types), planned)
+        return planned
+
     def _json_fields(self, read: Read) -> Struct:
         return fields_of(self._named(read(self._by_header)), self._text())
 
     def _look(self, read: Read) -> None:
         """Which schemas the records name, and whether some are JSON. Runs a job."""
         records = self._named(read(self._by_header))
-        is_json = F.col(NAME).isNull() & text_of(F.col("value")).startswith("{")
+        is_json = F.col(NAME).isNull() & is_object(text_of(F.col("value")))
         named = F.when(F.col(NAME).isNotNull(), F.struct(ORIGIN, NAME))
         seen = records.agg(F.collect_set(named).alias("named"), F.count_if(is_json).alias("json"))
         (row,) = seen.collect()
         wanted = {as_written(*it) for it in row["named"]} | self._known.written
-        known = _Known(json=self._known.json or row["json"] > 0, looked=True)
-        known.full = len(wanted) > MOST_SCHEMAS
-        for one in sorted(wanted, key=lambda it: it.order)[:MOST_SCHEMAS]:
+        before = self._known
+        known = _Known(
+            json=before.json or row["json"] > 0,
+            text=before.text,
+            avro=before.avro,
+            types=before.types,
+            looked=True,
+        )
+        for one in sorted(wanted - before.text - before.avro.keys(), key=lambda it: it.order):
+            if len(known.failed) >= MOST_UNKNOWN:
+                known.full = True
+                break
             self._ask(records, known, one)
         self._known = known
 
@@ -191,27 +201,33 @@ class AutoDecoder:
     def _ask(self, records: DataFrame, known: _Known, written: Written) -> None:
         try:
             schema = schema_of(self._config, written)
+            if schema.kind == "AVRO":
+                known.types[written] = columns_of(records.sparkSession, schema.text)
         except RegistryError as error:
-            # What would be told of every schema is no matter of this record.
-            if error.away or (error.code and error.code != NOT_FOUND):
+            if error.away or (error.code and error.code not in OF_ONE_SCHEMA):
                 raise
             known.failed[written] = str(error)
+            return
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            # What a registry holds may be anything; the records of other schemas land.
+            reason = str(error) or type(error).__name__
+            known.failed[written] = f"schema {written.schema} cannot be read: {reason}"
             return
         if schema.kind == "JSON":
             known.text.add(written)
         elif schema.kind == "AVRO":
-            if not known.avro:
-                add_jars(records.sparkSession, self._config, ("avro",))
             known.avro[written] = schema
-            known.types[written] = _type_of(records, schema)
         else:
             known.failed[written] = f"schema {written.schema} is of type {schema.kind}: not decoded"
 
+    def _is_text(self) -> Column:
+        """Whether a value names a schema of JSON."""
+        named = [schema_key(it) for it in self._known.text]
+        return _key().isin(named) if named else F.lit(False)
+
     def _text(self) -> Column:
-        framed = _any(_is(it) for it in self._known.text)
-        return F.when(F.col(NAME).isNull(), text_of(F.col("value"))).when(
-            framed, text_of(_payload())
-        )
+        framed = F.when(self._is_text(), text_of(_payload()))
+        return F.when(F.col(NAME).isNull(), text_of(F.col("value"))).otherwise(framed)
 
 
 def decoder_of(config: Config, topic: str) -> Decoder | None:
@@ -221,59 +237,32 @@ def decoder_of(config: Config, topic: str) -> Decoder | None:
     return JsonDecoder() if config.tee.decode == "json" else AutoDecoder(config, topic)
 
 
-def wants_avro(config: Config) -> bool:
-    """Whether a session has to be able to read Avro."""
+def _has_registry(config: Config) -> bool:
+    """Whether any cluster has one, so that headers may name schemas."""
     registries = [config.hub.schemas, *(it.schemas for it in config.sources.values())]
-    return config.tee.decode == "auto" and any(it.registry for it in registries)
+    return any(it.registry for it in registries)
 
 
 def _payload() -> Column:
     return payload("value", F.col(HEADER))
 
 
-def _is(written: Written) -> Column:
-    return names(written, F.col(ORIGIN), F.col(NAME))
+def _key() -> Column:
+    return F.concat(F.coalesce(F.col(ORIGIN), F.lit("")), F.lit("/"), F.col(NAME))
 
 
-def _any(conditions: Iterable[Column]) -> Column:
-    return reduce(or_, conditions, F.lit(False))
-
-
-def _type_of(records: DataFrame, schema: Schema) -> Struct:
-    """The struct that values of an Avro schema become. Runs no job."""
-    one = records.select(avro_value(F.col("value"), schema.text).alias("value"))
-    found = json.loads(one.schema.json())["fields"][0]["type"]
-    if isinstance(found, dict) and found.get("type") == "struct":
-        return dict(found)
-    # A schema of one value that is no record: the table's column is a struct.
-    alone = {"name": "value", "type": found, "nullable": True, "metadata": {}}
-    return {"type": "struct", "fields": [alone]}
-
-
-def _as_struct(value: Column, known: _Known, written: Written) -> Column:
-    return (
-        value
-        if _is_record(known.avro[written])
-        else F.when(value.isNotNull(), F.struct(value.alias("value")))
-    )
-
-
-def _is_record(schema: Schema) -> bool:
-    plain = json.loads(schema.text)
-    return isinstance(plain, dict) and plain.get("type") in ("record", "error")
-
-
-def _of_avro(column: str, seen: Struct, struct: Struct, written: Written) -> tuple[Column, Column]:
-    value = F.col(column)
-    shaped = fitted(value, seen, struct) if struct["fields"] else F.lit(None)
-    wrong = [*misfits(value, seen, struct)]
-    error = F.when(value.isNull(), F.lit(f"is not what schema {written.schema} says"))
-    return shaped, error.when(_any(wrong), F.lit(MISFIT)) if wrong else error
-
-
-def _first(parts: list[tuple[Column, Column]], struct: Struct) -> Column:
-    nothing = F.lit(None).cast(struct_type(struct))
-    found: Column | None = None
-    for here, value in parts:
-        found = F.when(here, value) if found is None else found.when(here, value)
-    return nothing if found is None else found
+def _known_to_java(known: _Known, struct: Struct) -> dict[str, Any]:
+    """What `AvroRows.java` reads values by."""
+    texts = list(dict.fromkeys(it.text for it in known.avro.values()))
+    places = {text: at for at, text in enumerate(texts)}
+    many = f"names a schema that is not known, as more than {MOST_UNKNOWN} that values here name"
+    return {
+        "struct": struct,
+        "texts": texts,
+        "avro": {
+            schema_key(it): {"text": places[schema.text], "called": str(it.schema)}
+            for it, schema in known.avro.items()
+        },
+        "failed": {schema_key(it): reason for it, reason in known.failed.items()},
+        "other": many if known.full else SURPRISE,
+    }

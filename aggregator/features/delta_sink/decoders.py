@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from aggregator.datapath.spark.json_fields import ends_with_object, has_new_field
+from aggregator.datapath.spark.json_fields import has_new_field, why_no_object
 from aggregator.features.delta_sink.landing_rows import DECODED, ERROR
 from aggregator.features.delta_sink.value_columns import (
     EMPTY,
@@ -26,7 +26,7 @@ from aggregator.features.delta_sink.value_columns import (
 CORRUPT = "aggregator: what is not as its columns"
 """Where Spark puts the text of a record that it cannot read. No field of a record is called so."""
 CASE = "spark.sql.caseSensitive"
-TEXT, PARSED, ENDS = "text", "parsed", "ends"
+TEXT, PARSED, BROKEN = "text", "parsed", "broken"
 BEFORE = "\ufeff \t\r\n"
 """What may be in front of JSON: white space, and the mark that some editors write."""
 SURPRISE = "aggregator: this record is not as those before"
@@ -129,7 +129,8 @@ class JsonDecoder:
 
 def fields_of(records: DataFrame, text: Column) -> Struct:
     """The fields that the JSON objects among some texts have. Runs a job."""
-    objects = records.select(text.alias(TEXT)).filter(_is_object())
+    broken = why_no_object(records.sparkSession, F.col(TEXT).cast("binary"))
+    objects = records.select(text.alias(TEXT)).filter(is_object(F.col(TEXT)) & broken.isNull())
     reader = records.sparkSession.read.options(
         columnNameOfCorruptRecord=CORRUPT,
         # A field that was only null so far would be text for ever.
@@ -150,25 +151,26 @@ def with_parsed(rows: DataFrame, text: Column, struct: Struct) -> DataFrame:
     """Rows with what `json_columns` looks at: so a value is parsed once, however often named."""
     known = StructType([*StructType.fromJson(struct).fields, StructField(CORRUPT, StringType())])
     how = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-    ends = ends_with_object(rows.sparkSession, F.col(TEXT).cast("binary"))
-    with_text = rows.withColumn(TEXT, text)
-    return with_text.withColumns({PARSED: F.from_json(TEXT, known, how), ENDS: ends})
+    broken = why_no_object(rows.sparkSession, F.col(TEXT).cast("binary"))
+    with_text = rows.withColumn(TEXT, text).withColumn(BROKEN, broken)
+    return with_text.withColumn(PARSED, F.from_json(_readable(), known, how))
 
 
 def json_columns(struct: Struct) -> tuple[Column, Column]:
     """What a text says, and why it does not; both null where there is no text."""
-    well = _is_object() & F.col(PARSED)[CORRUPT].isNull() & F.col(ENDS)
+    well = is_object(F.col(TEXT)) & F.col(PARSED)[CORRUPT].isNull() & F.col(BROKEN).isNull()
     # Parsed once more only where something is wrong. Spark reads one value, and passes over more.
-    is_json = F.try_parse_json(TEXT).isNotNull() & (F.col(ENDS) | ~_is_object())
+    is_json = F.try_parse_json(TEXT).isNotNull() & F.col(BROKEN).isNull()
     error = (
         F.when(F.col(TEXT).isNull() | well, None)
-        .when(~is_json, F.lit("not JSON"))
-        .when(~_is_object(), F.lit("JSON, but no object"))
+        .when(is_object(F.col(TEXT)) & F.col(BROKEN).isNotNull(), F.col(BROKEN))
+        .when(F.try_parse_json(TEXT).isNull(), F.lit("not JSON"))
+        .when(~is_object(F.col(TEXT)), F.lit("JSON, but no object"))
         .otherwise(F.lit(MISFIT))
     )
     names = StructType.fromJson(struct).names
     own = F.struct(*(F.col(PARSED)[name].alias(name) for name in names)) if names else F.lit(None)
-    return F.when(well | (_is_object() & is_json), own), error
+    return F.when(well | (is_object(F.col(TEXT)) & is_json), own), error
 
 
 def text_of(value: Column) -> Column:
@@ -176,5 +178,10 @@ def text_of(value: Column) -> Column:
     return F.ltrim(value.cast("string"), F.lit(BEFORE))
 
 
-def _is_object() -> Column:
-    return F.col(TEXT).startswith("{")
+def _readable() -> Column:
+    return F.when(F.col(BROKEN).isNull(), F.col(TEXT))
+
+
+def is_object(text: Column) -> Column:
+    """Whether a text begins as an object of JSON does."""
+    return text.startswith("{")

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from aggregator.config.schema import Config
 from aggregator.datapath.spark.reading_session import open_reader
-from aggregator.features.delta_sink.decode_by_schema import wants_avro
 from aggregator.features.delta_sink.hub_topics_now import HubLook, HubNow
 from aggregator.features.delta_sink.landing_table import shared_folders
 from aggregator.features.delta_sink.next_batch import plan_rest, reached
@@ -251,7 +250,7 @@ def _session(config: Config, given: SparkSession | None) -> Iterator[SparkSessio
     if master == "auto":
         master = f"local[{os.cpu_count() or 1}]"
     with _own_stdout():
-        spark = open_reader(config, master, ("avro",) if wants_avro(config) else ())
+        spark = open_reader(config, master)
     try:
         yield spark
     finally:

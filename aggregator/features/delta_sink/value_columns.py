@@ -15,12 +15,16 @@ Struct = dict[str, Any]
 
 MOST_COLUMNS = 2_000
 """Objects whose keys are data, such as ids, would make a column of each."""
+MOST_DEEP = 20
+"""Readers in Rust take a schema of 128 levels of JSON, three for each level of columns. What is
+nested deeper is text."""
 TOO_MANY = "there are too many columns"
 NO_TYPE = ("void", "null")
 INNER = {"array": "elementType", "map": "valueType"}
 """What a list or a map is made of."""
-_REFUSED = re.compile(r"[ ,;{}()\n\t=]")
-"""What Delta takes in no name of a column."""
+_REFUSED = re.compile(r"[ ,;{}()=\x00-\x1f]")
+"""What Delta takes in no name of a column, and control characters: one NUL in a name, and delta-rs
+reads nothing of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,7 @@ def plan_columns(have: Struct, seen: Struct, most: int = MOST_COLUMNS) -> Column
     """Add what was `seen` in records behind what a table has. Nothing it has changes its type."""
     left_out: list[str] = []
     room = [most - count_columns(have)]
-    merged = _merge_struct(have, seen, "", room, left_out)
+    merged = _merge_struct(have, _cut(seen, 0), "", room, left_out)
     return Columns(merged, tuple(dict.fromkeys(left_out)))
 
 
@@ -67,7 +71,7 @@ def _merge_struct(
             left_out.append(f"{at}: differs from {path}{known} in upper and lower case alone")
             continue
         if not name or _REFUSED.search(name):
-            left_out.append(f"{at}: Delta takes no such name of a column")
+            left_out.append(f"{at}: readers of Delta take no such name of a column")
             continue
         if (new := _clean(field["type"], at, left_out)) is None:
             continue
@@ -103,6 +107,19 @@ def _clean(of: Any, path: str, left_out: list[str]) -> Any:
     endless = [10**9]
     merged = _merge_struct(EMPTY, of, f"{path}.", endless, left_out)
     return merged if merged["fields"] else None
+
+
+def _cut(of: Any, deep: int) -> Any:
+    """A type with text in place of what is nested too deep."""
+    if not isinstance(of, dict):
+        return of
+    if deep > MOST_DEEP:
+        return "string"
+    if of.get("type") in INNER:
+        inner = INNER[of["type"]]
+        return {**of, inner: _cut(of[inner], deep + 1)}
+    fields = [{**field, "type": _cut(field["type"], deep + 1)} for field in of["fields"]]
+    return {**of, "fields": fields}
 
 
 def _named(struct: Struct) -> Iterator[tuple[str, Struct]]:

@@ -87,9 +87,12 @@ def payload(column: str, header: Column) -> Column:
 
 def names(written: Written, origin: Column, name: Column) -> Column:
     """Whether a value names this schema."""
-    schema = written.schema
-    text = schema.hex.upper() if isinstance(schema, UUID) else str(schema)
-    return (name == text) & origin.eqNullSafe(F.lit(written.origin))
+    return (name == _text(written.schema)) & origin.eqNullSafe(F.lit(written.origin))
+
+
+def schema_key(written: Written) -> str:
+    """This schema as one text: the origin, a slash, and what `schema_name` makes of its id."""
+    return f"{written.origin or ''}/{_text(written.schema)}"
 
 
 def schema_of(config: Config, written: Written, source: str | None = None) -> Schema:
@@ -110,3 +113,7 @@ def _has_id(content: Column) -> Column:
 
 def _id(content: Column) -> Column:
     return F.conv(F.hex(F.substring(content, 2, HEAD - 1)), 16, 10)
+
+
+def _text(schema: SchemaId) -> str:
+    return schema.hex.upper() if isinstance(schema, UUID) else str(schema)
