@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from aggregator.kafka.discovery import creation
 from aggregator.model.errors import EXIT_CONFIG, EXIT_DATA, RefusedError
 from aggregator.model.values import Part
 from aggregator.plan.lifecycle.judge import CREATING
-from aggregator.status.schema import PartitionState, PartitionStatus
+from aggregator.status.schema import PartitionState, PartitionStatus, Status
 from support.clusters import ClusterFactory
 from support.load import load, records
 from support.reading import read_topic, topics_of, wait_until_topic_has
@@ -268,6 +269,11 @@ def limit_changes(cluster: EmbeddedCluster, per_second: int) -> None:
     subprocess.run(line, check=True, capture_output=True, timeout=60)
 
 
+def waits_while_others_flow(status: Status) -> bool:
+    waits = any(it.reason == CREATING for it in status.partitions)
+    return waits and any(it.records for it in status.lanes)
+
+
 @pytest.mark.timeout(300)
 def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttles(
     source_a: EmbeddedCluster,
@@ -276,10 +282,17 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
     unique: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ten topics a request, of which the last waits some seconds for the quota; one is refused."""
+    """Ten topics a request, of which the last waits nine seconds for the quota; one is refused."""
     monkeypatch.setattr(creation, "AT_ONCE", 10)
     monkeypatch.setattr(creation, "MOST_TOPICS", 10)
     monkeypatch.setattr(creation, "SHOWN_SECONDS", 0.0)
+    others_flow, create = threading.Event(), creation.HubChanges._try
+
+    def create_late(*given: Any) -> Any:
+        others_flow.wait(120)
+        return create(*given)
+
+    monkeypatch.setattr(creation.HubChanges, "_try", create_late)
     hub = cluster_factory("many")
     names = [f"{unique}.{number:02}" for number in range(30)]
     ok, refused = f"{unique}.ok", names[25]
@@ -293,17 +306,19 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
     for name in names:
         producer.produce(name, b"value")
     assert producer.flush(30) == 0
-    limit_changes(hub, 10)
+    limit_changes(hub, 6)
     config = make_config(
         hub,
         tmp_path / "state",
         {"eu": source(source_a, rf"{re.escape(unique)}\..*")},
         topics={"overrides": {refused: {"configs": {"no.such.config": "1"}}}},
         # Less than the hub leaves a request unanswered.
-        supervision={"connect_timeout": "4s"},
+        supervision={"connect_timeout": "6s"},
         api={"listen": "off"},
     )
     with load([source_a], ok, per_second=50), run_in_background(config) as run:
+        run.wait_for(lambda: waits_while_others_flow(run.status), "others flow meanwhile")
+        others_flow.set()
         wanted = {*names, ok} - {refused}
         run.wait_for(
             lambda: wanted <= {it.topic for it in run.status.partitions if it.position},
@@ -313,8 +328,6 @@ def test_what_is_there_flows_while_many_topics_are_created_at_a_hub_that_throttl
             lambda: [it.hub_topic for it in run.status.refused_topics] == [refused],
             "one is refused",
         )
-    waited = [it for it in run.statuses if any(p.reason == CREATING for p in it.partitions)]
-    assert any(lane.records for it in waited for lane in it.lanes), "others have flowed meanwhile"
     shown = [it.message for it in run.events if it.kind == "hub_changes"]
     assert "10 topics are still to be created at the hub" in shown
     assert not [it for it in shown if "wait" in it], "what is throttled is no failure"
