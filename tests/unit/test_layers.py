@@ -64,7 +64,7 @@ FEATURES_MAY_IMPORT: dict[str, set[str]] = {
     "verify": {"backfill"},
 }
 """A feature -> the other features that it may import; no other one imports any."""
-SHARED = {"child_process"}
+SHARED = {"child_process", "loop"}
 """Modules of `features/` for all of them."""
 CLIENTS = {"pyspark", "delta", "deltalake", "confluent_kafka", "kafka", "socket", "subprocess"}
 CLIENTS_OF = {"model/failpoint.py": {"socket", "subprocess"}}

@@ -6,17 +6,15 @@ state and an event, and delays nobody.
 
 from __future__ import annotations
 
-import threading
 from datetime import UTC, datetime
 
 from aggregator.config.schema import Config
 from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
+from aggregator.features.loop import Loop
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
 from aggregator.plan.plan import Plan
 from aggregator.status.schema import AclSyncStatus
-
-LAST_SECONDS = 2.0
 
 
 class AclSync:
@@ -28,18 +26,16 @@ class AclSync:
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
         self._told: tuple[Config, Plan] | None = None
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
         self._status = AclSyncStatus()
+        self._loop = Loop("sync-acls", self._turn, every=self._every, on_error=self._fail)
 
     def follow(self, config: Config, plan: Plan | None) -> None:
         """This is planned now."""
-        if plan is None or self._over.is_set():
+        if plan is None:
             return
         self._told = config, plan
-        if self._thread is None and synced_sources(config):
-            self._thread = threading.Thread(target=self._loop, name="sync-acls", daemon=True)
-            self._thread.start()
+        if synced_sources(config):
+            self._loop.start()
 
     @property
     def status(self) -> AclSyncStatus | None:
@@ -49,29 +45,22 @@ class AclSync:
 
     def end(self) -> None:
         """Add nothing more; returns at once."""
-        self._over.set()
+        self._loop.end()
 
     def stop(self) -> None:
         """End it, and wait a moment for that."""
-        self.end()
-        if self._thread is not None:
-            self._thread.join(LAST_SECONDS)
+        self._loop.stop()
 
-    def _loop(self) -> None:
-        while not self._over.is_set() and self._told is not None:
-            config, plan = self._told
-            if synced_sources(config):
-                try:
-                    self._pass(config, plan)
-                except Exception as error:  # a thread has no caller to raise to: it is the state
-                    failed = {"error": str(error), "at": datetime.now(UTC)}
-                    self._tell(self._status.model_copy(update=failed))
-            self._over.wait(config.topics.refresh_interval)
+    def _every(self) -> float:
+        return self._told[0].topics.refresh_interval if self._told is not None else 0.0
 
-    def _pass(self, config: Config, plan: Plan) -> None:
+    def _turn(self) -> None:
+        if self._told is None or not synced_sources(self._told[0]):
+            return
+        config, plan = self._told
         found, failed = look_at_acls(config, plan)
         # A topic that is not there yet has its ACLs before its first record.
-        if found.add and not self._over.is_set():
+        if found.add and not self._loop.over.is_set():
             with open_admin(config, HUB) as hub:
                 timeout = config.supervision.connect_timeout
                 add_acls(hub, found.add, timeout, who_is(config, HUB))
@@ -87,8 +76,12 @@ class AclSync:
             )
         )
 
+    def _fail(self, error: Exception) -> None:
+        failed = {"error": str(error), "at": datetime.now(UTC)}
+        self._tell(self._status.model_copy(update=failed))
+
     def _tell(self, status: AclSyncStatus) -> None:
-        if self._over.is_set():
+        if self._loop.over.is_set():
             return
         if status.error and not self._status.error:
             self._emit(Event("acl_sync_failed", f"not all ACLs are at the hub: {status.error}"))

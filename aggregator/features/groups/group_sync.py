@@ -6,7 +6,6 @@ state and an event, and delays nobody. What has not changed is not translated ag
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from aggregator.features.groups.translate import (
     sight_of,
     translated,
 )
+from aggregator.features.loop import Loop
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
 from aggregator.kafka.admin.parallel import ask_all
@@ -49,7 +49,6 @@ MOST_RECORDS = 20_000
 found by then is the right one; otherwise the group is left a little further back."""
 RETRY_SECONDS = 60.0
 """What could not be written is tried again so often while nothing changes."""
-LAST_SECONDS = 2.0
 
 AT_THE_HUB = "it was taken over to the hub, and is left alone there"
 
@@ -110,8 +109,6 @@ class GroupSync:
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
         self._told: _Told | None = None
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
         self._status = GroupSyncStatus()
         self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
         self._commits: dict[str, Mapping[str, Offsets]] = {}
@@ -120,15 +117,21 @@ class GroupSync:
         self._groups: dict[str, SyncedGroup] = {}
         self._past: Past | None = None
         self._late: frozenset[SourcePartition] = frozenset()
+        self._loop = Loop(
+            "sync-groups",
+            self._turn,
+            every=self._every,
+            on_error=lambda error: self._tell(str(error)),
+            finish=self._close,
+        )
 
     def follow(self, config: Config, plan: Plan | None, state: CheckpointState) -> None:
         """This is planned and committed now."""
-        if plan is None or self._over.is_set():
+        if plan is None:
             return
         self._told = _Told(config, plan, state)
-        if self._thread is None and self._told.aliases:
-            self._thread = threading.Thread(target=self._loop, name="sync-groups", daemon=True)
-            self._thread.start()
+        if self._told.aliases:
+            self._loop.start()
 
     @property
     def status(self) -> GroupSyncStatus | None:
@@ -137,28 +140,20 @@ class GroupSync:
 
     def end(self) -> None:
         """Translate nothing more; returns at once."""
-        self._over.set()
+        self._loop.end()
 
     def stop(self) -> None:
         """End it, and wait a moment for that."""
-        self.end()
-        if self._thread is not None:
-            self._thread.join(LAST_SECONDS)
+        self._loop.stop()
 
-    def _loop(self) -> None:
-        try:
-            while not self._over.is_set():
-                try:
-                    self._pass()
-                except Exception as error:  # a thread has no caller to raise to: it is the state
-                    self._tell(str(error))
-                told = self._told
-                self._over.wait(told.every if told is not None else RETRY_SECONDS)
-        finally:
-            for _, admin in self._admins.values():
-                admin.close()
+    def _every(self) -> float:
+        return self._told.every if self._told is not None else RETRY_SECONDS
 
-    def _pass(self) -> None:
+    def _close(self) -> None:
+        for _, admin in self._admins.values():
+            admin.close()
+
+    def _turn(self) -> None:
         told = self._told
         if told is None or not told.aliases:
             self._groups.clear()
@@ -208,7 +203,7 @@ class GroupSync:
             # Once: the hub lists all groups, however many are due.
             states = group_states(hub, sight.config.supervision.connect_timeout)
             for group in due:
-                if self._over.is_set():
+                if self._loop.over.is_set():
                     return refused
                 commits = self._of(group, sight)
                 if over & commits.keys() or moved.has(group, commits):
@@ -221,7 +216,7 @@ class GroupSync:
         return refused
 
     def _tell(self, error: str) -> None:
-        if self._over.is_set():
+        if self._loop.over.is_set():
             return
         if error and not self._status.error:
             self._emit(Event("group_sync_failed", f"not all groups are translated: {error}"))
@@ -300,7 +295,7 @@ class GroupSync:
             floors=floors,
             pinned=refine,
             most=MOST_RECORDS,
-            stop=self._over,
+            stop=self._loop.over,
         )
         rules = ApplyRules(dry_run=False, keeping=True, refine=refine)
         try:
