@@ -65,7 +65,7 @@ def watch(tmp_path: Path) -> AuditWatch:
 
 
 def seen(watch: AuditWatch) -> AuditStatus:
-    watch.look()
+    watch._loop.take_turn()
     assert watch.latest is not None
     return watch.latest
 
@@ -196,7 +196,7 @@ def test_its_thread_looks_by_itself_and_ends(
     record(tmp_path, expected=1, present=1)
     wait_for(lambda: watch.latest is not None and watch.latest.expected == 6, "it is seen")
     watch.stop()
-    assert not watch._thread.is_alive()
+    assert not watch._loop.is_alive
 
 
 @pytest.mark.parametrize(

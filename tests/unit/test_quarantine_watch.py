@@ -20,7 +20,7 @@ End = Callable[[OffsetRange | None, OffsetRange | None], str]
 @pytest.fixture
 def end(monkeypatch: pytest.MonkeyPatch) -> Iterator[End]:
     """Starts and stops a watch of a topic whose log is so at its start and at its end."""
-    monkeypatch.setattr(QuarantineWatch, "_loop", lambda self: self._stop.wait(60))
+    monkeypatch.setattr(QuarantineWatch, "_follow", lambda self: self._loop.over.wait(60))
     monkeypatch.setattr(watch_module, "STOP_SECONDS", 0.3)
 
     def run(first: OffsetRange | None, last: OffsetRange | None) -> str:

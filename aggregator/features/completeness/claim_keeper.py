@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from aggregator.config.in_force import InForce
 from aggregator.features.completeness.claim_table import CompletenessTable
+from aggregator.features.loop import Loop
 from aggregator.model.events import Event, EventSink
 from aggregator.plan.completeness.claims import Claim
 from aggregator.store.state_store import StateStore
@@ -36,18 +37,22 @@ class Keeper:
         self._written: dict[tuple[str | None, str], Claim] = {}
         self._next_rows = 0.0
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="completeness", daemon=True)
+        self._loop = Loop(
+            "completeness",
+            partial(self._turn, last=False),
+            every=lambda: TICK_SECONDS,
+            on_error=self._fail,
+            finish=partial(self._turn, last=True),
+            stop_seconds=STOP_SECONDS,
+        )
 
     def start(self) -> None:
         """Begin to read, then to write."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Write what is left, if the table takes it soon, and end."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
+        self._loop.stop()
 
     def take(self, claims: tuple[Claim, ...]) -> None:
         """Take what is claimed now; never waits."""
@@ -59,25 +64,19 @@ class Keeper:
         keys = (((it.source, it.topic), it) for it in claims)
         return any(key in before and before[key].topics != it.topics for key, it in keys)
 
-    def _loop(self) -> None:
-        while True:
-            over = self._over.is_set()
-            try:
-                self._turn(last=over)
-            except Exception as error:  # a thread has no caller to raise to: it becomes an event
-                words = f"how far the hub is complete is not kept: {error}"
-                if not self.failing:
-                    self._emit(Event("completeness_failed", words))
-                self.failing = str(error)
-            else:
-                if self.failing:
-                    self._emit(Event("completeness_back", "how far the hub is complete is kept"))
-                self.failing = ""
-            if over:
-                return
-            self._over.wait(TICK_SECONDS)
+    def _fail(self, error: Exception) -> None:
+        if not self.failing:
+            words = f"how far the hub is complete is not kept: {error}"
+            self._emit(Event("completeness_failed", words))
+        self.failing = str(error)
 
     def _turn(self, *, last: bool) -> None:
+        self._keep(last=last)
+        if self.failing:
+            self._emit(Event("completeness_back", "how far the hub is complete is kept"))
+            self.failing = ""
+
+    def _keep(self, *, last: bool) -> None:
         if self.earlier is None:
             self.earlier = self._table.newest()
         due, care = time.monotonic() >= self._next_rows, time.monotonic() >= self._next_care

@@ -6,7 +6,6 @@ known here, the partitions that go there wait, and nothing else does.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
+from aggregator.features.loop import Loop
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
@@ -97,29 +97,30 @@ class DedupKeeper:
         self._written: dict[Rule, tuple[list[int], float]] = {}
         self._lives: dict[Rule, TopicLife] = {}
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="dedup", daemon=True)
+        self._loop = Loop(
+            "dedup",
+            partial(self._turn, last=False),
+            every=lambda: TICK_SECONDS,
+            on_error=partial(self._fail, "dedup"),
+            finish=partial(self._turn, last=True),
+            stop_seconds=STOP_SECONDS,
+        )
 
     def start(self) -> None:
         """Begin to look which hub topics have their events once."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Write what is left, if the table takes it soon, and end. When all lanes have ended."""
-        self._over.set()
+        self._loop.end()
         self._connector.cancel()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-
-    def _loop(self) -> None:
-        while True:
-            over = self._over.is_set()
-            self._try("dedup", partial(self._turn, last=over))
-            if over:
-                return
-            self._over.wait(TICK_SECONDS)
+        self._loop.stop()
 
     def _turn(self, *, last: bool) -> None:
+        self._keep(last=last)
+        self._told.pop("dedup", None)
+
+    def _keep(self, *, last: bool) -> None:
         if not self._in_force.config.topics.has_dedup:
             self.known = ()
             return
@@ -247,12 +248,15 @@ class DedupKeeper:
         try:
             work()
         except Exception as error:  # a thread has no caller to raise to: it becomes an event
-            words = f"events of {what} cannot be kept or read: {error}"
-            if self._told.get(what) != words and not self._over.is_set():
-                self._emit(Event("dedup_failed", words))
-            self._told[what] = words
+            self._fail(what, error)
         else:
             self._told.pop(what, None)
+
+    def _fail(self, what: str, error: Exception) -> None:
+        words = f"events of {what} cannot be kept or read: {error}"
+        if self._told.get(what) != words and not self._loop.over.is_set():
+            self._emit(Event("dedup_failed", words))
+        self._told[what] = words
 
 
 def _same(one: str, other: str) -> bool:

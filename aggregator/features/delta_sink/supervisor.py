@@ -18,6 +18,7 @@ from aggregator.config.schema import Config
 from aggregator.features.child_process import Child, ask_to_end, begin, close, hand_over, told_by
 from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
+from aggregator.features.loop import Loop
 from aggregator.model.events import Event, EventSink
 from aggregator.status.sink import TeeState, TeeStatus
 
@@ -90,26 +91,31 @@ class TeeBeside:
         self._in_force = in_force
         self._emit = emit
         self._begin = begin
-        self._over = threading.Event()
-        self._thread: threading.Thread | None = None
         self._life: _Life | None = None
         self._child: Child | None = None
         self._sums = _Sums()
         self._failures = 0
         self._in_a_row = 0
         self._last = ""
+        self._rest = TURN_SECONDS
+        self._loop = Loop(
+            "tee-beside",
+            self._turn,
+            every=lambda: self._rest,
+            on_error=lambda error: self._failed(str(error), held=False),
+            # Its thread kills a tee that is late.
+            stop_seconds=2 * LAST_SECONDS,
+        )
 
     def start(self) -> None:
         """From now on a tee runs, when the config has one."""
-        if self._thread is None and not self._over.is_set():
-            self._thread = threading.Thread(target=self._loop, name="tee-beside", daemon=True)
-            self._thread.start()
+        self._loop.start()
 
     @property
     def status(self) -> TeeStatus | None:
         """How it stands; None where no tee is to run."""
         config = self._in_force.config
-        if self._thread is None or not wants_tee(config):
+        if not self._loop.has_begun or not wants_tee(config):
             return None
         life, sums = self._life, self._sums
         report = life.report if life is not None else None
@@ -135,30 +141,22 @@ class TeeBeside:
 
     def end(self) -> None:
         """Ask the tee to end, and start none any more; returns at once."""
-        self._over.set()
+        self._loop.end()
         if (child := self._child) is not None:
             ask_to_end(child)
 
     def stop(self) -> None:
         """End it, and wait a moment for that."""
         self.end()
-        if self._thread is not None:
-            # Killed by its own thread when it is late.
-            self._thread.join(2 * LAST_SECONDS)
+        self._loop.stop()
 
-    def _loop(self) -> None:
-        while not self._over.is_set():
-            config = self._in_force.config
-            rest = TURN_SECONDS
-            if wants_tee(config):
-                try:
-                    rest = self._live(config)
-                except Exception as error:  # a thread has no caller to raise to: it is the state
-                    rest = self._failed(str(error), held=False)
-            self._over.wait(rest)
+    def _turn(self) -> None:
+        self._rest = TURN_SECONDS
+        if wants_tee(config := self._in_force.config):
+            self._live(config)
 
-    def _live(self, config: Config) -> float:
-        """One process, from its start to its end; returns how long to rest behind it."""
+    def _live(self, config: Config) -> None:
+        """One process, from its start to its end."""
         # Never on the executors of the stream.
         spark = config.spark.model_copy(update={"master": LOCAL})
         life = _Life(config)
@@ -180,16 +178,17 @@ class TeeBeside:
             self._child, self._life = None, None
             self._add(life)
         if wanted:
-            return 0.0
+            self._rest = 0.0
+            return
         well = life.report is not None and time.monotonic() - life.began > WELL_SECONDS
         self._in_a_row = 0 if well else self._in_a_row
-        return self._failed(life.error or f"it ended with exit code {code}", held=life.held)
+        self._failed(life.error or f"it ended with exit code {code}", held=life.held)
 
     def _watch(self, child: Child, life: _Life) -> bool:
         """Until it has ended; whether that was wanted."""
         while child.poll() is None:
             now = self._in_force.config
-            if self._over.is_set():
+            if self._loop.over.is_set():
                 return self._wait_for(child, LAST_SECONDS)
             if _used(now) != _used(life.config):
                 return self._wait_for(child, CHANGE_SECONDS)
@@ -199,8 +198,8 @@ class TeeBeside:
             if life.report is not None and self._last:
                 self._last, self._in_a_row = "", 0
                 self._emit(Event("tee_back", "hub records land in Delta again"))
-            self._over.wait(TURN_SECONDS)
-        return self._over.is_set()
+            self._loop.over.wait(TURN_SECONDS)
+        return self._loop.over.is_set()
 
     def _wait_for(self, child: Child, seconds: float) -> bool:
         ask_to_end(child)
@@ -234,17 +233,17 @@ class TeeBeside:
             self._sums.lost + sum(it.lost for it in topics),
         )
 
-    def _failed(self, reason: str, *, held: bool) -> float:
-        """It is no news that it failed again. Returns for how long it rests."""
-        if self._over.is_set():
-            return 0.0
+    def _failed(self, reason: str, *, held: bool) -> None:
+        """It is no news that it failed again."""
+        if self._loop.over.is_set():
+            return
         self._failures += 1
         self._in_a_row += 1
         first, self._last = not self._last, mask_text(reason, self._in_force.config)
         if first:
             kind = "tee_held" if held else "tee_failed"
             self._emit(Event(kind, f"no hub records land in Delta: {self._last}"))
-        return plan_rest(self._in_a_row)
+        self._rest = plan_rest(self._in_a_row)
 
 
 def _state_of(life: _Life | None, last: str) -> TeeState:

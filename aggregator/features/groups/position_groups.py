@@ -6,18 +6,16 @@ that one that hangs, or refuses it, delays nobody.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from aggregator.config.schema import Config
+from aggregator.features.loop import Loop
 from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.kafka.admin.groups import commit_group
 from aggregator.model.values import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 
 EVERY_SECONDS = 5.0
-LAST_SECONDS = 2.0
-"""How long a stop waits for what was committed last to be told as well."""
 
 
 def group_of(config: Config) -> str:
@@ -35,51 +33,50 @@ class GroupPublisher:
         self._wanted: Mapping[TopicPartition, int] = {}
         self._told: Mapping[TopicPartition, int] = {}
         self._failed = False
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name=f"group-{alias}", daemon=True)
-        self._thread.start()
+        self._admin: ClusterAdmin | None = None
+        self._loop = Loop(
+            f"group-{alias}",
+            self._publish,
+            every=lambda: EVERY_SECONDS,
+            on_error=self._fail,
+            finish=self._finish,
+        )
 
     def tell(self, positions: Positions) -> None:
         """These are committed; they are told soon."""
         own = {sp.topic_partition: at for sp, at in positions.items() if sp.cluster == self._alias}
         self._wanted = own
+        self._loop.start()
 
     def end(self) -> None:
         """Tell what is left to tell, and end; returns at once."""
-        self._over.set()
+        self._loop.end()
 
-    def join(self, seconds: float) -> None:
-        """Wait for its end, but no longer than so many seconds."""
-        self._thread.join(seconds)
+    def stop(self) -> None:
+        """The same, and wait a moment for that."""
+        self._loop.stop()
 
-    def _loop(self) -> None:
-        last = False
-        while not last:
-            try:
-                with open_admin(self.config, self._alias) as admin:
-                    while not last:
-                        last = self._over.wait(EVERY_SECONDS)
-                        self._publish(admin)
-            except Exception as error:  # a thread has no caller to raise to: it is the answer
-                # No client comes of its settings. A file that they name may be mended.
-                self.failure = str(error)
-                last = self._over.wait(EVERY_SECONDS)
-
-    def _publish(self, admin: ClusterAdmin) -> None:
+    def _publish(self) -> None:
         wanted = self._wanted
         news = {tp: at for tp, at in wanted.items() if self._told.get(tp) != at}
-        if not news:
-            return
-        try:
-            commit_group(
-                admin, group_of(self.config), news, self.config.supervision.connect_timeout
-            )
-        except Exception as error:  # a thread has no caller to raise to: it is the answer
-            # Who coordinates a group is often not known at first; a right that is missing stays so.
-            self.failure = str(error) if self._failed else ""
-            self._failed = True
-        else:
+        # No client comes of its settings, perhaps. A file that they name may be mended.
+        self._admin = admin = self._admin or open_admin(self.config, self._alias)
+        if news:
+            timeout = self.config.supervision.connect_timeout
+            commit_group(admin, group_of(self.config), news, timeout)
             self._told, self.failure, self._failed = wanted, "", False
+
+    def _fail(self, error: Exception) -> None:
+        # Who coordinates a group is often not known at first; a right that is missing stays so.
+        self.failure = str(error) if self._failed or self._admin is None else ""
+        self._failed = True
+
+    def _finish(self) -> None:
+        try:
+            self._publish()
+        finally:
+            if self._admin is not None:
+                self._admin.close()
 
 
 class Groups:
@@ -118,4 +115,4 @@ class Groups:
         for publisher in self._publishers.values():
             publisher.end()
         for publisher in self._publishers.values():
-            publisher.join(LAST_SECONDS)
+            publisher.stop()

@@ -6,7 +6,6 @@ producer of its own, so that a hub that refuses them, or hangs, delays nobody.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Collection
 
@@ -15,6 +14,7 @@ from confluent_kafka import KafkaError, Producer
 from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
 from aggregator.features.heartbeats.records import key_of, value_of
+from aggregator.features.loop import Loop
 from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
 from aggregator.kafka.credentials import client_settings
@@ -31,7 +31,6 @@ DELIVERY_SECONDS = 5.0
 STALE_SECONDS = 30.0
 """Who was read so long ago, and nobody has said since that it is, may not be read any more."""
 POLL_SECONDS = 0.1
-LAST_SECONDS = 2.0
 
 
 class HeartbeatWriter:
@@ -47,58 +46,56 @@ class HeartbeatWriter:
         self._config = config
         self._emit = emit
         self._wanted: tuple[float, frozenset[str]] = (0.0, frozenset())
+        self._admin: ClusterAdmin | None = None
         self._producer: Producer | None = None
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="heartbeats", daemon=True)
-        self._thread.start()
+        self._loop = Loop(
+            "heartbeats",
+            self._turn,
+            # One that is late is not made up for: there are never two at once.
+            every=lambda: RETRY_SECONDS if self.failure else EVERY_SECONDS,
+            on_error=self._fail,
+            finish=self._close,
+        )
 
     def tell(self, config: Config, aliases: Collection[str]) -> None:
         """These sources are read now, by this config; of the hub's address it must say the same."""
         self._config = config
         self._wanted = (time.monotonic(), frozenset(aliases))
+        self._loop.start()
 
     def end(self) -> None:
         """Write none any more; returns at once."""
-        self._over.set()
+        self._loop.end()
 
-    def join(self, seconds: float) -> None:
-        """Wait for its end, but no longer than so many seconds."""
-        self._thread.join(seconds)
+    def stop(self) -> None:
+        """End it, and wait a moment for that."""
+        self._loop.stop()
 
-    def _loop(self) -> None:
-        try:
-            while not self._over.is_set():
-                try:
-                    with open_admin(self._config, HUB) as admin:
-                        # One that is late is not made up for: there are never two at once.
-                        while not self._over.wait(RETRY_SECONDS if self.failure else EVERY_SECONDS):
-                            self._beat(admin)
-                except Exception as error:  # a thread has no caller to raise to: it is the answer
-                    # No client comes of its settings. A file that they name may be mended.
-                    self._fail(error)
-                    self._over.wait(RETRY_SECONDS)
-        finally:
-            # In this thread: its end may take as long as a name that is looked up.
-            self._producer = None
+    def _turn(self) -> None:
+        # No client comes of its settings, perhaps. A file that they name may be mended.
+        self._admin = self._admin or open_admin(self._config, HUB)
+        self._beat(self._admin)
+
+    def _close(self) -> None:
+        """In its thread: this may take as long as a name that is looked up."""
+        self._producer = None
+        if self._admin is not None:
+            self._admin.close()
 
     def _beat(self, admin: ClusterAdmin) -> None:
         told_at, wanted = self._wanted
         if time.monotonic() - told_at > STALE_SECONDS:
             wanted = frozenset()
-        try:
-            if wanted:
-                self._write(self._producer or self._open(admin), wanted)
-        except Exception as error:  # a thread has no caller to raise to: it is the answer
-            self._producer = None
-            self._fail(error)
-            return
+        if wanted:
+            self._write(self._producer or self._open(admin), wanted)
         self.written = wanted
         if wanted:
             # Only what has arrived shows that they do.
             self.failure = ""
 
     def _fail(self, error: Exception) -> None:
-        if self._over.is_set():
+        self._producer = None
+        if self._loop.over.is_set():
             return
         if not self.failure:
             self._emit(Event("heartbeats_failed", f"no heartbeats are written: {error}"))
@@ -147,7 +144,7 @@ class HeartbeatWriter:
         # The client gives each up in time, so this ends.
         while len(answers) < len(aliases):
             producer.poll(POLL_SECONDS)
-            if self._over.is_set():
+            if self._loop.over.is_set():
                 producer.purge()
                 return
         if (error := next((it for it in answers if it is not None), None)) is not None:
@@ -194,7 +191,7 @@ class Heartbeats:
         """End it, and wait a moment for that."""
         self.end()
         if self._writer is not None:
-            self._writer.join(LAST_SECONDS)
+            self._writer.stop()
 
 
 def _reason(error: KafkaError) -> str:

@@ -5,7 +5,6 @@ Off the critical path: a plain consumer in a thread of its own, from the topic's
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.config.schema import Config
+from aggregator.features.loop import Loop
 from aggregator.features.quarantine.reader import (
     open_consumer,
     quarantine_log,
@@ -53,8 +53,13 @@ class QuarantineWatch:
         self._untold: list[Quarantined] = []
         self._told_at = 0.0
         self._from = OFFSET_BEGINNING
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="quarantine", daemon=True)
+        self._loop = Loop(
+            "quarantine",
+            self._follow,
+            every=lambda: RETRY_SECONDS,
+            on_error=lambda error: self._note(str(error)),
+            stop_seconds=STOP_SECONDS,
+        )
         self.latest = Refused(QuarantineStatus(topic=self._topic.topic))
 
     def start(self, admin: ClusterAdmin) -> None:
@@ -65,11 +70,11 @@ class QuarantineWatch:
         log = quarantine_log(self._config, admin, self._config.supervision.connect_timeout)
         # There may be no such topic yet: then all that it will hold is new.
         self._from = OFFSET_BEGINNING if log is None else log.latest
-        self._thread.start()
+        self._loop.start()
 
     def stop(self, admin: ClusterAdmin) -> None:
         """Count what is in the topic by now, if the hub tells it soon, and end the thread."""
-        if not self._thread.is_alive():
+        if not self._loop.is_alive:
             return
         deadline = time.monotonic() + STOP_SECONDS
         try:
@@ -82,24 +87,15 @@ class QuarantineWatch:
                 if time.monotonic() > deadline:
                     self._note(f"not all of {self._topic} could be read at the end")
                     break
-                self._stop.wait(STOP_POLL_SECONDS)
-        self._stop.set()
-        self._thread.join(STOP_SECONDS)
+                self._loop.over.wait(STOP_POLL_SECONDS)
+        self._loop.stop()
         self._tell()
-
-    def _loop(self) -> None:
-        while not self._stop.is_set():
-            try:
-                self._follow()
-            except Exception as error:  # a thread has no caller to raise to: it becomes the status
-                self._note(str(error))
-            self._stop.wait(RETRY_SECONDS)
 
     def _follow(self) -> None:
         consumer = open_consumer(self._config.hub)
         try:
             consumer.assign([ClientPartition(*self._topic, self._from)])
-            while not self._stop.is_set() and self._take(
+            while not self._loop.over.is_set() and self._take(
                 consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
             ):
                 if time.monotonic() >= self._told_at + EVENT_SECONDS:

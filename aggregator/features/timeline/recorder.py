@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from aggregator.config.in_force import InForce
+from aggregator.features.loop import Loop
 from aggregator.features.timeline.feed import Feed
 from aggregator.features.timeline.minutes import history_rows
 from aggregator.features.timeline.timeline_report import HistoryRow
@@ -51,8 +52,14 @@ class Recorder:
         self._begun: datetime | None = None
         self._next_row = time.monotonic() + in_force.config.timeline.interval
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="timeline", daemon=True)
+        self._loop = Loop(
+            "timeline",
+            self._turn,
+            every=lambda: EVENTS_SECONDS,
+            on_error=self._fail,
+            finish=partial(self._turn, last=True),
+            stop_seconds=STOP_SECONDS,
+        )
 
     def take(self, event: Event) -> None:
         """Take an event of the run; never waits."""
@@ -60,45 +67,37 @@ class Recorder:
 
     def start(self) -> None:
         """Begin to write."""
-        self._thread.start()
+        self._loop.start()
 
     def stop(self) -> None:
         """Write what is left, if the table takes it soon, and end."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
-
-    def _loop(self) -> None:
-        while not self._over.wait(EVENTS_SECONDS):
-            self._turn()
-        self._turn(last=True)
+        self._loop.stop()
 
     def _turn(self, *, last: bool = False) -> None:
         row_due = last or time.monotonic() >= self._next_row
         if not (row_due or self.feed.unsaved()):
             return
-        try:
-            # A run that is refused leaves nothing behind.
-            status = self._latest()
-            if status is None or status.phase in NOT_BEGUN:
-                return
-            self._save_events()
-            if row_due:
-                self._next_row = time.monotonic() + self._in_force.config.timeline.interval
-                self._history.append(self._rows(status))
-                self._earlier |= {it.alias: it for it in status.sources}
-                self._begun = status.at
-            if not last and time.monotonic() >= self._next_care:
-                self._next_care = time.monotonic() + MAINTAIN_SECONDS
-                self._maintain()
-        except Exception as error:  # a thread has no caller to raise to: it becomes an event
-            if not self.failing:
-                self._tell(Event("timeline_failed", f"history and events are not kept: {error}"))
-            self.failing = str(error)
+        # A run that is refused leaves nothing behind.
+        status = self._latest()
+        if status is None or status.phase in NOT_BEGUN:
             return
+        self._save_events()
+        if row_due:
+            self._next_row = time.monotonic() + self._in_force.config.timeline.interval
+            self._history.append(self._rows(status))
+            self._earlier |= {it.alias: it for it in status.sources}
+            self._begun = status.at
+        if not last and time.monotonic() >= self._next_care:
+            self._next_care = time.monotonic() + MAINTAIN_SECONDS
+            self._maintain()
         if self.failing:
             self.failing = ""
             self._tell(Event("timeline_back", "history and events are kept again"))
+
+    def _fail(self, error: Exception) -> None:
+        if not self.failing:
+            self._tell(Event("timeline_failed", f"history and events are not kept: {error}"))
+        self.failing = str(error)
 
     def _rows(self, status: Status) -> tuple[HistoryRow, ...]:
         begun = self._begun or status.started_at

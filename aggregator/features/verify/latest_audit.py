@@ -5,9 +5,8 @@ Off the critical path: a thread of its own, which reads a table that nobody wait
 
 from __future__ import annotations
 
-import threading
-
 from aggregator.config.schema import CheckpointConfig
+from aggregator.features.loop import Loop
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.model.errors import EXIT_DATA
 from aggregator.status.schema import AuditCounts, AuditStatus
@@ -26,34 +25,36 @@ class AuditWatch:
 
     def __init__(self, place: CheckpointConfig) -> None:
         self._past = PastAudits(StateStore.of(place))
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="audits", daemon=True)
+        self._loop = Loop(
+            "audits",
+            self.look,
+            every=lambda: LOOK_SECONDS,
+            on_error=self._fail,
+            stop_seconds=STOP_SECONDS,
+        )
         self.latest: AuditStatus | None = None
 
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
-        self._thread.start()
+        self._loop.start()
+
+    def end(self) -> None:
+        """Look no more; returns at once."""
+        self._loop.end()
 
     def stop(self) -> None:
-        """Look no more."""
-        self._over.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_SECONDS)
+        """End it, and wait a moment for that."""
+        self._loop.stop()
 
     def look(self) -> None:
-        """Look once; what cannot be read becomes `error`, beside what is known."""
-        try:
-            newest = self._past.newest(1)
-        except Exception as error:  # a thread has no caller to raise to: it becomes the status
-            known = self.latest or AuditStatus()
-            self.latest = known.model_copy(update={"error": str(error)})
-        else:
-            self.latest = audit_status(newest[0]) if newest else None
+        """Look once."""
+        newest = self._past.newest(1)
+        self.latest = audit_status(newest[0]) if newest else None
 
-    def _loop(self) -> None:
-        self.look()
-        while not self._over.wait(LOOK_SECONDS):
-            self.look()
+    def _fail(self, error: Exception) -> None:
+        """What cannot be read becomes `error`, beside what is known."""
+        known = self.latest or AuditStatus()
+        self.latest = known.model_copy(update={"error": str(error)})
 
 
 def audit_status(audit: AuditSummary) -> AuditStatus:
