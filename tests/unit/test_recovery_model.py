@@ -392,7 +392,21 @@ class Aggregation:
         assert self.state.clean
         self.check()
         present = {origin for log in self.hub for origin in log if origin is not None}
-        assert present | self.replaced >= {origin for log in self.logs.values() for origin in log}
+        written = {origin for log in self.logs.values() for origin in log}
+        assert present | self.replaced | self.superseded(written) >= written
+
+    def superseded(self, written: Collection[Origin]) -> set[Origin]:
+        """Records that would come after a newer one of their key, because the hub topic has grown.
+
+        The partition that a key moves to may hold a newer record of it. Written behind that, the
+        older one would bring an old value back, so a lane leaves it out.
+        """
+        if not self.compacted or self.order_is_promised:
+            return set()
+        newest: dict[tuple[SourcePartition, bytes, int], int] = defaultdict(lambda: -1)
+        for it in (origin for log in self.hub for origin in log if origin is not None):
+            newest[it.sp, it.key, it.life] = max(it.at, newest[it.sp, it.key, it.life])
+        return {it for it in written if it.at < newest[it.sp, it.key, it.life]}
 
     # The parts of the model.
 
