@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -47,9 +48,11 @@ from support.running import make_config, source
 from support.turns import turns
 
 KILLS = turns(2, 10)
-MANY_SCHEMAS = 250
+MANY_SCHEMAS = 205
 OPEN = 1_795_000_000_000
 """A moment of 2026-11-18, in milliseconds."""
+FIRST_MS, LAST_US, FIRST_DAY = -62_135_596_800_000, 253_402_300_799_999_999, -719_162
+"""The ends of the years 1 to 9999: milliseconds, microseconds and days from 1970 on."""
 
 
 def tee_config(hub: EmbeddedCluster, folder: Path, topic: str, **settings: Any) -> Config:
@@ -668,14 +671,21 @@ def test_hundreds_of_schemas_are_decoded_and_one_that_refers_to_itself(
     deep = {"v": 1, "next": {"v": 2, "next": {"v": 3, "next": None}}}
     texts[MANY_SCHEMAS] = framed_avro(number, tree, deep)
     # A type that Delta takes at the creation of a table alone.
-    later = records_of("Later", {"name": "at", "type": logical("long", "local-timestamp-millis")})
+    later = records_of(
+        "Later",
+        {"name": "at", "type": logical("long", "local-timestamp-millis")},
+        {"name": "first", "type": logical("long", "timestamp-millis")},
+        {"name": "last", "type": logical("long", "timestamp-micros")},
+        {"name": "day", "type": logical("int", "date")},
+    )
+    of_later = {"at": OPEN + 123, "first": FIRST_MS, "last": LAST_US, "day": FIRST_DAY}
     late = registry.register(f"{unique}-late", later)
     case = records_of("Case", {"name": "a", "type": "int"}, {"name": "A", "type": "int"})
     cased = registry.register(f"{unique}-case", case)
     produce(hub.bootstrap_servers, unique, [copied(it, at) for at, it in texts.items()])
     assert tee(config, once=True, spark=spark).problems == ()
     more = [
-        framed_avro(late, unlogical(later), {"at": OPEN + 123}),
+        framed_avro(late, unlogical(later), of_later),
         framed_avro(cased, case, {"a": 1, "A": 2}),
         b'\n\t{"json": 5}',
         b'{"a": 1, "a": "twice"}',
@@ -694,7 +704,12 @@ def test_hundreds_of_schemas_are_decoded_and_one_that_refers_to_itself(
     said = rows[MANY_SCHEMAS]["decoded"]
     assert (said["v"], json.loads(said["next"])) == (1, deep["next"])
     added = rows[MANY_SCHEMAS + 1 :]
-    assert added[0]["decoded"]["at"] == "2026-11-18T11:06:40.123"
+    assert added[0]["decode_error"] is None
+    of_later = added[0]["decoded"]
+    assert of_later["at"] == "2026-11-18T11:06:40.123"
+    assert of_later["first"] == datetime(1, 1, 1, tzinfo=UTC)
+    assert of_later["last"] == datetime.max.replace(tzinfo=UTC)
+    assert of_later["day"] == date.min
     assert added[1]["decoded"]["a"] == 1
     assert added[2]["decoded"]["json"] == 5
     assert added[4]["decode_error"] == "nested in more than 100 levels"
