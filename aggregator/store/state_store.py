@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Generic, Self
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
-from pyarrow.dataset import Dataset
+from pyarrow.dataset import Dataset, Expression
 
 from aggregator.config.schema import CheckpointConfig
 from aggregator.model.errors import CheckpointError
@@ -32,6 +32,7 @@ from aggregator.store.delta import (
     table_uri,
     translated,
 )
+from aggregator.store.row_model import RowModel, T
 
 SEQ = "seq"
 ATTEMPTS = 50
@@ -59,6 +60,10 @@ class StateStore:
     def table(self, name: str) -> StateTable:
         """A table by its name, which need not exist."""
         return StateTable(self, name)
+
+    def log(self, name: str, model: type[T], *, key: str = "", durable: bool = True) -> Log[T]:
+        """The table `name`, whose rows are items of `model`."""
+        return Log(self.table(name), RowModel(model), key, durable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +222,48 @@ class StateTable:
             configuration=dict(CONFIGURATION),
             storage_options=dict(self.store.options),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Log(Generic[T]):
+    """A table whose rows are items of one model, as `RowModel` has it; append-only.
+
+    A durable log numbers its rows, and `append` returns when they are in the table, on a local disk
+    forced to the disk. Of any other log the time is the order, and a power loss may cost the last
+    rows. Of the items with the same `key`, if there is one, the newest counts alone.
+    """
+
+    table: StateTable
+    model: RowModel[T]
+    key: str = ""
+    durable: bool = True
+
+    def append(self, items: Iterable[T]) -> None:
+        """Append items behind all others, in one commit; nothing when there are none."""
+        rows = [self.model.row(item) for item in items]
+        if rows and self.durable:
+            self.table.append_notes(rows, self.model.schema, self.key)
+        elif rows:
+            self.table.append(pa.Table.from_pylist(rows, schema=self.model.schema))
+
+    def items(self) -> list[T]:
+        """All items, the oldest first."""
+        rows = self.table.rows()
+        with self.table.translated("read"):
+            return [self.model.item(row) for row in rows]
+
+    def select(self, wanted: Expression | None = None, most: int | None = None) -> list[T]:
+        """The items of which an expression over the columns is true, in the order of time.
+
+        With `most` the last of them. A table that is just being made has none yet.
+        """
+        delta = self.table.open(may_be_begun=True)
+        if delta is None:
+            return []
+        with self.table.translated("read"):
+            found = self.table.dataset(delta).to_table(filter=wanted).sort_by("at")
+            rows = found if most is None else found.slice(max(0, found.num_rows - most))
+            return [self.model.item(row) for row in rows.to_pylist()]
 
 
 def is_tidy_due(written: Iterable[int]) -> bool:

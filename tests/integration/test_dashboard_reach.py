@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from aggregator.features.timeline.timeline_report import HistoryRow
-from aggregator.features.timeline.timeline_tables import HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import history_log
 from aggregator.store.state_store import StateStore
 from support.browser import Visitor, visiting
 from support.played import ALIAS, WRITE, played_api
@@ -54,7 +54,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
         for number in range(20, 0, -1)
     ]
     with played_api(folder / "state") as api:
-        TimelineTable(StateStore(str(api.state)), HISTORY).append(rows)
+        history_log(StateStore(str(api.state))).append(rows)
         with visiting(api.url, folder / "screens") as found:
             found.page.goto(f"{found.url}/ui/")
             found.page.get_by_role("dialog").get_by_label("Token").fill(WRITE)

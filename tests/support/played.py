@@ -20,7 +20,7 @@ from aggregator.config.schema import Config
 from aggregator.engine.control import commands as engine_control
 from aggregator.engine.control.commands import Control
 from aggregator.features.timeline.recorder import Recorder
-from aggregator.features.timeline.timeline_tables import EVENTS, TimelineTable
+from aggregator.features.timeline.timeline_tables import events_log
 from aggregator.features.verify.audit_process import AuditRunner
 from aggregator.model.events import Event, LogLevel
 from aggregator.store.state_store import StateStore
@@ -70,7 +70,7 @@ def played_api(state: Path, *sets: str) -> Iterator[PlayedApi]:
     for message in ("first", "second"):
         recorder.feed.take(Event("warning", message, {"source": ALIAS}, datetime.now(UTC)))
     rows = recorder.feed.unsaved()
-    TimelineTable(StateStore(str(state)), EVENTS).append(rows[:1])
+    events_log(StateStore(str(state))).append(rows[:1])
     recorder.feed.saved(rows[:1])
     # Whoever follows them is told so at once, and waits for nothing.
     recorder.feed.close()

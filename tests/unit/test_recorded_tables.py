@@ -15,7 +15,7 @@ from aggregator.features.completeness.claim_table import CompletenessTable
 from aggregator.features.connectors.connector_table import Change, ConnectorTable
 from aggregator.features.dedup.event_table import DedupTable, EventsMark, Rule, TopicLife
 from aggregator.features.timeline.timeline_report import EventRow, HistoryRow
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import events_log, history_log, within
 from aggregator.features.verify.past_audits import PastAudits
 from aggregator.model.values import LogId, Part, Pause, SourcePartition, TopicPartition
 from aggregator.plan.completeness.claims import Claim, Laggard, Lost
@@ -152,8 +152,7 @@ def test_the_backfills(state: str) -> None:
 
 
 def test_the_history_and_the_events(state: str) -> None:
-    rows = TimelineTable(StateStore(state), HISTORY).read(DAY_BEFORE, DAY_AFTER, {"source": "eu"})
-    found = [HistoryRow(**row) for row in rows]
+    found = history_log(StateStore(state)).select(within(DAY_BEFORE, DAY_AFTER, source="eu"))
     assert [(it.topic, it.records, it.lag) for it in found if it.at == second(120)] == [
         (None, 300, 8),
         ("orders", 300, 8),
@@ -175,8 +174,8 @@ def test_the_history_and_the_events(state: str) -> None:
         flight_p95_ms=5,
         flight_p99_ms=9,
     )
-    events = TimelineTable(StateStore(state), EVENTS).read(DAY_BEFORE, DAY_AFTER, {})
-    assert [EventRow(**row) for row in events] == [
+    events = events_log(StateStore(state)).select(within(DAY_BEFORE, DAY_AFTER))
+    assert events == [
         EventRow(id=1, at=AT, kind="started", level="INFO", message="epoch 1 begins"),
         EventRow(
             id=2,

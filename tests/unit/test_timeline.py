@@ -25,7 +25,7 @@ from aggregator.features.timeline.feed import UNSAVED, Feed
 from aggregator.features.timeline.minutes import history_rows, joined, moment_of
 from aggregator.features.timeline.recorder import Recorder
 from aggregator.features.timeline.timeline_report import HistoryRow
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import EVENTS, events_log, history_log, within
 from aggregator.model.events import Event
 from aggregator.model.values import SourceState
 from aggregator.status.copied import Copied
@@ -144,20 +144,20 @@ def test_what_is_no_moment_is_refused_with_what_to_write(text: str) -> None:
 
 
 def test_rows_come_back_as_they_were_written(tmp_path: Path) -> None:
-    table = TimelineTable(StateStore(str(tmp_path)), HISTORY)
-    assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
+    table = history_log(StateStore(str(tmp_path)))
+    assert table.select(within(NOW, NOW + timedelta(hours=1))) == []
     rows = [row(1, topic="orders", lag=5), row(2, age_p99_ms=7), row(90)]
     table.append(rows)
-    found = table.read(NOW, NOW + timedelta(hours=1), {"source": "eu"})
-    assert [HistoryRow(**it) for it in found] == rows[:2]
-    assert table.read(NOW, NOW + timedelta(hours=1), {"topic": "payments"}) == []
+    found = table.select(within(NOW, NOW + timedelta(hours=1), source="eu"))
+    assert found == rows[:2]
+    assert table.select(within(NOW, NOW + timedelta(hours=1), topic="payments")) == []
 
 
 def test_a_first_commit_that_is_under_way_is_no_table_yet(tmp_path: Path) -> None:
     (tmp_path / EVENTS).mkdir()
     (tmp_path / EVENTS / "part-0.parquet").write_bytes(b"")
-    table = TimelineTable(StateStore(str(tmp_path)), EVENTS)
-    assert table.read(NOW, NOW + timedelta(hours=1), {}) == []
+    table = events_log(StateStore(str(tmp_path)))
+    assert table.select(within(NOW, NOW + timedelta(hours=1))) == []
 
 
 def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
@@ -169,15 +169,15 @@ def test_a_lag_that_is_not_known_is_not_told_as_none() -> None:
 
 
 def test_what_is_too_old_goes_and_the_files_become_few(tmp_path: Path) -> None:
-    table = TimelineTable(StateStore(str(tmp_path)), HISTORY)
+    table = history_log(StateStore(str(tmp_path)))
     for minute in range(6):
         table.append([row(minute + 1)])
-    assert table.maintain(NOW + timedelta(minutes=3, seconds=30)) == 3
-    left = table.read(NOW, NOW + timedelta(hours=1), {})
-    assert [it["at"] for it in left] == [NOW + timedelta(minutes=it) for it in (4, 5, 6)]
-    assert table.maintain(NOW) == 0
+    assert table.table.trim(NOW + timedelta(minutes=3, seconds=30)) == 3
+    left = table.select(within(NOW, NOW + timedelta(hours=1)))
+    assert [it.at for it in left] == [NOW + timedelta(minutes=it) for it in (4, 5, 6)]
+    assert table.table.trim(NOW) == 0
     table.append([row(7)])
-    assert len(table.read(NOW, NOW + timedelta(hours=1), {}, most=2)) == 2
+    assert len(table.select(within(NOW, NOW + timedelta(hours=1)), most=2)) == 2
 
 
 def test_numbers_of_events_grow_whatever_the_clock_does() -> None:
@@ -232,9 +232,9 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running
 
 
 def events_of(running: Running) -> list[str]:
-    table = TimelineTable(StateStore(running.config.checkpoint.path), EVENTS)
+    table = events_log(StateStore(running.config.checkpoint.path))
     now = datetime.now(UTC)
-    return [it["message"] for it in table.read(now - timedelta(days=1), now, {})]
+    return [it.message for it in table.select(within(now - timedelta(days=1), now))]
 
 
 def test_an_event_is_in_the_table_soon_and_the_rest_at_the_end(running: Running) -> None:
@@ -243,9 +243,9 @@ def test_an_event_is_in_the_table_soon_and_the_rest_at_the_end(running: Running)
     running.recorder.take(Event("stopped", "two"))
     running.recorder.stop()
     assert events_of(running) == ["one", "two"]
-    history = TimelineTable(StateStore(running.config.checkpoint.path), HISTORY)
-    rows = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {})
-    assert [(it["source"], it["topic"]) for it in rows] == [("s0", None), ("s0", "t0")]
+    history = history_log(StateStore(running.config.checkpoint.path))
+    rows = history.select(within(NOW - timedelta(days=1), NOW + timedelta(days=1)))
+    assert [(it.source, it.topic) for it in rows] == [("s0", None), ("s0", "t0")]
 
 
 def test_a_run_that_is_refused_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -280,20 +280,22 @@ def test_a_source_that_was_away_is_not_counted_a_second_time(
     first = later(whole_status(sources=2), 0, 40)
     away = later(first, 30, 40).model_copy(update={"sources": first.sources[1:]})
     back = later(first, 60, 50)
-    history = TimelineTable(StateStore(running.config.checkpoint.path), HISTORY)
+    history = history_log(StateStore(running.config.checkpoint.path))
 
-    def rows(source: str) -> list[dict[str, Any]]:
-        found = history.read(NOW - timedelta(days=1), NOW + timedelta(days=1), {"source": source})
-        return [it for it in found if it["topic"] is None]
+    def rows(source: str) -> list[HistoryRow]:
+        found = history.select(
+            within(NOW - timedelta(days=1), NOW + timedelta(days=1), source=source)
+        )
+        return [it for it in found if it.topic is None]
 
     running.status = first
     running.recorder.start()
     wait_until(lambda: rows("s0"), seconds=10, what="it is counted")
     running.status = away
-    wait_until(lambda: any(it["at"] == away.at for it in rows("s1")), seconds=10, what="it is away")
+    wait_until(lambda: any(it.at == away.at for it in rows("s1")), seconds=10, what="it is away")
     running.status = back
     running.recorder.stop()
-    assert sum(it["records"] for it in rows("s0")) == 50
+    assert sum(it.records for it in rows("s0")) == 50
 
 
 def test_whatever_goes_wrong_is_an_event_and_not_the_end_of_it(running: Running) -> None:

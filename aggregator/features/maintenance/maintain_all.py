@@ -25,7 +25,7 @@ from aggregator.features.dedup.event_table import TABLE as DEDUP
 from aggregator.features.dedup.event_table import DedupTable
 from aggregator.features.delta_sink.sink import on_folder
 from aggregator.features.delta_sink.table_maintenance import care, tables_in
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY
 from aggregator.features.verify.audit_table import TABLE as AUDITS
 from aggregator.features.verify.audit_table import trim_audits
 from aggregator.model.errors import EXIT_DONE, EXIT_OTHER, CheckpointError, HeldError
@@ -127,9 +127,9 @@ def _checkpoint(config: Config) -> TableUpkeep:
 
 
 def _timeline(config: Config, name: str) -> TableUpkeep:
-    table = TimelineTable(StateStore.of(config.checkpoint), name)
+    table = StateStore.of(config.checkpoint).table(name)
     before = datetime.now(UTC) - timedelta(seconds=config.timeline.keep)
-    return TableUpkeep(table=name, done=True, rows_deleted=table.maintain(before))
+    return TableUpkeep(table=name, done=True, rows_deleted=table.trim(before))
 
 
 def _notes(config: Config, name: str, key: str) -> TableUpkeep:

@@ -11,9 +11,8 @@ from aggregator.features.timeline.timeline_report import (
     EventRow,
     EventsReport,
     HistoryReport,
-    HistoryRow,
 )
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import events_log, history_log, within
 from aggregator.store.state_store import StateStore
 
 
@@ -30,8 +29,9 @@ def read_history(
 
     With `step_seconds` they are joined to spans of that length. Raises CheckpointError.
     """
-    found = _table(config, HISTORY).read(since, until, {"source": source, "topic": topic})
-    rows = tuple(HistoryRow(**row) for row in found if topic is not None or row["topic"] is None)
+    wanted = within(since, until, source=source, topic=topic)
+    found = history_log(StateStore.of(config.checkpoint)).select(wanted)
+    rows = tuple(row for row in found if topic is not None or row.topic is None)
     if step_seconds > 0:
         rows = joined(rows, step_seconds)
     return HistoryReport(name=config.name, since=since, until=until, rows=rows)
@@ -54,17 +54,12 @@ def read_events(
     `unsaved` are those of the running instance that may not be in the table yet. Raises
     CheckpointError.
     """
-    wanted = {"source": source, "kind": kind}
-    found = _table(config, EVENTS).read(since, until, wanted, most=limit)
-    rows = {row["id"]: EventRow(**row) for row in found}
+    wanted = within(since, until, source=source, kind=kind)
+    found = events_log(StateStore.of(config.checkpoint)).select(wanted, most=limit)
+    rows = {row.id: row for row in found}
     for row in unsaved:
         fits = source in (None, row.source) and kind in (None, row.kind)
         if fits and since < row.at <= until:
             rows[row.id] = row
     kept = [rows[number] for number in sorted(rows) if number > after]
     return EventsReport(name=config.name, events=tuple(kept[-limit:]), failing=failing)
-
-
-def _table(config: Config, name: str) -> TimelineTable:
-    place = config.checkpoint
-    return TimelineTable(StateStore.of(place), name)

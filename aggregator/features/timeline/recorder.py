@@ -12,7 +12,7 @@ from aggregator.features.loop import Loop
 from aggregator.features.timeline.feed import Feed
 from aggregator.features.timeline.minutes import history_rows
 from aggregator.features.timeline.timeline_report import HistoryRow
-from aggregator.features.timeline.timeline_tables import EVENTS, HISTORY, TimelineTable
+from aggregator.features.timeline.timeline_tables import events_log, history_log
 from aggregator.model.events import Event, EventSink
 from aggregator.status.schema import NOT_BEGUN, SourceStatus, Status
 from aggregator.store.state_store import StateStore
@@ -39,15 +39,15 @@ class Recorder:
         tell: EventSink,
         bounds: Sequence[int],
     ) -> None:
-        place = in_force.config.checkpoint
+        store = StateStore.of(in_force.config.checkpoint)
         self.feed = Feed(mask)
         self.failing = ""
         self._in_force = in_force
         self._latest = latest
         self._tell = tell
         self._bounds = bounds
-        self._history = TimelineTable(StateStore.of(place), HISTORY)
-        self._events = TimelineTable(StateStore.of(place), EVENTS)
+        self._history = history_log(store)
+        self._events = events_log(store)
         self._earlier: dict[str, SourceStatus] = {}
         self._begun: datetime | None = None
         self._next_row = time.monotonic() + in_force.config.timeline.interval
@@ -111,5 +111,5 @@ class Recorder:
 
     def _maintain(self) -> None:
         before = datetime.now(UTC) - timedelta(seconds=self._in_force.config.timeline.keep)
-        for table in (self._history, self._events):
-            table.maintain(before)
+        for table in (self._history.table, self._events.table):
+            table.trim(before)
