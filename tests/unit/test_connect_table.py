@@ -43,11 +43,11 @@ def test_what_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_the_effective_config_is_the_yaml_with_what_was_changed(
     table: ConnectorTable, tmp_path: Path
 ) -> None:
-    file = tmp_path / "aggregator.yaml"
+    file, state = tmp_path / "aggregator.yaml", tmp_path / "state"
     file.write_text(
         "hub: {bootstrap_servers: 'h:1'}\n"
         "sources: {eu: {bootstrap_servers: 'eu:1', topics: {include: a}}}\n"
-        f"checkpoint: {{path: '{table.store.path}'}}\n",
+        f"checkpoint: {{path: {state}}}\n",
         "utf-8",
     )
     assert list(load_effective(file).sources) == ["eu"]

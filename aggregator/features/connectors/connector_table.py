@@ -11,21 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pyarrow as pa
-
 from aggregator.model.failpoint import failpoint
 from aggregator.store.state_store import StateStore
 
 TABLE = "connectors"
 
-SCHEMA = pa.schema(
-    [
-        ("at", pa.timestamp("us", "UTC")),
-        ("by", pa.string()),
-        ("name", pa.string()),
-        ("config", pa.string()),
-    ]
-)
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRow:
+    """A change; `config` is JSON, null for one that was removed, "" for one that was taken back."""
+
+    at: datetime
+    by: str = ""
+    name: str = ""
+    config: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,31 +37,22 @@ class Change:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
 class ConnectorTable:
-    """The table under `path` (the setting checkpoint.path).
+    """The log of connectors; `put` returns when the row is on the disk."""
 
-    Whatever cannot be read or written is a CheckpointError; `put` returns when the row is in the
-    table, on a local disk forced to the disk.
-    """
-
-    store: StateStore
+    def __init__(self, store: StateStore) -> None:
+        self._log = store.log(TABLE, ConnectorRow)
 
     def changes(self) -> dict[str, Change]:
         """The newest change of each connector, by name, in the order in which they first came.
 
         Those that were taken back are left out.
         """
-        notes = self.store.table(TABLE).rows()
-        rows = [row for row in {row["name"]: row for row in notes}.values() if row["config"] != ""]
+        newest = {row.name: row for row in self._log.items()}
         return {
-            row["name"]: Change(
-                row["name"],
-                None if row["config"] is None else json.loads(row["config"]),
-                row["by"],
-                row["at"],
-            )
-            for row in rows
+            name: Change(name, None if it.config is None else json.loads(it.config), it.by, it.at)
+            for name, it in newest.items()
+            if it.config != ""
         }
 
     def put(self, name: str, config: Mapping[str, str] | None, by: str) -> Change:
@@ -76,7 +66,6 @@ class ConnectorTable:
 
     def _append(self, name: str, config: str | None, by: str) -> datetime:
         at = datetime.now(UTC)
-        row = {"at": at, "by": by, "name": name, "config": config}
-        self.store.table(TABLE).append_notes([row], SCHEMA)
+        self._log.append([ConnectorRow(at, by, name, config)])
         failpoint("after-change")
         return at
