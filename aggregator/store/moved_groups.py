@@ -11,21 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import pyarrow as pa
-
 from aggregator.model.values import TopicPartition
 from aggregator.store.state_store import StateStore
 
 TABLE = "moved_groups"
-
-SCHEMA = pa.schema(
-    [
-        ("at", pa.timestamp("us", "UTC")),
-        ("cluster", pa.string()),
-        ("group", pa.string()),
-        ("commits", pa.string()),
-    ]
-)
 
 Commits = Mapping[str, Mapping[TopicPartition, int]]
 """Source (alias) -> what a group has committed there."""
@@ -44,27 +33,34 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
-class MovedGroups:
-    """The table under `path` (the setting checkpoint.path); what fails is a CheckpointError."""
+class MovedRow:
+    """A group that was taken over, and what it had committed at one source, as text."""
 
-    store: StateStore
+    at: datetime
+    cluster: str
+    group: str
+    commits: str
+
+
+class MovedGroups:
+    """The log of moved groups; what fails is a CheckpointError."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._log = store.log(TABLE, MovedRow)
 
     def read(self) -> Moved:
         """All groups that were ever taken over."""
-        rows = self.store.table(TABLE).rows()
-        return Moved(frozenset((it["cluster"], it["group"], it["commits"]) for it in rows))
+        return Moved(frozenset((it.cluster, it.group, it.commits) for it in self._log.items()))
 
     def put(self, groups: Mapping[str, Commits]) -> None:
         """Note that the hub has the places of these; returns when it is in the table."""
         at = datetime.now(UTC)
-        rows = [
-            {"at": at, "cluster": alias, "group": group, "commits": _text(own)}
+        self._log.append(
+            MovedRow(at, alias, group, _text(own))
             for group, commits in groups.items()
             for alias, own in commits.items()
             if own
-        ]
-        if rows:
-            self.store.table(TABLE).append_notes(rows, SCHEMA)
+        )
 
 
 def _text(offsets: Mapping[TopicPartition, int]) -> str:
