@@ -9,26 +9,27 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-
-import pyarrow as pa
+from typing import Annotated
 
 from aggregator.model.errors import RefusedError
 from aggregator.model.values import Part, Pause
+from aggregator.store.row_model import INT32
 from aggregator.store.state_store import StateStore
 
 TABLE = "controls"
 
-SCHEMA = pa.schema(
-    [
-        ("at", pa.timestamp("us", "UTC")),
-        ("cluster", pa.string()),
-        ("paused", pa.bool_()),
-        ("stopped", pa.bool_()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("by", pa.string()),
-    ]
-)
+
+@dataclass(frozen=True, slots=True)
+class ControlRow:
+    """That a source, or a part of it, is paused, or is no longer."""
+
+    at: datetime
+    cluster: str
+    paused: bool
+    stopped: bool | None = None
+    topic: str | None = None
+    partition: Annotated[int | None, INT32] = None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +40,38 @@ class Paused:
     parts: Mapping[Part, Pause] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class Controls:
-    """The table under `path` (the setting checkpoint.path).
+    """The log of controls; `put` returns when the row is on the disk. Raises CheckpointError."""
 
-    Whatever cannot be read or written is a CheckpointError; `put` returns when the row is in the
-    table, on a local disk forced to the disk.
-    """
-
-    store: StateStore
+    def __init__(self, store: StateStore) -> None:
+        self._log = store.log(TABLE, ControlRow)
 
     def read(self) -> Paused:
         """What is paused."""
         sources: dict[str, Pause] = {}
         parts: dict[Part, Pause] = {}
-        for row in self.store.table(TABLE).rows():
-            # A table that is older than a column says nothing of it.
-            stopped, by = bool(row.get("stopped")), row.get("by") or ""
-            if topic := row.get("topic"):
-                part = Part(row["cluster"], topic, row.get("partition"))
+        for row in self._log.items():
+            if row.topic:
+                part = Part(row.cluster, row.topic, row.partition)
                 first = parts.pop(part, None)
-                if row["paused"]:
-                    parts[part] = first or Pause(row["at"], by=by)
+                if row.paused:
+                    parts[part] = first or Pause(row.at, by=row.by)
                 continue
-            before = sources.pop(row["cluster"], None)
-            if row["paused"]:
-                since = row["at"] if before is None else before.since
-                sources[row["cluster"]] = Pause(since, stopped, by if before is None else before.by)
+            before = sources.pop(row.cluster, None) or Pause(row.at, by=row.by)
+            if row.paused:
+                sources[row.cluster] = Pause(before.since, bool(row.stopped), before.by)
         return Paused(sources, parts)
 
     def put(self, alias: str, *, paused: bool, stopped: bool = False, by: str = "") -> datetime:
         """Note that a source is paused or stopped, or is no longer; returns when that was."""
         at = datetime.now(UTC)
-        row = {"at": at, "cluster": alias, "paused": paused, "stopped": stopped, "by": by}
-        self.store.table(TABLE).append_notes([row], SCHEMA)
+        self._log.append([ControlRow(at, alias, paused, stopped, by=by)])
         return at
 
     def put_parts(self, parts: Iterable[Part], *, paused: bool, by: str = "") -> datetime:
         """Note that parts of sources are paused, or are no longer; returns when that was."""
         at = datetime.now(UTC)
-        rows = [{"at": at, **part._asdict(), "paused": paused, "by": by} for part in parts]
-        self.store.table(TABLE).append_notes(rows, SCHEMA)
+        self._log.append(ControlRow(at=at, **it._asdict(), paused=paused, by=by) for it in parts)
         return at
 
 

@@ -21,8 +21,8 @@ from aggregator.store.checkpoint.checkpoint_table import CheckpointTable
 from aggregator.store.checkpoint.history import history, state_at
 from aggregator.store.checkpoint.maintenance import maintain
 from aggregator.store.checkpoint.rows import EPOCH, Checkpoint
-from aggregator.store.controls import SCHEMA, Controls
 from aggregator.store.controls import TABLE as CONTROLS
+from aggregator.store.controls import ControlRow, Controls
 from aggregator.store.lease.lock import WriterLock, holder_of
 from aggregator.store.lease.owner import Owner
 from aggregator.store.state_store import StateStore
@@ -302,9 +302,12 @@ def test_a_checkpoint_of_the_log_is_on_the_disk_before_the_commits_in_it_are_del
     (written,) = [file.name for file in log.glob("*.checkpoint.parquet")]
     assert disk.done[-4:] == [written, "_last_checkpoint", "_delta_log", "cleanup"]
     disk.done.clear()
-    row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
-    StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
-    StateStore(str(tmp_path)).table(CONTROLS).trim(datetime.now(UTC))
+    notes, row = (
+        StateStore(str(tmp_path)).log(CONTROLS, ControlRow),
+        ControlRow(datetime.now(UTC), "eu", paused=True),
+    )
+    notes.append([row])
+    notes.table.trim(datetime.now(UTC))
     assert disk.done[-3:] == ["_last_checkpoint", "_delta_log", "cleanup"]
 
 
@@ -326,16 +329,19 @@ def test_the_log_of_a_table_of_notes_is_as_short_as_its_files_are_young(
 ) -> None:
     if not configured:
         monkeypatch.setattr(state_store, "CONFIGURATION", {})
-    row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True}
+    notes, row = (
+        StateStore(str(tmp_path)).log(CONTROLS, ControlRow),
+        ControlRow(datetime.now(UTC), "eu", paused=True),
+    )
     for _ in range(8):
-        StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
+        notes.append([row])
     monkeypatch.undo()
     log = tmp_path / CONTROLS / "_delta_log"
     long_ago = time.time() - 2 * 3600
     for _ in range(2):
         for file in log.iterdir():
             os.utime(file, (long_ago, long_ago))
-        StateStore(str(tmp_path)).table(CONTROLS).trim(datetime.now(UTC) - timedelta(1))
-        StateStore(str(tmp_path)).table(CONTROLS).append_notes([row], SCHEMA)
+        notes.table.trim(datetime.now(UTC) - timedelta(1))
+        notes.append([row])
     assert len(list(log.glob("*.json"))) < 8
-    assert len(StateStore(str(tmp_path)).table(CONTROLS).rows()) == 10
+    assert len(notes.items()) == 10

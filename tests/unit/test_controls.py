@@ -19,9 +19,10 @@ from aggregator.features.connectors.connector_table import ConnectorTable
 from aggregator.model.errors import CheckpointConflictError, CheckpointError, RefusedError
 from aggregator.model.values import Part, Pause
 from aggregator.store import controls, state_store
-from aggregator.store.controls import SCHEMA, Controls, Paused, to_resume
 from aggregator.store.controls import TABLE as TABLE_OF_CONTROLS
+from aggregator.store.controls import ControlRow, Controls, Paused, to_resume
 from aggregator.store.delta import TABLE, make_durable, open_delta, translated
+from aggregator.store.row_model import RowModel
 from aggregator.store.state_store import StateStore
 from support.examples import examples
 
@@ -63,9 +64,9 @@ def test_topics_and_partitions_are_paused_by_themselves(tmp_path: Path) -> None:
 
 
 def test_a_table_from_before_there_were_parts_is_read(tmp_path: Path) -> None:
-    old = pa.schema([it for it in SCHEMA if it.name not in ("topic", "partition", "by")])
+    old = RowModel(ControlRow).schema.empty_table().select(["at", "cluster", "paused", "stopped"])
     row = {"at": datetime.now(UTC), "cluster": "eu", "paused": True, "stopped": False}
-    StateStore(str(tmp_path / "state")).table(TABLE_OF_CONTROLS).append_notes([row], old)
+    StateStore(str(tmp_path / "state")).table(TABLE_OF_CONTROLS).append_notes([row], old.schema)
     controls = Controls(StateStore(str(tmp_path / "state")))
     assert controls.read().sources.keys() == {"eu"}
     controls.put_parts([Part("us", "orders")], paused=True)
@@ -150,20 +151,21 @@ def test_what_was_decided_last_counts_whatever_the_clocks_say(
     decided: list[tuple[int, str, bool]],
 ) -> None:
     with TemporaryDirectory() as path, pytest.MonkeyPatch.context() as patch:
+        kept, changed = Controls(StateStore(path)), ConnectorTable(StateStore(path))
         for module in (controls, connector_table):
             patch.setattr(module, "datetime", Clock)
         for number, (ahead, alias, paused) in enumerate(decided):
             Clock.ahead = timedelta(seconds=ahead)
-            # Each by another process: the instance, the next one, a command elsewhere.
-            Controls(StateStore(path)).put(alias, paused=paused)
-            ConnectorTable(StateStore(path)).put(alias, {"version": str(number)}, "me")
+            # As by another process each: nothing of the table is kept between two calls.
+            kept.put(alias, paused=paused)
+            changed.put(alias, {"version": str(number)}, "me")
         last = {alias: (number, paused) for number, (_, alias, paused) in enumerate(decided)}
-        assert Controls(StateStore(path)).read().sources.keys() == {
+        assert kept.read().sources.keys() == {
             alias for alias, (_, paused) in last.items() if paused
         }
-        assert {
-            it.name: it.config for it in ConnectorTable(StateStore(path)).changes().values()
-        } == {alias: {"version": str(number)} for alias, (number, _) in last.items()}
+        assert {it.name: it.config for it in changed.changes().values()} == {
+            alias: {"version": str(number)} for alias, (number, _) in last.items()
+        }
 
 
 def test_what_is_forced_to_the_disk_is_the_row_that_was_written(

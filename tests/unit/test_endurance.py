@@ -22,7 +22,7 @@ from aggregator.plan.health.stuck import Movement, follow
 from aggregator.plan.lifecycle.stage import Stage
 from aggregator.status.figures import Figures
 from aggregator.store import state_store
-from aggregator.store.controls import SCHEMA, TABLE
+from aggregator.store.controls import TABLE, ControlRow
 from aggregator.store.state_store import StateStore
 from support.flow_world import PARTITIONS, running
 from support.sizes import largest
@@ -103,13 +103,13 @@ def test_tables_of_notes_are_of_few_files_however_often_people_decide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state_store, "TIDY_EVERY", 10)
-    row = {"at": BEGIN, "cluster": "eu", "paused": True}
+    log = StateStore(str(tmp_path)).log(TABLE, ControlRow)
     files = []
     for _ in range(40):
-        StateStore(str(tmp_path)).table(TABLE).append_notes([row], SCHEMA)
+        log.append([ControlRow(BEGIN, "eu", paused=True)])
         files.append(len(DeltaTable(str(tmp_path / TABLE)).file_uris()))
     assert max(files[20:]) <= max(files[:20]) <= 11
-    assert len(StateStore(str(tmp_path)).table(TABLE).rows()) == 40
+    assert len(log.items()) == 40
 
 
 def test_those_that_follow_events_for_a_day_keep_nothing_of_it(
