@@ -6,12 +6,11 @@ the failovers that it brings back. `at` is for people.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated
 
 import pyarrow as pa
 
@@ -21,40 +20,45 @@ from aggregator.store.state_store import StateStore
 
 TABLE = "failovers"
 
-SCHEMA = pa.schema(
-    [
-        ("at", pa.timestamp("us", "UTC")),
-        ("cluster", pa.string()),
-        ("hub_cluster_id", pa.string()),
-        ("hub_ends", pa.string()),
-        ("id", pa.string()),
-        ("pause", pa.timestamp("us", "UTC")),
-        ("returned", pa.string()),
-        ("alive", pa.bool_()),
-    ]
-)
-
 
 @dataclass(frozen=True, slots=True)
-class Failovers:
-    """The table under `path` (the setting checkpoint.path); what fails is a CheckpointError."""
+class FailoverRow:
+    """A failover, or with `returned` a way back that has the positions of these failovers.
 
-    store: StateStore
+    `hub_ends` is topic -> partition -> end, `returned` a JSON list of ids. A row of an older table
+    has no id: its moment takes that place.
+    """
+
+    at: datetime
+    cluster: str
+    hub_cluster_id: str | None = None
+    hub_ends: Mapping[str, Mapping[str, int]] | None = None
+    id: str = ""
+    pause: datetime | None = None
+    returned: Annotated[tuple[str, ...] | None, pa.string()] = None
+    alive: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """What others call it by."""
+        return self.id or self.at.isoformat()
+
+
+class Failovers:
+    """The log of failovers; what fails is a CheckpointError."""
+
+    def __init__(self, store: StateStore) -> None:
+        self._log = store.log(TABLE, FailoverRow)
 
     def read(self) -> dict[str, tuple[Failover, ...]]:
         """All failovers of each source (alias), the oldest first."""
-        rows = self.store.table(TABLE).rows()
-        returned = {
-            id: _id(row)
-            for row in rows
-            if row.get("returned")
-            for id in json.loads(row["returned"])
-        }
+        rows = self._log.items()
+        returned = {id: row.name for row in rows for id in row.returned or ()}
         found: dict[str, tuple[Failover, ...]] = {}
         for row in rows:
-            if not row.get("returned"):
-                failover = _failover(row, returned.get(_id(row), ""))
-                found[row["cluster"]] = (*found.get(row["cluster"], ()), failover)
+            if row.returned is None:
+                failover = _failover(row, returned.get(row.name, ""))
+                found[row.cluster] = (*found.get(row.cluster, ()), failover)
         return found
 
     def put(
@@ -78,49 +82,38 @@ class Failovers:
             pause=pause,
             alive=alive,
         )
-        row = {
-            "at": failover.at,
-            "cluster": alias,
-            "hub_cluster_id": hub_cluster_id,
-            "hub_ends": json.dumps(told),
-            "id": failover.id,
-            "pause": pause,
-            "alive": alive,
-        }
-        self.store.table(TABLE).append_notes([row], SCHEMA)
+        row = FailoverRow(
+            at=failover.at,
+            cluster=alias,
+            hub_cluster_id=hub_cluster_id,
+            hub_ends=told,
+            id=failover.id,
+            pause=pause,
+            alive=alive,
+        )
+        self._log.append([row])
         return failover
 
     def put_returned(self, alias: str, failovers: Collection[Failover]) -> None:
         """Note that a way back has the positions of these; returns when it is in the table."""
         if not failovers:
             return
-        row = {
-            "at": datetime.now(UTC),
-            "cluster": alias,
-            "id": uuid.uuid4().hex,
-            "returned": json.dumps(sorted(it.id for it in failovers)),
-        }
-        self.store.table(TABLE).append_notes([row], SCHEMA)
+        returned = tuple(sorted(it.id for it in failovers))
+        row = FailoverRow(datetime.now(UTC), alias, id=uuid.uuid4().hex, returned=returned)
+        self._log.append([row])
 
 
-def _failover(row: Mapping[str, Any], returned: str) -> Failover:
-    told = json.loads(row["hub_ends"])
-    ends = {
-        TopicPartition(topic, int(number)): end
-        for topic, partitions in told.items()
-        for number, end in partitions.items()
-    }
+def _failover(row: FailoverRow, returned: str) -> Failover:
     return Failover(
-        at=row["at"],
-        hub_cluster_id=row["hub_cluster_id"],
-        hub_ends=ends,
-        id=_id(row),
-        pause=row.get("pause"),
+        at=row.at,
+        hub_cluster_id=row.hub_cluster_id or "",
+        hub_ends={
+            TopicPartition(topic, int(number)): end
+            for topic, partitions in (row.hub_ends or {}).items()
+            for number, end in partitions.items()
+        },
+        id=row.name,
+        pause=row.pause,
         returned=returned,
-        alive=bool(row.get("alive")),
+        alive=bool(row.alive),
     )
-
-
-def _id(row: Mapping[str, Any]) -> str:
-    """A row of an older table has none: its moment takes that place."""
-    return str(row.get("id") or row["at"].isoformat())
