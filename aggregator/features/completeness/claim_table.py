@@ -2,86 +2,72 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aggregator.plan.completeness.claims import Claim, Laggard, Lost
 from aggregator.store.checkpoint.rows import to_millis, to_moment
+from aggregator.store.row_model import INT32
 from aggregator.store.state_store import StateStore
 
 TABLE = "completeness"
-MOMENT = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema(
-    [
-        ("at", MOMENT),
-        ("source", pa.string()),
-        ("topic", pa.string()),
-        ("up_to", MOMENT),
-        ("lost", pa.int64()),
-        ("gaps", pa.int64()),
-        ("laggard_source", pa.string()),
-        ("laggard_topic", pa.string()),
-        ("laggard_partition", pa.int32()),
-        ("why", pa.string()),
-        ("reason", pa.string()),
-        ("topics", pa.string()),
-        ("cluster_id", pa.string()),
-        ("hub_cluster_id", pa.string()),
-    ]
-)
-"""Columns and their types. `source` is null for all together; `topics` are its own, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRow:
+    """A claim; `source` is null for all together, and `topics` are its own, as JSON."""
+
+    at: datetime
+    source: str | None = None
+    topic: str = ""
+    up_to: datetime | None = None
+    lost: int = 0
+    gaps: int = 0
+    laggard_source: str | None = None
+    laggard_topic: str | None = None
+    laggard_partition: Annotated[int | None, INT32] = None
+    why: str | None = None
+    reason: str | None = None
+    topics: Annotated[tuple[str, ...], pa.string()] = ()
+    cluster_id: str = ""
+    hub_cluster_id: str = ""
 
 
 class CompletenessTable:
-    """Whatever cannot be read or written is a CheckpointError.
+    """The log of claims; what cannot be read or written is a CheckpointError.
 
-    A commit is not forced to the disk: a power loss may cost the last rows, and a claim then starts
-    a little lower.
+    After a power loss, which may cost the last rows, a claim starts a little lower.
     """
 
     def __init__(self, store: StateStore) -> None:
-        self._table = store.table(TABLE)
+        self._log = store.log(TABLE, ClaimRow, durable=False)
 
     def append(self, claims: Sequence[Claim], at_ms: int) -> None:
         """Append a row for each claim in one commit; the table is made if there is none."""
-        if claims:
-            rows = [_row(claim, at_ms) for claim in claims]
-            self._table.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+        self._log.append(_row(claim, at_ms) for claim in claims)
 
     def newest(self, topic: str | None = None) -> tuple[Claim, ...]:
         """The newest claim of each source, and of all together; of this hub topic, or of all."""
-        delta = self._table.open(may_be_begun=True)
-        if delta is None:
-            return ()
         wanted = None if topic is None else pc.field("topic") == topic
-        with self._table.translated("read"):
-            found = self._table.dataset(delta).to_table(filter=wanted).sort_by("at")
-            rows: list[dict[str, Any]] = found.to_pylist()
         newest: dict[tuple[str | None, str], Claim] = {}
-        for row in rows:
-            claim = _claim(row)
+        for claim in map(_claim, self._log.select(wanted)):
             before = newest.get((claim.source, claim.topic))
             newest[claim.source, claim.topic] = _merged(before, claim)
         return tuple(newest.values())
 
     def claims(self, begin: datetime, end: datetime) -> tuple[tuple[datetime, Claim], ...]:
         """What was written down in [begin, end), and when, in the order of time."""
-        delta = self._table.open(may_be_begun=True)
-        if delta is None:
-            return ()
         wanted = (pc.field("at") >= begin) & (pc.field("at") < end)
-        with self._table.translated("read"):
-            found = self._table.dataset(delta).to_table(filter=wanted).sort_by("at")
-            return tuple((row["at"], _claim(row)) for row in found.to_pylist())
+        return tuple((row.at, _claim(row)) for row in self._log.select(wanted))
 
     def maintain(self, before: datetime) -> int:
         """Drop rows older than `before`, merge small files, cut the log; returns rows dropped."""
-        return self._table.trim(before)
+        return self._log.table.trim(before)
 
 
 def _merged(before: Claim | None, claim: Claim) -> Claim:
@@ -106,44 +92,43 @@ def _merged(before: Claim | None, claim: Claim) -> Claim:
     )
 
 
-def _row(claim: Claim, at_ms: int) -> dict[str, Any]:
+def _row(claim: Claim, at_ms: int) -> ClaimRow:
     laggard = claim.laggard
-    return {
-        "at": to_moment(at_ms),
-        "source": claim.source,
-        "topic": claim.topic,
-        "up_to": None if claim.up_to_ms is None else to_moment(claim.up_to_ms),
-        "lost": claim.lost.offsets,
-        "gaps": claim.lost.gaps,
-        "laggard_source": laggard.source if laggard else None,
-        "laggard_topic": laggard.topic if laggard else None,
-        "laggard_partition": laggard.partition if laggard else None,
-        "why": laggard.why if laggard else None,
-        "reason": laggard.reason if laggard else None,
-        "topics": json.dumps(list(claim.topics)),
-        "cluster_id": claim.cluster_id,
-        "hub_cluster_id": claim.hub_id,
-    }
+    return ClaimRow(
+        at=to_moment(at_ms),
+        source=claim.source,
+        topic=claim.topic,
+        up_to=None if claim.up_to_ms is None else to_moment(claim.up_to_ms),
+        lost=claim.lost.offsets,
+        gaps=claim.lost.gaps,
+        laggard_source=laggard.source if laggard else None,
+        laggard_topic=laggard.topic if laggard else None,
+        laggard_partition=laggard.partition if laggard else None,
+        why=laggard.why if laggard else None,
+        reason=laggard.reason if laggard else None,
+        topics=claim.topics,
+        cluster_id=claim.cluster_id,
+        hub_cluster_id=claim.hub_id,
+    )
 
 
-def _claim(row: Mapping[str, Any]) -> Claim:
+def _claim(row: ClaimRow) -> Claim:
     laggard = None
-    if row["why"]:
+    if row.why:
         laggard = Laggard(
-            row["laggard_source"] or "",
-            row["why"],
-            row["reason"] or "",
-            row["laggard_topic"] or "",
-            row["laggard_partition"],
+            source=row.laggard_source or "",
+            why=row.why,
+            reason=row.reason or "",
+            topic=row.laggard_topic or "",
+            partition=row.laggard_partition,
         )
-    up_to: datetime | None = row["up_to"]
     return Claim(
-        row["source"],
-        row["topic"],
-        None if up_to is None else to_millis(up_to),
-        laggard,
-        Lost(row["lost"] or 0, row["gaps"] or 0),
-        tuple(json.loads(row["topics"] or "[]")),
-        row["cluster_id"] or "",
-        row["hub_cluster_id"] or "",
+        source=row.source,
+        topic=row.topic,
+        up_to_ms=None if row.up_to is None else to_millis(row.up_to),
+        laggard=laggard,
+        lost=Lost(row.lost, row.gaps),
+        topics=row.topics,
+        cluster_id=row.cluster_id,
+        hub_id=row.hub_cluster_id,
     )
