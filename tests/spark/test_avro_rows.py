@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from aggregator.features.delta_sink.decoders import MISFIT
 from aggregator.features.delta_sink.value_columns import EMPTY, plan_columns
 from aggregator.kafka.registry.avro_rows import avro_rows, columns_of
+from support.frames import frame_of
 
 TOO_DEEP = "is not what schema 7 says: it is nested too deep"
 LEVELS = 25
@@ -41,7 +42,7 @@ def read(spark: SparkSession, schema: Any, payload: bytes, by: Any = None) -> Ro
         "texts": [text],
         "avro": {"eu/7": {"text": 0, "called": "7"}},
     }
-    frame = spark.createDataFrame([(payload,)], "payload binary")
+    frame = frame_of(spark, [(payload,)], "payload binary")
     names = [F.lit("eu"), F.lit("7"), F.col("payload")]
     (row,) = frame.select(avro_rows(spark, known, names).alias("it")).collect()
     found: Row = row["it"]

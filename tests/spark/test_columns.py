@@ -29,6 +29,7 @@ from aggregator.features.delta_sink.decoders import MISFIT, JsonDecoder
 from aggregator.features.delta_sink.landing_rows import with_landing_columns
 from aggregator.model.record_rules import ANY_ORIGIN
 from aggregator.plan.lanes.murmur2 import partition_for_key
+from support.frames import frame_of
 
 Headers = Sequence[tuple[str, bytes | None]] | None
 
@@ -56,7 +57,7 @@ def record(
     offset: int = 41,
 ) -> DataFrame:
     row = (b"k", b"v", topic, partition, offset, moment, headers)
-    return spark.createDataFrame([row], RECORD_SCHEMA)
+    return frame_of(spark, [row], RECORD_SCHEMA)
 
 
 def test_records_that_have_been_to_this_hub_are_dropped(spark: SparkSession) -> None:
@@ -85,15 +86,15 @@ def test_records_that_have_been_to_this_hub_are_dropped(spark: SparkSession) -> 
         [("origin", b"eu/a/0/1"), ("origin.cluster", b"central")],
         [("origin.cluster", b"eu"), ("origin", b"central/a/0/1")],
     ]
-    frame = spark.createDataFrame(list(enumerate(stays + goes)), ROW_SCHEMA)
-    wanted = spark.createDataFrame(list(enumerate(stays)), ROW_SCHEMA)
+    frame = frame_of(spark, list(enumerate(stays + goes)), ROW_SCHEMA)
+    wanted = frame_of(spark, list(enumerate(stays)), ROW_SCHEMA)
     assert_df_equality(filter_not_from_hub(frame, ["central", "hub-id"]), wanted)
     assert filter_not_from_hub(frame, []) is frame
     five: list[tuple[str, bytes | None]] = [*ORIGIN]
     whole: list[Headers] = [five, [("a", None), *five, ("b", b"1")], [("origin", b"eu/a/0/1")]]
     stays = [None, [("origin", b"central")], [("origin.cluster", b"a")], five[:4], five[1:]]
-    frame = spark.createDataFrame(list(enumerate(stays + whole)), ROW_SCHEMA)
-    wanted = spark.createDataFrame(list(enumerate(stays)), ROW_SCHEMA)
+    frame = frame_of(spark, list(enumerate(stays + whole)), ROW_SCHEMA)
+    wanted = frame_of(spark, list(enumerate(stays)), ROW_SCHEMA)
     assert_df_equality(filter_not_from_hub(frame, [ANY_ORIGIN]), wanted)
 
 
@@ -146,9 +147,7 @@ ORIGINS: list[tuple[Headers, tuple[str, str, int, int] | None]] = [
 
 
 def test_the_origin_is_read_in_either_form(spark: SparkSession) -> None:
-    frame = spark.createDataFrame(
-        [(at, headers) for at, (headers, _) in enumerate(ORIGINS)], ROW_SCHEMA
-    )
+    frame = frame_of(spark, [(at, headers) for at, (headers, _) in enumerate(ORIGINS)], ROW_SCHEMA)
     wanted = {at: place for at, (_, place) in enumerate(ORIGINS) if place is not None}
     parts = origin_columns("texts")
     read = frame.withColumn("texts", origin_texts()).select(
@@ -170,7 +169,7 @@ def test_the_origin_is_read_in_either_form(spark: SparkSession) -> None:
 def test_the_own_headers_are_those_before_the_origin(spark: SparkSession) -> None:
     own: list[Headers] = [[("a", b"1"), ("origin", b"web"), ("b", None)], [("x", b""), *ONE]]
     rows = [(at, [*(mine or ()), *ours]) for at, mine in enumerate(own) for ours in (ORIGIN, ONE)]
-    frame = spark.createDataFrame([*rows, (9, ORIGIN), (9, ONE)], ROW_SCHEMA)
+    frame = frame_of(spark, [*rows, (9, ORIGIN), (9, ONE)], ROW_SCHEMA)
     for row in frame.select("id", headers_before_origin().alias("headers")).collect():
         if row["id"] == 9:
             assert row["headers"] is None
@@ -261,7 +260,7 @@ def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: Spa
         '{"a": 9223372036854775808}': ((None, None), MISFIT),
     }
     rows = [(text.encode(), None) for text in values]
-    frame = spark.createDataFrame(rows, "value binary, decode_error string").drop("decode_error")
+    frame = frame_of(spark, rows, "value binary, decode_error string").drop("decode_error")
     decoder = JsonDecoder()
     first = frame.limit(2)
     struct = decoder.columns(lambda _: first, {"type": "struct", "fields": []}).struct
@@ -269,7 +268,7 @@ def test_json_is_an_object_alone_with_white_space_or_a_mark_around_it(spark: Spa
     told = {bytes(it["value"]).decode(): (it["decoded"], it["decode_error"]) for it in found}
     assert told == values
     # A name that Spark was given by us is a field like others, and no batch is begun twice for it.
-    later = spark.createDataFrame([(b'{"a": 1, "__corrupt": 5}',)], "value binary")
+    later = frame_of(spark, [(b'{"a": 1, "__corrupt": 5}',)], "value binary")
     decoder = JsonDecoder()
     assert decoder.columns(lambda _: later, struct).struct == struct
     with pytest.raises(Exception, match="not as those before") as surprise:

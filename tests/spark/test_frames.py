@@ -15,6 +15,7 @@ from aggregator.datapath.spark.frames import SINK_COLUMNS, plan_readings, to_sin
 from aggregator.datapath.spark.transform import RECORD_SCHEMA
 from aggregator.model.values import Positions, Route, SourcePartition
 from aggregator.plan.lanes.tasks import deal_tasks
+from support.frames import frame_of
 
 UPPER = "support.transforms:only_even_in_capitals"
 MOMENT = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -32,7 +33,7 @@ def route(topic: str, **options: Any) -> Route:
 
 def records(spark: SparkSession, *offsets: int) -> DataFrame:
     rows = [(b"k", b"v%d" % at, "orders", 0, at, MOMENT, [("h", b"1")]) for at in offsets]
-    return spark.createDataFrame(rows, RECORD_SCHEMA)
+    return frame_of(spark, rows, RECORD_SCHEMA)
 
 
 def columns_of(frame: DataFrame) -> dict[str, str]:

@@ -20,6 +20,7 @@ from aggregator.kafka.registry.schemas_of_frame import (
     schema_name,
     schema_number,
 )
+from support.frames import frame_of
 
 GUID = UUID("00112233-4455-6677-8899-aabbccddeeff")
 VALUE = ID_HEADERS["value"]
@@ -57,7 +58,7 @@ def test_a_header_names_the_schema_and_else_the_first_bytes(
         (it, headers if headers is None or schema == AS_READ else dict(headers))
         for it, headers, *_ in cases
     ]
-    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    frame = frame_of(spark, rows, schema).coalesce(1)
     header = header_of(frame, "value")
     name, content = schema_name("value", header), payload("value", header)
     by_guid = names(Written("eu", GUID), F.lit("eu"), name)
@@ -84,7 +85,7 @@ def test_a_frame_without_headers_and_another_column_have_no_such_header(
     spark: SparkSession,
 ) -> None:
     rows = [(HEADED, [(VALUE, BY_GUID)])]
-    whole = spark.createDataFrame(rows, AS_READ)
+    whole = frame_of(spark, rows, AS_READ)
     bare = whole.select("value")
     named = schema_name("value", header_of(bare, "value"))
     assert bare.select(named.alias("it")).first() == (str(HIGHEST),)

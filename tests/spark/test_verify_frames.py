@@ -14,6 +14,7 @@ from aggregator.features.verify.compact_frames import Numbers, Others, hub_rows,
 from aggregator.features.verify.findings import FLAGS, compare, settle
 from aggregator.features.verify.hub_ranges import Accounted, ReasonBelow
 from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+from support.frames import frame_of
 
 SCHEMA = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp_ms bigint, "
@@ -81,8 +82,8 @@ class Case:
         self.superseding = False
 
     def findings(self, ours: list[tuple[Any, ...]], hub: list[tuple[Any, ...]]) -> DataFrame:
-        left = self.spark.createDataFrame(ours, SCHEMA)
-        right = self.spark.createDataFrame(hub, SCHEMA)
+        left = frame_of(self.spark, ours, SCHEMA)
+        right = frame_of(self.spark, hub, SCHEMA)
         rows = [
             source_rows(left, "eu", self.numbers, self.hub_names),
             hub_rows(
@@ -476,7 +477,7 @@ def test_every_absent_record_gets_a_reason(spark: SparkSession) -> None:
     found = Case(spark).findings(ours, hub)
     ranges = [(0, Accounted(EU0, OffsetRange(3, 4), "a gap"))]
     ranges += [(0, Accounted(EU0, OffsetRange(7, 8), "a gap"))]
-    aside = spark.createDataFrame([(0, 6), (0, 6)], "sid int, at bigint")
+    aside = frame_of(spark, [(0, 6), (0, 6)], "sid int, at bigint")
     settled = settle(found, {0: ReasonBelow(1, 3)}, ranges, aside)
     assert told(settled.collect()) == {
         (0, 0): "not_begun",

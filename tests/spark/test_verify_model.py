@@ -42,6 +42,7 @@ from support.audited import (
     rows_of_hub,
     rows_of_source,
 )
+from support.frames import frame_of
 
 STORIES = 260
 TICKS = 14
@@ -253,7 +254,7 @@ def audit(
                 found += rows_of_source(sp, mine)
             else:
                 found += rows_of_hub(tp, shelf[tp], log.earliest)
-        return session.createDataFrame(found, SCHEMA)
+        return frame_of(session, found, SCHEMA)
 
     jobs = JobSettings(
         hub_options={},
