@@ -16,6 +16,7 @@ from aggregator.engine.control.command_queue import STARTING
 from aggregator.engine.control.commands import Control
 from aggregator.engine.engine import Engine
 from aggregator.engine.workers import Threads, session_of, start_driver, threads_of
+from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.kafka.discovery.hub_logs import stood_at
 from aggregator.kafka.discovery.poller import first_look
@@ -174,7 +175,7 @@ def _run(
                 until_done=wish.until_caught_up,
                 fresh=wish.fresh,
             )
-            problems = _live(engine, threads, writer, look, emit, tee=not wish.until_caught_up)
+            problems = _live(engine, threads, writer, look, emit)
             if wish.until_caught_up:
                 problems |= engine.failed | engine.backfills.problems
         if not problems:
@@ -185,7 +186,7 @@ def _run(
         phase=Phase.FAILED if problems else Phase.STOPPED,
         reason="; ".join(problems.values()),
         # By now all that came into the topic is counted.
-        quarantine=threads.told.quarantine.latest,
+        services=threads.services.with_last(QuarantineWatch, engine.view.services),
     )
     missing = {it: why for it, why in look.unreachable.items() if it not in control.paused}
     code = _exit_code(engine, missing, problems, wish.until_caught_up)
@@ -200,22 +201,14 @@ def _run(
 
 
 def _live(
-    engine: Engine,
-    threads: Threads,
-    writer: Writer,
-    look: Look,
-    emit: EventSink,
-    *,
-    tee: bool,
+    engine: Engine, threads: Threads, writer: Writer, look: Look, emit: EventSink
 ) -> dict[str, str]:
     """Steps 5 to 7. Returns lane -> problem for lanes that did not end well."""
     try:
         engine.begin(look)
         emit(Event("running", f"{len(engine.state.lanes)} lanes run"))
-        threads.told.observer.start()
+        threads.observer.start()
         threads.lookout.start()
-        if tee:
-            threads.told.tee.start()
         engine.supervise()
     except CheckpointConflictError:
         # Somebody else writes this checkpoint: whatever is committed now would be his.
@@ -228,7 +221,7 @@ def _live(
         engine.end()
         raise
     problems = engine.end()
-    threads.told.observer.tick()
+    threads.observer.tick()
     engine.tell()
     return problems
 

@@ -26,6 +26,7 @@ from aggregator.engine.workers import Threads
 from aggregator.features.backfill.backfill_table import BackfillTable
 from aggregator.features.backfill.lane import BackfillSight, Tools
 from aggregator.features.backfill.runner import Backfills
+from aggregator.features.completeness.claim_maker import CompletenessWatch
 from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Part, SourcePartition
@@ -76,10 +77,10 @@ class Engine:
         self._in_force = control.in_force
         self._connector = threads.connector
         self._read_on = DamageFinder(threads.spark).read_on
-        self._observer = observer = threads.told.observer
+        self._observer = observer = threads.observer
         self._lookout = threads.lookout
         self._sources = threads.sources
-        self._completeness = threads.told.completeness
+        self._completeness = threads.services.of(CompletenessWatch)
         self._writer = writer
         self._control = control
         self._emit = emit
@@ -96,9 +97,9 @@ class Engine:
         )
         self._teller = Teller(
             view=first,
-            told=threads.told,
+            observer=observer,
+            services=threads.services,
             control=control,
-            emit=emit,
             on_view=on_view,
             backfills=self.backfills.statuses,
         )
@@ -232,7 +233,7 @@ class Engine:
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
         self._claim(last=True)
-        self._teller.publish()
+        self._teller.follow(self.state)
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
@@ -292,12 +293,12 @@ class Engine:
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
         self._claim()
-        self._teller.tell_clusters(self.state)
+        self._teller.follow(self.state)
 
     def _claim(self, *, last: bool = False) -> None:
         """Make the claims of completeness of what is known now."""
         known = self._known.now().remembered
-        self._completeness.follow(
+        self._completeness.claim(
             state=self.state,
             logs=known.logs,
             positions=known.positions,

@@ -8,9 +8,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -18,27 +17,18 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.connector import Connector
 from aggregator.datapath.connector.event_claims import DedupConnector
-from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.datapath.hub_ledger import HubSnapshot
 from aggregator.datapath.spark.jvm import Driver, prepare_driver, start_jvm
 from aggregator.datapath.spark.scratch import remove_left
 from aggregator.datapath.spark.session import build_session, session_conf
 from aggregator.engine.commits.observer import Observer
 from aggregator.engine.control.commands import Control
-from aggregator.engine.publisher import Told
-from aggregator.features.acls.acl_sync import AclSync
-from aggregator.features.completeness.claim_maker import CompletenessWatch
-from aggregator.features.dedup.event_keeper import DedupKeeper
-from aggregator.features.delta_sink.supervisor import TeeBeside
-from aggregator.features.groups.group_sync import GroupSync
-from aggregator.features.groups.position_groups import Groups
-from aggregator.features.heartbeats.heartbeats import Heartbeats
-from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.schemas.translator import Translator
-from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.features.service import Resources
+from aggregator.features.services import Services
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.discovery.creation import HubChanges
-from aggregator.kafka.discovery.hub_logs import StoodAt, read_snapshot, read_topic_id
+from aggregator.kafka.discovery.hub_logs import StoodAt, read_snapshot
 from aggregator.kafka.discovery.poller import Lookout
 from aggregator.kafka.discovery.probes import SourcesWatch
 from aggregator.model.events import Event, EventSink
@@ -64,7 +54,8 @@ class Threads:
     hub: ClusterAdmin
     changes: HubChanges
     stood: StoodAt
-    told: Told
+    observer: Observer
+    services: Services
     translator: Translator
 
 
@@ -119,67 +110,43 @@ def threads_of(
     control: Control,
     emit: EventSink,
 ) -> Iterator[Threads]:
-    """What an engine works with; all of it is ended with the block."""
+    """What an engine works with; all of it is ended with the block, the last made first."""
     control.load()
-    config = control.config
-    lookout = Lookout(control.in_force, look.plan.sources, look.plan.routes)
-    sources, groups, heartbeats = SourcesWatch(), Groups(), Heartbeats(emit)
-    completeness = CompletenessWatch(control.in_force, emit, bucket_bounds())
-    group_sync, acl_sync = GroupSync(emit), AclSync(emit)
-    tee = TeeBeside(control.in_force, emit)
-    audits = AuditWatch(config.checkpoint)
-    translator, changes = Translator(control.in_force, emit), HubChanges(emit, lookout.wake)
-    try:
-        audits.start()
-        completeness.keeper.start()
-        with open_admin(config, HUB) as admin:
-            quarantine = QuarantineWatch(config, emit)
-            quarantine.start(admin)
-            try:
-                spark = session.result()
-                connector = Connector(spark)
-                observer = _observer(control.in_force, look, hub, table, connector, emit)
-                topic_id = partial(read_topic_id, admin, timeout=config.supervision.connect_timeout)
-                dedup = DedupKeeper(control.in_force, DedupConnector(spark), topic_id, emit)
-                dedup.start()
-                try:
-                    told = Told(
-                        observer=observer,
-                        quarantine=quarantine,
-                        audits=audits,
-                        groups=groups,
-                        heartbeats=heartbeats,
-                        group_sync=group_sync,
-                        completeness=completeness,
-                        acl_sync=acl_sync,
-                        tee=tee,
-                        dedup=dedup,
-                    )
-                    yield Threads(
-                        spark, connector, lookout, sources, admin, changes, stood, told, translator
-                    )
-                finally:
-                    observer.stop()
-                    dedup.stop()
-            finally:
-                quarantine.stop(admin)
-    finally:
+    in_force = control.in_force
+
+    def end() -> None:
         control.door.close()
-        heartbeats.end()
-        group_sync.end()
-        acl_sync.end()
-        tee.end()
-        audits.stop()
-        completeness.keeper.stop()
-        lookout.stop()
-        changes.stop()
-        sources.stop()
-        groups.stop()
-        heartbeats.stop()
-        group_sync.stop()
-        acl_sync.stop()
-        tee.stop()
-        translator.stop()
+        services.end()
+
+    with ExitStack() as stack:
+        lookout = Lookout(in_force, look.plan.sources, look.plan.routes)
+        changes = HubChanges(emit, lookout.wake)
+        sources, translator = SourcesWatch(), Translator(in_force, emit)
+        for each in (translator, sources, changes, lookout):
+            stack.callback(each.stop)
+        admin = stack.enter_context(open_admin(control.config, HUB))
+        spark = session.result()
+        connector = Connector(spark)
+        services = Services(Resources(in_force, emit, admin, DedupConnector(spark)))
+        for service in services:
+            stack.callback(service.stop)
+            service.start()
+        # All of them, before any is waited for.
+        stack.callback(end)
+        observer = _observer(in_force, look, hub, table, connector, emit)
+        stack.callback(observer.stop)
+        yield Threads(
+            spark=spark,
+            connector=connector,
+            lookout=lookout,
+            sources=sources,
+            hub=admin,
+            changes=changes,
+            stood=stood,
+            observer=observer,
+            services=services,
+            translator=translator,
+        )
 
 
 def _observer(

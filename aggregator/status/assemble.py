@@ -63,20 +63,13 @@ def status(view: View) -> Status:
             error=view.committed.error,
         ),
         recovery=_recovery(view),
-        quarantine=view.quarantine.status if view.quarantine is not None else None,
-        heartbeats=view.heartbeats,
-        group_sync=view.group_sync,
         completeness=completeness_of(
             view.completeness.claims,
             config.completeness.allowed_lateness,
             view.completeness.late,
             view.completeness.error,
         ),
-        dedup=view.dedup,
-        acl_sync=view.acl_sync,
-        tee=view.tee,
         gaps=gaps_status(tuple(view.state.gaps.values())),
-        audit=view.audit,
         refused_topics=tuple(
             RefusedTopicStatus(
                 hub_topic=it.hub_topic,
@@ -93,7 +86,7 @@ def status(view: View) -> Status:
             *(plan.warnings if plan is not None else ()),
         ),
         reason=view.reason,
-    )
+    ).model_copy(update=dict(view.services))
 
 
 def _source(
@@ -106,7 +99,6 @@ def _source(
 ) -> SourceStatus:
     figures = view.figures.get(alias, SourceFigures())
     gaps = [it for it in view.state.gaps.values() if it.gap.partition.cluster == alias]
-    refused = view.quarantine.sources if view.quarantine is not None else {}
     return SourceStatus(
         alias=alias,
         state=life.state,
@@ -128,7 +120,7 @@ def _source(
         looped=figures.looped,
         retried=figures.retried,
         read_bytes=figures.read_bytes,
-        quarantined=refused.get(alias, 0),
+        quarantined=view.quarantined.get(alias, 0),
         gaps=len(gaps),
         lost=lost_offsets(gaps),
         lost_at=last_loss(gaps),

@@ -232,6 +232,9 @@ class QuarantineStatus(Document):
     reasons: dict[str, int] = Field(default_factory=dict)
     newest: str = Field(default="", description="the origin of the newest one, and why")
     error: str = Field(default="", description="why newer ones may not be counted")
+    sources: dict[str, int] = Field(
+        default_factory=dict, exclude=True, description="records by source, shown with these"
+    )
 
 
 class AuditCounts(Document):

@@ -9,24 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
+from pydantic import BaseModel
+
 from aggregator.config.schema import Config
 from aggregator.datapath.connector.reports import LaneReport
 from aggregator.model.values import Part, Pause, Positions
 from aggregator.plan.completeness.claims import Claim
 from aggregator.plan.lifecycle.inputs import Measured
 from aggregator.plan.lifecycle.state import State
-from aggregator.status.copied import DedupStatus
 from aggregator.status.figures import SourceFigures
-from aggregator.status.schema import (
-    AclSyncStatus,
-    AuditStatus,
-    BackfillStatus,
-    GroupSyncStatus,
-    HeartbeatsStatus,
-    Phase,
-    QuarantineStatus,
-)
-from aggregator.status.sink import TeeStatus
+from aggregator.status.schema import BackfillStatus, Phase, QuarantineStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +43,6 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """The quarantine topic as it is shown, and how many records of each source (alias) it took."""
-
-    status: QuarantineStatus
-    sources: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Complete:
     """Up to when the hub is said to be complete, and what came too late for that, by source.
 
@@ -75,7 +59,7 @@ class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
     `paused` are sources, `parts` topics and partitions; `groups` says why a source cannot be told
-    what is committed of it.
+    what is committed of it. `services` has the parts of those that are on, by their names.
     `waiting` are keys of the config that was read last which hold from the next start on.
     `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
     `replayed_before` are the records that lanes had written of what recoveries before the last one
@@ -96,19 +80,19 @@ class View:
     progress: Mapping[str, LaneProgress] = field(default_factory=dict)
     figures: Mapping[str, SourceFigures] = field(default_factory=dict)
     committed: Committed = field(default_factory=Committed)
-    quarantine: Refused | None = None
-    audit: AuditStatus | None = None
     groups: Mapping[str, str] = field(default_factory=dict)
-    heartbeats: HeartbeatsStatus | None = None
-    group_sync: GroupSyncStatus | None = None
+    services: Mapping[str, BaseModel | tuple[BaseModel, ...]] = field(default_factory=dict)
     completeness: Complete = field(default_factory=Complete)
-    acl_sync: AclSyncStatus | None = None
-    tee: TeeStatus | None = None
-    dedup: tuple[DedupStatus, ...] = ()
     backfills: tuple[BackfillStatus, ...] = ()
     ended: Mapping[str, str] = field(default_factory=dict)
     replayed_before: int = 0
     config_error: str = ""
+
+    @property
+    def quarantined(self) -> Mapping[str, int]:
+        """Records of each source (alias) that the hub refused, since the start."""
+        found = self.services.get("quarantine")
+        return found.sources if isinstance(found, QuarantineStatus) else {}
 
     @property
     def replayed(self) -> int:

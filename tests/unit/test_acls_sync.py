@@ -13,10 +13,13 @@ from aggregator.config.schema import Config
 from aggregator.features.acls.acl_admin import planned
 from aggregator.features.acls.acl_sync import AclSync
 from aggregator.features.acls.required_acls import Acl
+from aggregator.features.service import Now
 from aggregator.kafka.admin import HUB
 from aggregator.model.events import Event
 from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan.plan import Plan, make_plan
+from aggregator.status.schema import AclSyncStatus
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
 
 
@@ -40,6 +43,12 @@ def plan_of(config: Config) -> Plan:
     return make_plan(config, Discovery({"eu": facts, HUB: hub}), hub, cores=2)
 
 
+def shown(sync: AclSync) -> AclSyncStatus:
+    status = sync.status()
+    assert status is not None
+    return status
+
+
 @pytest.fixture
 def events() -> list[Event]:
     return []
@@ -59,20 +68,19 @@ def threads() -> list[str]:
 
 def test_nothing_is_asked_where_no_source_has_it(sync: AclSync) -> None:
     config = config_of()
-    sync.follow(config, plan_of(config))
-    assert (sync.status, threads()) == (None, [])
+    sync.follow(Now(config, plan_of(config), CheckpointState()))
+    assert (sync.status(), threads()) == (None, [])
 
 
 def test_a_cluster_that_gives_no_answer_is_a_state_and_one_event(
     sync: AclSync, events: list[Event]
 ) -> None:
     config = config_of("sources.eu.acls.sync=true")
-    sync.follow(config, plan_of(config))
-    wait_for(lambda: sync.status and sync.status.error, "it has failed")
-    assert sync.status is not None
-    first = sync.status.at
-    assert "127.0.0.1:9" in sync.status.error
-    wait_for(lambda: sync.status and sync.status.at != first, "it is tried again")
+    sync.follow(Now(config, plan_of(config), CheckpointState()))
+    wait_for(lambda: shown(sync).error, "it has failed")
+    first = shown(sync).at
+    assert "127.0.0.1:9" in shown(sync).error
+    wait_for(lambda: shown(sync).at != first, "it is tried again")
     assert [it.kind for it in events] == ["acl_sync_failed"]
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -12,10 +12,14 @@ from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.features.groups import position_groups as groups_module
 from aggregator.features.groups.position_groups import Groups
-from aggregator.model.values import Positions, SourcePartition
+from aggregator.features.service import Now
+from aggregator.model.events import Event
+from aggregator.model.values import SourcePartition
+from aggregator.store.checkpoint.start_state import CheckpointState, Entry, Snapshot
 from support.reading import wait_for
 
-COMMITTED = Positions({SourcePartition("eu", "orders", 0): 7})
+SNAPSHOT = Snapshot("union", 1, 1, 1, clean=True, hub_ends={})
+COMMITTED = CheckpointState({SourcePartition("eu", "orders", 0): Entry(7, 1, SNAPSHOT)})
 
 
 def config_of(*sets: str) -> Config:
@@ -32,9 +36,14 @@ def config_of(*sets: str) -> Config:
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def groups(events: list[Event], monkeypatch: pytest.MonkeyPatch) -> Iterator[Groups]:
     monkeypatch.setattr(groups_module, "EVERY_SECONDS", 0.05)
-    groups = Groups()
+    groups = Groups(events.append)
     yield groups
     groups.stop()
     wait_for(lambda: not publishers(), "its threads have ended")
@@ -46,23 +55,29 @@ def publishers() -> list[str]:
 
 def test_nobody_is_told_who_did_not_ask_for_it(groups: Groups) -> None:
     config = config_of()
-    assert not groups.is_wanted(config)
-    groups.follow(config, COMMITTED)
+    groups.follow(Now(config, None, COMMITTED))
     assert publishers() == []
 
 
-def test_a_source_that_cannot_be_told_is_a_value_with_the_reason(groups: Groups) -> None:
+def test_a_source_that_cannot_be_told_is_a_value_with_the_reason(
+    groups: Groups, events: list[Event]
+) -> None:
     config = config_of("sources.eu.publish_group=true")
-    assert groups.is_wanted(config)
-    groups.follow(config, COMMITTED)
-    wait_for(lambda: groups.failures, "it has failed")
+    groups.follow(Now(config, None, COMMITTED))
+
+    def failures() -> Mapping[str, str]:
+        groups.follow(Now(config, None, COMMITTED))
+        return groups.failures
+
+    wait_for(failures, "it has failed")
     assert list(groups.failures) == ["eu"]
     assert "127.0.0.1:10" in groups.failures["eu"]
+    assert failures() and [it.kind for it in events] == ["group_failed"]
 
 
 def test_a_config_that_asks_for_it_no_more_ends_it(groups: Groups) -> None:
-    groups.follow(config_of("sources.eu.publish_group=true"), COMMITTED)
+    groups.follow(Now(config_of("sources.eu.publish_group=true"), None, COMMITTED))
     assert publishers() == ["group-eu"]
-    groups.follow(config_of(), COMMITTED)
+    groups.follow(Now(config_of(), None, COMMITTED))
     wait_for(lambda: not publishers(), "its thread has ended")
     assert groups.failures == {}

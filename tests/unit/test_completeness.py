@@ -278,11 +278,11 @@ def test_a_run_that_ends_claims_what_it_has_copied_however_short_it_was(tmp_path
     at_its_end = replace(state, partitions={SP: Partition(Stage.DONE)})
     log = {SP: LogId("EU", "eu-orders")}
     mark = Mark(2.2, NOON_MS, "EU", {"orders": "eu-orders"}, {"orders": 1}, {SP: 7})
-    watch.follow(state, log, Positions({SP: 7}), {}, None, 2.0, NOON_MS)
+    watch.claim(state, log, Positions({SP: 7}), {}, None, 2.0, NOON_MS)
     assert not watch.has_heard(["eu"])
     # So soon after the claims before nothing is claimed, but by the last ones.
     for last, claimed in ((False, None), (True, NOON_MS - 1 - 10_000)):
-        watch.follow(
+        watch.claim(
             at_its_end, log, Positions({SP: 7}), {"eu": mark}, None, 2.5, NOON_MS, last=last
         )
         assert {it.up_to_ms for it in watch.latest} == {claimed}

@@ -276,7 +276,10 @@ class World:
         self.connector.stands["ready"] = False
         self.connector.answer |= {"remade": False, **answer}
         self.keeper = DedupKeeper(
-            self.keeper._in_force, self.connector, self.connector.topic_id, self.told.append
+            self.keeper._in_force,
+            self.connector,
+            self.connector.topic_id,
+            self.told.append,
         )
         (_, ends), *loads, _ = self.turn()
         return ends, sum(count for _, count in loads)

@@ -15,11 +15,13 @@ from confluent_kafka.admin import ListConsumerGroupsResult
 from aggregator.config.load import load_text
 from aggregator.config.schema import Config
 from aggregator.features.groups.group_sync import GroupSync
+from aggregator.features.service import Now
 from aggregator.kafka.admin import admin, open_admin
 from aggregator.model.errors import ClusterError, ConfigError
 from aggregator.model.events import Event
 from aggregator.model.values import ClusterFacts, Discovery, TopicFacts
 from aggregator.plan.plan import Plan, make_plan
+from aggregator.status.schema import GroupSyncStatus
 from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
 
@@ -43,6 +45,12 @@ def plan_of(config: Config) -> Plan:
     return make_plan(config, Discovery({"eu": facts, "(hub)": hub}), hub, cores=2)
 
 
+def shown(sync: GroupSync) -> GroupSyncStatus:
+    status = sync.status()
+    assert status is not None
+    return status
+
+
 @pytest.fixture
 def events() -> list[Event]:
     return []
@@ -62,10 +70,10 @@ def threads() -> list[str]:
 
 def test_nothing_is_asked_of_a_source_that_names_no_groups(sync: GroupSync) -> None:
     config = config_of()
-    sync.follow(config, plan_of(config), CheckpointState())
-    assert (sync.status, threads()) == (None, [])
+    sync.follow(Now(config, plan_of(config), CheckpointState()))
+    assert (sync.status(), threads()) == (None, [])
     # Nor before anything is planned.
-    sync.follow(config_of("sources.eu.groups.sync=a"), None, CheckpointState())
+    sync.follow(Now(config_of("sources.eu.groups.sync=a"), None, CheckpointState()))
     assert threads() == []
 
 
@@ -79,12 +87,11 @@ def test_a_source_that_gives_no_answer_is_a_state_and_one_event(
         "sources.eu.groups.every=1s",
         "supervision.connect_timeout=2s",
     )
-    sync.follow(config, plan_of(config), CheckpointState())
-    wait_for(lambda: sync.status and sync.status.error, "it has failed")
-    assert sync.status is not None
-    first = sync.status.at
-    assert "127.0.0.1:10" in sync.status.error
-    wait_for(lambda: sync.status and sync.status.at != first, "it is tried again")
+    sync.follow(Now(config, plan_of(config), CheckpointState()))
+    wait_for(lambda: shown(sync).error, "it has failed")
+    first = shown(sync).at
+    assert "127.0.0.1:10" in shown(sync).error
+    wait_for(lambda: shown(sync).at != first, "it is tried again")
     assert [it.kind for it in events] == ["group_sync_failed"]
 
 

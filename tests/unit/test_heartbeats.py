@@ -17,6 +17,7 @@ from aggregator.config.schema import Config
 from aggregator.features.heartbeats import heartbeats as heartbeats_module
 from aggregator.features.heartbeats.heartbeats import Heartbeats, HeartbeatWriter
 from aggregator.features.heartbeats.records import beating, key_of, value_of
+from aggregator.features.service import Now
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.errors import ConfigError
 from aggregator.model.events import Event
@@ -24,6 +25,7 @@ from aggregator.model.values import ClusterFacts, SourcePartition, SourceState, 
 from aggregator.plan.actions import CreateTopic
 from aggregator.plan.topics.heartbeats_topic import HeartbeatsPlan, plan_heartbeats
 from aggregator.plan.topics.source_configs import Contribution
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
 
 EU, US = SourcePartition("eu", "orders", 0), SourcePartition("us", "orders", 0)
@@ -132,6 +134,9 @@ class Beating:
         self.events: list[Event] = []
         self.heartbeats = Heartbeats(self.events.append)
 
+    def follow(self, config: Config) -> None:
+        self.heartbeats.follow(Now(config, None, CheckpointState(), frozenset({"eu"})))
+
 
 @pytest.fixture
 def beats(monkeypatch: pytest.MonkeyPatch) -> Iterator[Beating]:
@@ -148,12 +153,12 @@ def threads() -> list[str]:
 
 
 def test_without_the_setting_there_is_no_thread(beats: Beating) -> None:
-    beats.heartbeats.follow(config_of(), {"eu"})
+    beats.follow(config_of())
     assert threads() == []
 
 
 def test_a_hub_that_does_not_answer_is_a_state_and_one_event(beats: Beating) -> None:
-    beats.heartbeats.follow(on(), {"eu"})
+    beats.follow(on())
     wait_for(lambda: "127.0.0.1:9" in beats.heartbeats.failure, "it has failed")
     assert beats.heartbeats.written == frozenset()
     (event,) = beats.events
@@ -161,9 +166,9 @@ def test_a_hub_that_does_not_answer_is_a_state_and_one_event(beats: Beating) -> 
 
 
 def test_a_config_that_asks_for_none_any_more_ends_it(beats: Beating) -> None:
-    beats.heartbeats.follow(on(), {"eu"})
+    beats.follow(on())
     assert threads() == ["heartbeats"]
-    beats.heartbeats.follow(config_of(), {"eu"})
+    beats.follow(config_of())
     wait_for(lambda: not threads(), "its thread has ended")
     assert beats.heartbeats.failure == ""
 
@@ -179,7 +184,7 @@ def test_nobody_is_asked_for_a_source_of_which_nothing_was_said_for_long(
         beaten.append(writer.written)
 
     monkeypatch.setattr(HeartbeatWriter, "_beat", counted)
-    beats.heartbeats.follow(on(), {"eu"})
+    beats.follow(on())
     wait_for(lambda: len(beaten) > 1, "its time has come twice")
     beats.heartbeats.stop()
     assert set(beaten) == {frozenset()}

@@ -26,10 +26,10 @@ def end(monkeypatch: pytest.MonkeyPatch) -> Iterator[End]:
     def run(first: OffsetRange | None, last: OffsetRange | None) -> str:
         logs = iter((first, last))
         monkeypatch.setattr(watch_module, "quarantine_log", lambda *_: next(logs))
-        watch = QuarantineWatch(config_of(), lambda _: None)
-        watch.start(ADMIN)
-        watch.stop(ADMIN)
-        return watch.latest.status.error
+        watch = QuarantineWatch(config_of(), lambda _: None, ADMIN)
+        watch.start()
+        watch.stop()
+        return watch.status().error
 
     yield run
 

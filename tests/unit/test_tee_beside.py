@@ -15,8 +15,10 @@ from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.features.child_process import Child
 from aggregator.features.delta_sink.supervisor import TeeBeside
+from aggregator.features.service import Now
 from aggregator.model.events import Event
 from aggregator.status.sink import TeeState, TeeStatus
+from aggregator.store.checkpoint.start_state import CheckpointState
 from support.reading import wait_for
 
 # Child processes, and waits for what becomes of them.
@@ -73,6 +75,8 @@ class Watched:
         self._programs = programs
         self.tee = TeeBeside(self.in_force, self.events.append, self._begin)
 
+        self.now = Now(self.in_force.config, None, CheckpointState())
+
     def _begin(self) -> Child:
         at = min(len(self.children), len(self._programs) - 1)
         self.children.append(child_of(self._programs[at]))
@@ -82,7 +86,7 @@ class Watched:
         """Wait until its status is so."""
 
         def checked() -> TeeStatus | None:
-            status = self.tee.status
+            status = self.tee.status()
             return status if status is not None and check(status) else None
 
         found = wait_for(checked, what)
@@ -93,7 +97,7 @@ class Watched:
 @contextmanager
 def watched(*programs: str) -> Iterator[Watched]:
     found = Watched(*programs)
-    found.tee.start()
+    found.tee.follow(found.now)
     try:
         yield found
     finally:
@@ -104,9 +108,9 @@ def watched(*programs: str) -> Iterator[Watched]:
 def test_where_the_config_has_no_tee_none_is_started() -> None:
     for text in ("", "{run: alone}"):
         without = Watched(RUNS, config=config_of(text))
-        without.tee.start()
+        without.tee.follow(without.now)
         without.tee.stop()
-        assert (without.children, without.tee.status) == ([], None)
+        assert (without.children, without.tee.status()) == ([], None)
 
 
 def test_what_it_tells_is_the_status() -> None:
@@ -164,7 +168,7 @@ def test_a_change_of_the_config_is_another_process_and_counts_go_on() -> None:
         it.until(lambda now: now.records == 20, "it runs again")
         it.in_force.config = config_of("")
         wait_for(lambda: all(child.poll() is not None for child in it.children), "it has ended")
-        assert it.tee.status is None
+        assert it.tee.status() is None
         assert len(it.children) == 4
     assert it.events == []
 

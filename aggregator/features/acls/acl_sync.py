@@ -7,41 +7,43 @@ state and an event, and delays nobody.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Self
 
-from aggregator.config.schema import Config
 from aggregator.features.acls.acl_admin import add_acls, look_at_acls, synced_sources, who_is
 from aggregator.features.loop import Loop
+from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, open_admin
 from aggregator.model.events import Event, EventSink
-from aggregator.plan.plan import Plan
 from aggregator.status.schema import AclSyncStatus
 
 
-class AclSync:
-    """Keeps the hub's ACLs up, for the sources whose config asks for it, until it is stopped.
+class AclSync(Service):
+    """Keeps the hub's ACLs up, for the sources whose config asks for it, until it is stopped."""
 
-    `follow` and `end` are called by the engine's thread; the work is done by one of its own.
-    """
+    name = "acl_sync"
 
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
-        self._told: tuple[Config, Plan] | None = None
+        self._now: Now | None = None
         self._status = AclSyncStatus()
         self._loop = Loop("sync-acls", self._turn, every=self._every, on_error=self._fail)
 
-    def follow(self, config: Config, plan: Plan | None) -> None:
-        """This is planned now."""
-        if plan is None:
-            return
-        self._told = config, plan
-        if synced_sources(config):
-            self._loop.start()
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.emit)
 
-    @property
+    def follow(self, now: Now) -> None:
+        """Add what this plan needs."""
+        if now.plan is not None:
+            self._now = now
+            if synced_sources(now.config):
+                self._loop.start()
+
     def status(self) -> AclSyncStatus | None:
         """How it stands; None where no source asks for it."""
-        told = self._told
-        return self._status if told is not None and synced_sources(told[0]) else None
+        now = self._now
+        return self._status if now is not None and synced_sources(now.config) else None
 
     def end(self) -> None:
         """Add nothing more; returns at once."""
@@ -52,12 +54,13 @@ class AclSync:
         self._loop.stop()
 
     def _every(self) -> float:
-        return self._told[0].topics.refresh_interval if self._told is not None else 0.0
+        return self._now.config.topics.refresh_interval if self._now is not None else 0.0
 
     def _turn(self) -> None:
-        if self._told is None or not synced_sources(self._told[0]):
+        now = self._now
+        if now is None or now.plan is None or not synced_sources(now.config):
             return
-        config, plan = self._told
+        config, plan = now.config, now.plan
         found, failed = look_at_acls(config, plan)
         # A topic that is not there yet has its ACLs before its first record.
         if found.add and not self._loop.over.is_set():

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from typing import Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.schema import Config
+from aggregator.datapath.connector.reports import bucket_bounds
 from aggregator.features.completeness.claim_keeper import Keeper
+from aggregator.features.service import Resources, Service
 from aggregator.model.events import EventSink
 from aggregator.model.values import LogId, Positions, SourcePartition, SourceState
 from aggregator.plan.completeness.claims import Claim, Claims, ClaimSight, Laggard, Lost
@@ -26,12 +29,16 @@ CLAIM_SECONDS = 1.9
 """Marks come about every two seconds: between them there is little to claim."""
 
 
-class CompletenessWatch:
-    """Used by the engine's thread; `latest` is replaced as a whole, for any other.
+class CompletenessWatch(Service):
+    """`latest` is replaced as a whole, so that it can be read from any thread.
+
+    The engine has it make claims; the document's part is built of these when it is asked for.
 
     `keeper` reads what was claimed before this run, and writes what is claimed. `bounds` are those
     of the buckets in which the tasks count records by age.
     """
+
+    name = "completeness"
 
     def __init__(self, in_force: InForce, emit: EventSink, bounds: Sequence[int]) -> None:
         self.keeper = Keeper(in_force, emit)
@@ -46,7 +53,20 @@ class CompletenessWatch:
         self._made_of: tuple[Config, Plan] | None = None
         self._counts: dict[str, dict[str, int]] = {}
 
-    def follow(
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.in_force, given.emit, bucket_bounds())
+
+    def start(self) -> None:
+        """Begin to read what was claimed before."""
+        self.keeper.start()
+
+    def stop(self) -> None:
+        """Write the last claims, if the table takes them soon, and end."""
+        self.keeper.stop()
+
+    def claim(
         self,
         state: State,
         logs: Mapping[SourcePartition, LogId],

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.kafka_settings import hub_reader_settings
 from aggregator.features.dedup.event_table import ROW_BYTES, DedupTable, Rule, TopicLife
 from aggregator.features.loop import Loop
+from aggregator.features.service import Resources, Service
+from aggregator.kafka.discovery.hub_logs import read_topic_id
 from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.failpoint import failpoint
@@ -74,7 +76,7 @@ class Events(Protocol):
         """End a `read` that goes on in another thread."""
 
 
-class DedupKeeper:
+class DedupKeeper(Service):
     """`known` is replaced as a whole, so that it can be read from any thread.
 
     `topic_id` says which topic there is at the hub by a name, "" if the hub does not say, or is a
@@ -83,8 +85,14 @@ class DedupKeeper:
     What fails is told once, and tried again at the next tick.
     """
 
+    name = "dedup"
+
     def __init__(
-        self, in_force: InForce, connector: Events, topic_id: Callable[[str], str], emit: EventSink
+        self,
+        in_force: InForce,
+        connector: Events,
+        topic_id: Callable[[str], str],
+        emit: EventSink,
     ) -> None:
         place = in_force.config.checkpoint
         self.known: tuple[DedupStatus, ...] = ()
@@ -105,6 +113,17 @@ class DedupKeeper:
             finish=partial(self._turn, last=True),
             stop_seconds=STOP_SECONDS,
         )
+
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        timeout = given.in_force.config.supervision.connect_timeout
+        topic_id = partial(read_topic_id, given.hub, timeout=timeout)
+        return cls(given.in_force, given.events, topic_id, given.emit)
+
+    def status(self) -> tuple[DedupStatus, ...]:
+        """Each hub topic that has its events once."""
+        return self.known
 
     def start(self) -> None:
         """Begin to look which hub topics have their events once."""

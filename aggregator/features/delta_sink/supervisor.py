@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from aggregator.config.in_force import InForce
 from aggregator.config.mask import mask_text
@@ -19,6 +19,7 @@ from aggregator.features.child_process import Child, ask_to_end, begin, close, h
 from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
 from aggregator.features.loop import Loop
+from aggregator.features.service import Now, Resources, Service
 from aggregator.model.events import Event, EventSink
 from aggregator.status.sink import TeeState, TeeStatus
 
@@ -75,12 +76,13 @@ class _Sums:
     lost: int = 0
 
 
-class TeeBeside:
+class TeeBeside(Service):
     """Keeps a tee running while the config in force wants one, until it is stopped.
 
-    `start`, `end` and `stop` are called by the engine's thread; the work is done by one of its own.
     Nothing here stops a run, or keeps it waiting for longer than LAST_SECONDS.
     """
+
+    name = "tee"
 
     def __init__(
         self,
@@ -107,11 +109,16 @@ class TeeBeside:
             stop_seconds=2 * LAST_SECONDS,
         )
 
-    def start(self) -> None:
-        """From now on a tee runs, when the config has one."""
-        self._loop.start()
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.in_force, given.emit)
 
-    @property
+    def follow(self, now: Now) -> None:
+        """From now on a tee runs when the config has one, unless the run ends by itself."""
+        if not now.until_done:
+            self._loop.start()
+
     def status(self) -> TeeStatus | None:
         """How it stands; None where no tee is to run."""
         config = self._in_force.config

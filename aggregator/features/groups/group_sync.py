@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Self
 
 from aggregator.config.schema import Config, SourceConfig
 from aggregator.features.groups.commit_offsets import applied
@@ -27,6 +28,7 @@ from aggregator.features.groups.translate import (
     translated,
 )
 from aggregator.features.loop import Loop
+from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
 from aggregator.kafka.admin.parallel import ask_all
@@ -100,11 +102,10 @@ class _Done:
         return self.places if forward and self.sight.is_like(sight) else {}
 
 
-class GroupSync:
-    """Keeps groups up at the hub, for the sources whose config asks for it, until it is stopped.
+class GroupSync(Service):
+    """Keeps groups up at the hub, for the sources whose config asks for it, until it is stopped."""
 
-    `follow` and `end` are called by the engine's thread; the work is done by one of its own.
-    """
+    name = "group_sync"
 
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
@@ -125,15 +126,19 @@ class GroupSync:
             finish=self._close,
         )
 
-    def follow(self, config: Config, plan: Plan | None, state: CheckpointState) -> None:
-        """This is planned and committed now."""
-        if plan is None:
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.emit)
+
+    def follow(self, now: Now) -> None:
+        """Translate by what is planned and committed now."""
+        if now.plan is None:
             return
-        self._told = _Told(config, plan, state)
+        self._told = _Told(now.config, now.plan, now.committed)
         if self._told.aliases:
             self._loop.start()
 
-    @property
     def status(self) -> GroupSyncStatus | None:
         """How it stands; None where no source asks for it."""
         return self._status if self._told is not None and self._told.aliases else None

@@ -7,11 +7,14 @@ that one that hangs, or refuses it, delays nobody.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 from aggregator.config.schema import Config
 from aggregator.features.loop import Loop
+from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import ClusterAdmin, open_admin
 from aggregator.kafka.admin.groups import commit_group
+from aggregator.model.events import Event, EventSink
 from aggregator.model.values import Positions, TopicPartition
 from aggregator.plan.reload import same_connection
 
@@ -79,18 +82,27 @@ class GroupPublisher:
                 self._admin.close()
 
 
-class Groups:
-    """A publisher for each source whose config asks for it. Used by the engine's thread."""
+class Groups(Service):
+    """A publisher for each source whose config asks for it.
 
-    def __init__(self) -> None:
+    `failures` says why a source cannot be told: alias -> reason. It is shown with the source.
+    """
+
+    name = "groups"
+
+    def __init__(self, emit: EventSink) -> None:
+        self.failures: Mapping[str, str] = {}
+        self._emit = emit
         self._publishers: dict[str, GroupPublisher] = {}
 
-    def is_wanted(self, config: Config) -> bool:
-        """Whether there is anything to do by this config."""
-        return bool(self._publishers) or any(it.publish_group for it in config.sources.values())
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """Those of a run."""
+        return cls(given.emit)
 
-    def follow(self, config: Config, committed: Positions) -> None:
-        """Tell the sources what is committed of them, by this config from now on."""
+    def follow(self, now: Now) -> None:
+        """Publish to the sources what is committed of them, by this config from now on."""
+        config = now.config
         for alias, publisher in list(self._publishers.items()):
             source = config.sources.get(alias)
             same = source is not None and source.publish_group
@@ -103,12 +115,12 @@ class Groups:
             if source.publish_group and alias not in self._publishers:
                 self._publishers[alias] = GroupPublisher(config, alias)
         for publisher in self._publishers.values():
-            publisher.tell(committed)
-
-    @property
-    def failures(self) -> dict[str, str]:
-        """Why a source cannot be told: alias -> reason."""
-        return {alias: it.failure for alias, it in self._publishers.items() if it.failure}
+            publisher.tell(now.committed.positions)
+        failures = {alias: it.failure for alias, it in self._publishers.items() if it.failure}
+        for alias in failures.keys() - self.failures.keys():
+            words = f"source {alias} cannot be told what is committed: {failures[alias]}"
+            self._emit(Event("group_failed", words, {"source": alias}))
+        self.failures = failures
 
     def stop(self) -> None:
         """Tell what was committed last, and end."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from typing import Self
 
 from confluent_kafka import KafkaError, Producer
 
@@ -15,6 +16,7 @@ from aggregator.config.kafka_settings import ignore
 from aggregator.config.schema import Config
 from aggregator.features.heartbeats.records import key_of, value_of
 from aggregator.features.loop import Loop
+from aggregator.features.service import Now, Resources, Service
 from aggregator.kafka.admin import HUB, ClusterAdmin, apply, open_admin
 from aggregator.kafka.admin.client_errors import AUTHORIZATION, text_of
 from aggregator.kafka.credentials import client_settings
@@ -22,6 +24,7 @@ from aggregator.model.errors import ClusterError
 from aggregator.model.events import Event, EventSink
 from aggregator.model.values import HEARTBEATS_TOPIC
 from aggregator.plan.topics.heartbeats_topic import HEARTBEATS_PARTITION, creation, how_to_create
+from aggregator.status.schema import HeartbeatsStatus
 
 EVERY_SECONDS = 1.0
 RETRY_SECONDS = 5.0
@@ -151,25 +154,40 @@ class HeartbeatWriter:
             raise ClusterError(_reason(error))
 
 
-class Heartbeats:
-    """The heartbeats of a run, while its config asks for them. Used by the engine's thread."""
+class Heartbeats(Service):
+    """The heartbeats of a run, while its config asks for them."""
+
+    name = "heartbeats"
 
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
         self._writer: HeartbeatWriter | None = None
         self._ended = False
 
-    def follow(self, config: Config, aliases: Collection[str]) -> None:
-        """These sources (alias) are read, by this config, from now on."""
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """Those of a run."""
+        return cls(given.emit)
+
+    def follow(self, now: Now) -> None:
+        """Write them for the sources that are read, when the config asks for it."""
         if self._ended:
             return
+        config = now.config
         if config.heartbeats and self._writer is None:
             self._writer = HeartbeatWriter(config, self._emit)
         elif not config.heartbeats and self._writer is not None:
             self._writer.end()
             self._writer = None
         if self._writer is not None:
-            self._writer.tell(config, aliases)
+            self._writer.tell(config, now.reading)
+
+    def status(self) -> HeartbeatsStatus | None:
+        """Who had one just now; None where the config asks for none."""
+        if self._writer is None:
+            return None
+        sources = tuple(sorted(self.written))
+        return HeartbeatsStatus(topic=HEARTBEATS_TOPIC, sources=sources, error=self.failure)
 
     def end(self) -> None:
         """Write none any more; returns at once, and none is written again by this run."""

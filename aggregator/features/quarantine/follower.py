@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import Self
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
 from confluent_kafka import TopicPartition as ClientPartition
@@ -21,12 +22,12 @@ from aggregator.features.quarantine.reader import (
     to_raw,
 )
 from aggregator.features.quarantine.records import Quarantined, parse
+from aggregator.features.service import Resources, Service
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.client_errors import MISSING, text_of
 from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
 from aggregator.status.schema import QuarantineStatus
-from aggregator.status.view import Refused
 
 POLL_RECORDS = 1_000
 POLL_SECONDS = 0.25
@@ -38,15 +39,18 @@ EVENT_SECONDS = 5.0
 """A flood of records that are refused is one event in so many seconds, not one for each."""
 
 
-class QuarantineWatch:
+class QuarantineWatch(Service):
     """Counts quarantined records, and tells of new ones. Nothing here stops a run.
 
-    `latest` is replaced as a whole, so that it can be read from any thread.
+    `hub` is asked at the start and the stop.
     """
 
-    def __init__(self, config: Config, emit: EventSink) -> None:
+    name = "quarantine"
+
+    def __init__(self, config: Config, emit: EventSink, hub: ClusterAdmin) -> None:
         self._config = config
         self._emit = emit
+        self._hub = hub
         self._topic = quarantine_partition(config)
         self._sources: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
@@ -60,25 +64,31 @@ class QuarantineWatch:
             on_error=lambda error: self._note(str(error)),
             stop_seconds=STOP_SECONDS,
         )
-        self.latest = Refused(QuarantineStatus(topic=self._topic.topic))
+        self._latest = QuarantineStatus(topic=self._topic.topic)
 
-    def start(self, admin: ClusterAdmin) -> None:
-        """Begin to follow, in a thread of its own; call it before any record is written.
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.in_force.config, given.emit, given.hub)
 
-        `admin` is the hub's. Raises ClusterError when the hub does not answer.
-        """
-        log = quarantine_log(self._config, admin, self._config.supervision.connect_timeout)
+    def status(self) -> QuarantineStatus:
+        """What has been counted; it may be read from any thread."""
+        return self._latest
+
+    def start(self) -> None:
+        """Begin to follow the topic from its end. ClusterError when the hub does not answer."""
+        log = quarantine_log(self._config, self._hub, self._config.supervision.connect_timeout)
         # There may be no such topic yet: then all that it will hold is new.
         self._from = OFFSET_BEGINNING if log is None else log.latest
         self._loop.start()
 
-    def stop(self, admin: ClusterAdmin) -> None:
+    def stop(self) -> None:
         """Count what is in the topic by now, if the hub tells it soon, and end the thread."""
         if not self._loop.is_alive:
             return
         deadline = time.monotonic() + STOP_SECONDS
         try:
-            log = quarantine_log(self._config, admin, STOP_SECONDS)
+            log = quarantine_log(self._config, self._hub, STOP_SECONDS)
         except AggregatorError as error:
             self._note(str(error))
         else:
@@ -126,17 +136,17 @@ class QuarantineWatch:
         self._untold.append(record)
 
     def _note(self, error: str) -> None:
-        newest = self.latest.status.newest
+        newest = self._latest.newest
         if self._untold:
             newest = f"{self._untold[-1].origin}: {self._untold[-1].reason}"
-        found = QuarantineStatus(
+        self._latest = QuarantineStatus(
             topic=self._topic.topic,
             records=self._sources.total(),
             reasons=dict(self._reasons),
             newest=newest,
             error=error,
+            sources=dict(self._sources),
         )
-        self.latest = Refused(found, dict(self._sources))
 
     def _tell(self) -> None:
         if not self._untold:

@@ -5,8 +5,11 @@ Off the critical path: a thread of its own, which reads a table that nobody wait
 
 from __future__ import annotations
 
+from typing import Self
+
 from aggregator.config.schema import CheckpointConfig
 from aggregator.features.loop import Loop
+from aggregator.features.service import Resources, Service
 from aggregator.features.verify.past_audits import AuditSummary, PastAudits
 from aggregator.model.errors import EXIT_DATA
 from aggregator.status.schema import AuditCounts, AuditStatus
@@ -16,12 +19,14 @@ LOOK_SECONDS = 15.0
 STOP_SECONDS = 3.0
 
 
-class AuditWatch:
+class AuditWatch(Service):
     """Knows the newest audit. Nothing here stops a run, or keeps it waiting.
 
     `latest` is replaced as a whole, so that it can be read from any thread; it is None while no
     audit is recorded.
     """
+
+    name = "audit"
 
     def __init__(self, place: CheckpointConfig) -> None:
         self._past = PastAudits(StateStore.of(place))
@@ -34,9 +39,18 @@ class AuditWatch:
         )
         self.latest: AuditStatus | None = None
 
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """That of a run."""
+        return cls(given.in_force.config.checkpoint)
+
     def start(self) -> None:
         """Begin to look, in a thread of its own."""
         self._loop.start()
+
+    def status(self) -> AuditStatus | None:
+        """The newest audit that is known."""
+        return self.latest
 
     def end(self) -> None:
         """Look no more; returns at once."""

@@ -1,0 +1,86 @@
+"""What a service is: an optional feature that follows the plan beside the engine.
+
+How to add one: a folder with a `Service`, and a line in `features/services.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel
+
+from aggregator.config.in_force import InForce
+from aggregator.config.schema import Config
+from aggregator.kafka.admin import ClusterAdmin
+from aggregator.model.events import EventSink
+from aggregator.plan.plan import Plan
+from aggregator.store.checkpoint.start_state import CheckpointState
+
+Part = BaseModel | tuple[BaseModel, ...]
+"""What a service adds to the status document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a service may be made of.
+
+    `hub` is open until the service has stopped. `events` is what the connector knows of events,
+    for dedup.
+    """
+
+    in_force: InForce
+    emit: EventSink
+    hub: ClusterAdmin
+    events: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """A moment of the engine: `reading` are the sources (alias) of which records are read.
+
+    A run that is `until_done` ends by itself.
+    """
+
+    config: Config
+    plan: Plan | None
+    committed: CheckpointState
+    reading: frozenset[str] = frozenset()
+    until_done: bool = False
+
+
+class Service:
+    """One per run. All but its own thread (`Loop`) is the engine's thread, and must not wait.
+
+    Calls come in this order: `start`; `follow` and `status` any number of times; `end`; perhaps
+    `follow` and `status` again; `stop`. A failure is a status and an event, never an exception,
+    except of `start`. Nothing that a service does decides what is copied.
+    """
+
+    name: ClassVar[str]
+    """Its field of the status document."""
+
+    @classmethod
+    def of(cls, given: Resources) -> Self:
+        """The service of one run. Asks and starts nothing."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Begin, before any record is written.
+
+        A service without work by this config starts no thread. Raises ClusterError when the hub
+        has to answer, and does not.
+        """
+
+    def follow(self, now: Now) -> None:
+        """Go by this from now on: about once a second, and once more when all lanes have ended."""
+
+    def status(self) -> Part | None:
+        """Its part of the status document, a value that does not change; None when it is off."""
+        return None
+
+    def end(self) -> None:
+        """Begin nothing new that other systems see; returns at once. The lanes end meanwhile."""
+
+    def stop(self) -> None:
+        """Keep what has to be kept, and wait for its thread, for a limited time."""

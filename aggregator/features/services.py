@@ -1,0 +1,69 @@
+"""The one list of services: whatever follows the plan beside the engine is made, shown and ended
+by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from aggregator.features.acls.acl_sync import AclSync
+from aggregator.features.completeness.claim_maker import CompletenessWatch
+from aggregator.features.dedup.event_keeper import DedupKeeper
+from aggregator.features.delta_sink.supervisor import TeeBeside
+from aggregator.features.groups.group_sync import GroupSync
+from aggregator.features.groups.position_groups import Groups
+from aggregator.features.heartbeats.heartbeats import Heartbeats
+from aggregator.features.quarantine.follower import QuarantineWatch
+from aggregator.features.service import Now, Part, Resources, Service
+from aggregator.features.verify.latest_audit import AuditWatch
+
+S = TypeVar("S", bound=Service)
+
+SERVICES: tuple[type[Service], ...] = (
+    TeeBeside,
+    AclSync,
+    GroupSync,
+    Groups,
+    Heartbeats,
+    AuditWatch,
+    CompletenessWatch,
+    QuarantineWatch,
+    DedupKeeper,
+)
+"""Started in this order and stopped in the reverse one: what keeps the last records of a run, as
+dedup and quarantine do, before what may take longer."""
+
+
+class Services:
+    """The services of one run. Used by the engine's thread."""
+
+    def __init__(self, given: Resources) -> None:
+        self._all = tuple(kind.of(given) for kind in SERVICES)
+
+    def __iter__(self) -> Iterator[Service]:
+        return iter(self._all)
+
+    def of(self, kind: type[S]) -> S:
+        """The one of this kind."""
+        return next(it for it in self._all if isinstance(it, kind))
+
+    def follow(self, now: Now) -> None:
+        """Have all of them go by this."""
+        for it in self._all:
+            it.follow(now)
+
+    def status(self) -> dict[str, Part]:
+        """The parts of the status document of those that are on."""
+        parts = ((it.name, it.status()) for it in self._all)
+        return {name: part for name, part in parts if part is not None}
+
+    def with_last(self, kind: type[Service], parts: Mapping[str, Part]) -> dict[str, Part]:
+        """These parts, with the one that a service of this kind has by now."""
+        last = self.of(kind).status()
+        return {**parts, kind.name: last} if last is not None else dict(parts)
+
+    def end(self) -> None:
+        """Have all of them begin nothing new; returns at once."""
+        for it in self._all:
+            it.end()
