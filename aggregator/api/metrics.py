@@ -34,7 +34,7 @@ from aggregator.status.schema import (
     SourceStatus,
     Status,
 )
-from aggregator.status.sink import TeeState
+from aggregator.status.service_status import Figure
 from aggregator.status.sizes import sizes_of
 
 PREFIX = "aggregator_"
@@ -90,9 +90,8 @@ def native(status: Status, *, partitions: bool) -> Iterator[Metric]:
     yield from _of_topics(status)
     yield from _of_the_whole(status)
     yield from _of_completeness(status)
-    yield from _of_group_sync(status)
-    yield from _of_acl_sync(status)
-    yield from _of_tee(status)
+    for service in status.services:
+        yield from map(_of_figure, service.figures())
     yield from _of_dedup(status)
     if partitions:
         yield from _of_partitions(status)
@@ -327,14 +326,9 @@ def _of_completeness(status: Status) -> Iterator[Metric]:
     )
 
 
-def _of_group_sync(status: Status) -> Iterator[Metric]:
-    told = status.group_sync
-    if told is None:
-        return
-    well = 0.0 if told.error else 1.0
-    yield _gauge("group_sync_up", "1 while consumer groups are translated.", (), [((), well)])
-    synced = float(sum(not group.error for group in told.groups))
-    yield _gauge("group_sync_groups", "Groups that the hub has all of.", (), [((), synced)])
+def _of_figure(figure: Figure) -> Metric:
+    make = _counter if figure.count else _gauge
+    return make(figure.name, figure.words, figure.labels, figure.rows)
 
 
 def _of_dedup(status: Status) -> Iterator[Metric]:
@@ -366,40 +360,6 @@ def _of_dedup(status: Status) -> Iterator[Metric]:
         ("hub_topic",),
         [((it.hub_topic,), float(it.bytes)) for it in status.dedup],
     )
-
-
-def _of_acl_sync(status: Status) -> Iterator[Metric]:
-    told = status.acl_sync
-    if told is None:
-        return
-    well = 0.0 if told.error else 1.0
-    yield _gauge("acl_sync_up", "1 while ACLs of sources are at the hub.", (), [((), well)])
-
-
-def _of_tee(status: Status) -> Iterator[Metric]:
-    told = status.tee
-    if told is None:
-        return
-    well = float(told.state is TeeState.RUNNING)
-    yield _gauge("tee_up", "1 while hub records land in Delta.", (), [((), well)])
-    yield _states("tee_state", "1 for the state of the tee.", "state", TeeState, [((), told.state)])
-    lag = None if told.lag is None else float(told.lag)
-    for name, words, value in (
-        (
-            "tee_seconds_behind",
-            "Since when, at least, some of the hub has not landed.",
-            told.seconds_behind,
-        ),
-        ("tee_lag_offsets", "Offsets of the hub that have not landed.", lag),
-    ):
-        yield _gauge(name, words, (), [((), value)])
-    for name, words, count in (
-        ("tee_records", "Records that landed in Delta.", told.records),
-        ("tee_undecoded_records", "Of these could not be decoded.", told.undecoded),
-        ("tee_lost_offsets", "Offsets that the hub deleted before they landed.", told.lost),
-        ("tee_failures", "How often the tee ended by itself.", told.failures),
-    ):
-        yield _counter(name, words, (), [((), float(count))])
 
 
 def _of_partitions(status: Status) -> Iterator[Metric]:

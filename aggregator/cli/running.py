@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from aggregator.config.api import ApiConfig
 from aggregator.config.schema import Config
 from aggregator.config.values import parse_listen
+from aggregator.features.services import parts
 from aggregator.model.errors import EXIT_OTHER, AggregatorError
 from aggregator.status.schema import Status
 
@@ -45,7 +46,7 @@ def ask_running(config: Config, path: str, kind: type[Document]) -> Document | A
         if name != config.name:
             other = f"aggregation '{name}'" if name else "something else"
             return Absent(f"{other} answers on {config.api.listen}, not '{config.name}'")
-        return kind.model_validate(answer)
+        return kind.model_validate(answer, context={"services": parts()})
     except HTTPError as error:
         if error.code in (401, 403):
             reason = f"the instance on {config.api.listen} does not know this token"

@@ -11,12 +11,9 @@ from aggregator.cli.tables import backfills_table, positions_table, sources_tabl
 from aggregator.status.copied import DedupStatus
 from aggregator.status.overview import audit_words
 from aggregator.status.schema import (
-    AclSyncStatus,
     AuditStatus,
     CheckpointStatus,
     GapsStatus,
-    GroupSyncStatus,
-    HeartbeatsStatus,
     PartitionState,
     PartitionStatus,
     PausedPart,
@@ -24,7 +21,6 @@ from aggregator.status.schema import (
     RecoveryStatus,
     Status,
 )
-from aggregator.status.sink import TeeStatus
 
 LANES: Columns = {
     "lane": "name",
@@ -102,19 +98,13 @@ def _optional(status: Status) -> Iterator[Table | str]:
     yield from map(dedup_line, status.dedup)
     if status.audit is not None:
         yield _audit(status.audit)
-    if status.heartbeats is not None:
-        yield _heartbeats(status.heartbeats)
     yield from map(_part, status.paused)
     if status.backfills:
         yield backfills_table(status.backfills)
     for it in status.refused_topics:
         yield f"not taken: {', '.join(it.sources)} into hub topic {it.hub_topic}: {it.reason}"
-    if status.group_sync is not None:
-        yield from _synced(status.group_sync)
-    if status.acl_sync is not None:
-        yield from _acls(status.acl_sync)
-    if status.tee is not None:
-        yield from _tee(status.tee)
+    for service in status.services:
+        yield from service.lines()
 
 
 def _complete(status: Status) -> Iterator[Table]:
@@ -134,38 +124,6 @@ def _part(part: PausedPart) -> str:
     if part.partition is not None:
         where += f"-{part.partition}"
     return f"Paused: {where} {since(part.since, part.by)}"
-
-
-def _heartbeats(told: HeartbeatsStatus) -> str:
-    if told.error:
-        return f"Heartbeats: none are written: {told.error}"
-    return f"Heartbeats into {told.topic}: {', '.join(told.sources) or 'none just now'}"
-
-
-def _synced(told: GroupSyncStatus) -> list[str]:
-    good = [it.group for it in told.groups if not it.error]
-    lines = [f"Consumer groups at the hub: {', '.join(good) or 'none yet'}"]
-    lines += [f"group {it.group}: {it.error}" for it in told.groups if it.error]
-    return [*lines, *((f"groups: {told.error}",) if told.error else ())]
-
-
-def _acls(told: AclSyncStatus) -> list[str]:
-    lines = [f"ACLs: {told.added:,} added at the hub since the start"]
-    lines += [f"ACLs: not granted by any source: {it}" for it in told.superfluous]
-    lines += [f"ACLs: {it}" for it in told.notes]
-    return [*lines, *((f"ACLs: {told.error}",) if told.error else ())]
-
-
-def _tee(told: TeeStatus) -> list[str]:
-    line = f"Delta: {told.state}, {told.records:,} records of {told.topics} topics have landed"
-    if told.lag is not None:
-        line += f", {told.lag:,} wait"
-    if told.seconds_behind:
-        line += f", the oldest since {told.seconds_behind:.1f} s"
-    lines = [f"{line}, in {told.path}"]
-    if told.undecoded:
-        lines.append(f"Delta: {told.undecoded:,} records could not be decoded (decode_error)")
-    return [*lines, *(f"Delta: {it}" for it in told.problems)]
 
 
 def _gaps(gaps: GapsStatus) -> str:

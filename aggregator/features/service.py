@@ -15,6 +15,7 @@ from aggregator.config.schema import Config
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.model.events import EventSink
 from aggregator.plan.plan import Plan
+from aggregator.status.service_status import ServiceStatus
 from aggregator.store.checkpoint.start_state import CheckpointState
 
 Part = BaseModel | tuple[BaseModel, ...]
@@ -59,6 +60,8 @@ class Service:
 
     name: ClassVar[str]
     """Its field of the status document."""
+    part: ClassVar[type[ServiceStatus] | None] = None
+    """The type of this field, if `status/schema.py` has none of this name."""
 
     @classmethod
     def of(cls, given: Resources) -> Self:

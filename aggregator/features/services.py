@@ -17,6 +17,7 @@ from aggregator.features.heartbeats.heartbeats import Heartbeats
 from aggregator.features.quarantine.follower import QuarantineWatch
 from aggregator.features.service import Now, Part, Resources, Service
 from aggregator.features.verify.latest_audit import AuditWatch
+from aggregator.status.service_status import ServiceStatus
 
 S = TypeVar("S", bound=Service)
 
@@ -33,6 +34,11 @@ SERVICES: tuple[type[Service], ...] = (
 )
 """Started in this order and stopped in the reverse one: what keeps the last records of a run, as
 dedup and quarantine do, before what may take longer."""
+
+
+def parts() -> dict[str, type[ServiceStatus]]:
+    """By their names the types of parts for which the status document has no field of its own."""
+    return {it.name: it.part for it in SERVICES if it.part is not None}
 
 
 class Services:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from aggregator.model.values import SourceState
 from aggregator.status.lag import longest_behind, states_of, sum_known
@@ -72,7 +72,9 @@ class SourceOverview(Document):
 
 
 class Overview(Document):
-    """The whole of an aggregation at a glance."""
+    """The whole of an aggregation at a glance; services without a field here have their own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str
     phase: Phase
@@ -131,7 +133,7 @@ def overview(status: Status, earlier: Status | None, titles: Mapping[str, str]) 
         gaps=status.gaps,
         audit=status.audit,
         tee=status.tee,
-    )
+    ).model_copy(update=status.others)
 
 
 def attention(status: Status) -> Iterator[Attention]:
@@ -185,19 +187,9 @@ def attention(status: Status) -> Iterator[Attention]:
             )
         if source.group_error:
             yield Attention(level="warning", source=source.alias, what=source.group_error)
-    if status.heartbeats is not None and status.heartbeats.error:
-        yield Attention(
-            level="warning", what=f"no heartbeats are written: {status.heartbeats.error}"
-        )
-    if status.group_sync is not None and status.group_sync.error:
-        what = f"not all consumer groups are translated: {status.group_sync.error}"
-        yield Attention(level="warning", what=what)
-    if status.acl_sync is not None and status.acl_sync.error:
-        what = f"not all ACLs are at the hub: {status.acl_sync.error}"
-        yield Attention(level="warning", what=what)
-    if status.tee is not None and status.tee.problems:
-        what = f"not all hub records land in Delta: {'; '.join(status.tee.problems)}"
-        yield Attention(level="warning", what=what)
+    for service in status.services:
+        if what := service.attention():
+            yield Attention(level="warning", what=what)
     if status.quarantine is not None and status.quarantine.records:
         yield Attention(
             level="warning",

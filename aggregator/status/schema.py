@@ -5,14 +5,17 @@ The engine fills it, REST serves it, the command line prints it. Plain values; t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, model_validator
 
 from aggregator.model.values import SourceState
 from aggregator.status.completeness import CompletenessStatus
 from aggregator.status.copied import Copied, DedupStatus
+from aggregator.status.service_status import Figure, ServiceStatus
 from aggregator.status.sink import TeeStatus
 
 
@@ -274,12 +277,22 @@ class AuditStatus(AuditCounts):
     error: str = Field(default="", description="why a newer one may not be known")
 
 
-class HeartbeatsStatus(Document):
+class HeartbeatsStatus(ServiceStatus):
     """Heartbeats that are written into a topic of the hub, for others to see."""
 
     topic: str
     sources: tuple[str, ...] = Field(default=(), description="those that had one just now")
     error: str = Field(default="", description="why none arrive at the hub")
+
+    def lines(self) -> Iterable[str]:
+        """Who had one, or why none."""
+        if self.error:
+            return [f"Heartbeats: none are written: {self.error}"]
+        return [f"Heartbeats into {self.topic}: {', '.join(self.sources) or 'none just now'}"]
+
+    def attention(self) -> str:
+        """That there are none."""
+        return f"no heartbeats are written: {self.error}" if self.error else ""
 
 
 class PausedPart(Document):
@@ -309,15 +322,34 @@ class SyncedGroup(Document):
     error: str = Field(default="", description="why not all of it is at the hub")
 
 
-class GroupSyncStatus(Document):
+class GroupSyncStatus(ServiceStatus):
     """Consumer groups that are translated while it runs (groups.sync of the sources)."""
 
     groups: tuple[SyncedGroup, ...] = ()
     at: datetime | None = Field(default=None, description="when all were last looked at")
     error: str = Field(default="", description="why they cannot be looked at")
 
+    def lines(self) -> Iterable[str]:
+        """The groups that are at the hub, and why others are not."""
+        good = [it.group for it in self.groups if not it.error]
+        yield f"Consumer groups at the hub: {', '.join(good) or 'none yet'}"
+        yield from (f"group {it.group}: {it.error}" for it in self.groups if it.error)
+        if self.error:
+            yield f"groups: {self.error}"
 
-class AclSyncStatus(Document):
+    def figures(self) -> Iterable[Figure]:
+        """Whether it works, and for how many."""
+        well = 0.0 if self.error else 1.0
+        yield Figure.of("group_sync_up", "1 while consumer groups are translated.", well)
+        synced = float(sum(not group.error for group in self.groups))
+        yield Figure.of("group_sync_groups", "Groups that the hub has all of.", synced)
+
+    def attention(self) -> str:
+        """That some are not."""
+        return f"not all consumer groups are translated: {self.error}" if self.error else ""
+
+
+class AclSyncStatus(ServiceStatus):
     """ACLs that are added at the hub while it runs (acls.sync of the sources)."""
 
     added: int = Field(default=0, description="since the start")
@@ -327,6 +359,23 @@ class AclSyncStatus(Document):
     notes: tuple[str, ...] = Field(default=(), description="what is left out, and why")
     at: datetime | None = Field(default=None, description="when all were last looked at")
     error: str = Field(default="", description="why not all are there, with what is missing")
+
+    def lines(self) -> Iterable[str]:
+        """What was added, what is superfluous, what is missing."""
+        yield f"ACLs: {self.added:,} added at the hub since the start"
+        yield from (f"ACLs: not granted by any source: {it}" for it in self.superfluous)
+        yield from (f"ACLs: {it}" for it in self.notes)
+        if self.error:
+            yield f"ACLs: {self.error}"
+
+    def figures(self) -> Iterable[Figure]:
+        """Whether it works."""
+        well = 0.0 if self.error else 1.0
+        yield Figure.of("acl_sync_up", "1 while ACLs of sources are at the hub.", well)
+
+    def attention(self) -> str:
+        """That some are missing."""
+        return f"not all ACLs are at the hub: {self.error}" if self.error else ""
 
 
 class BackfillPartStatus(Document):
@@ -359,7 +408,12 @@ class BackfillStatus(Document):
 
 
 class Status(Document):
-    """The whole document."""
+    """The whole document. A service without a field here has one of its name, by its own type.
+
+    Such a document is read with these types as context: {"services": name -> type}.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     name: str
     phase: Phase
@@ -401,3 +455,25 @@ class Status(Document):
     )
     warnings: tuple[str, ...] = ()
     reason: str = Field(default="", description="why the phase is FAILED")
+
+    @model_validator(mode="after")
+    def _type_others(self, info: ValidationInfo) -> Self:
+        kinds = (info.context or {}).get("services", {})
+        for name, part in (others := self.__pydantic_extra__ or {}).items():
+            if isinstance(part, ServiceStatus):
+                continue
+            if name not in kinds:
+                raise ValueError(f"no service is called {name}")
+            others[name] = kinds[name].model_validate(part)
+        return self
+
+    @property
+    def others(self) -> dict[str, ServiceStatus]:
+        """The parts of services without a field of this document, by their names."""
+        return dict(self.__pydantic_extra__ or {})
+
+    @property
+    def services(self) -> tuple[ServiceStatus, ...]:
+        """The parts of services that are on, in this order wherever they are shown."""
+        known = (self.heartbeats, self.group_sync, self.acl_sync, self.tee)
+        return tuple(it for it in (*known, *self.others.values()) if it is not None)

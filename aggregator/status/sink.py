@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from aggregator.status.service_status import Figure, ServiceStatus
 
 
 class TeeState(StrEnum):
@@ -19,10 +22,8 @@ class TeeState(StrEnum):
     WAITING = "WAITING"
 
 
-class TeeStatus(BaseModel):
+class TeeStatus(ServiceStatus):
     """Hub records on their way into Delta tables, by a process beside the instance."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     state: TeeState
     path: str = Field(description="tee.path")
@@ -37,3 +38,38 @@ class TeeStatus(BaseModel):
     )
     failures: int = Field(default=0, description="how often it ended by itself")
     problems: tuple[str, ...] = Field(default=(), description="what does not land, and why")
+
+    def lines(self) -> Iterable[str]:
+        """What has landed, what waits, and what does not land."""
+        line = f"Delta: {self.state}, {self.records:,} records of {self.topics} topics have landed"
+        if self.lag is not None:
+            line += f", {self.lag:,} wait"
+        if self.seconds_behind:
+            line += f", the oldest since {self.seconds_behind:.1f} s"
+        yield f"{line}, in {self.path}"
+        if self.undecoded:
+            yield f"Delta: {self.undecoded:,} records could not be decoded (decode_error)"
+        yield from (f"Delta: {it}" for it in self.problems)
+
+    def figures(self) -> Iterable[Figure]:
+        """How it stands, and its counts since the start of the instance."""
+        well = float(self.state is TeeState.RUNNING)
+        yield Figure.of("tee_up", "1 while hub records land in Delta.", well)
+        states = [((it,), float(it is self.state)) for it in TeeState]
+        yield Figure("tee_state", "1 for the state of the tee.", states, ("state",))
+        behind = "Since when, at least, some of the hub has not landed."
+        yield Figure.of("tee_seconds_behind", behind, self.seconds_behind)
+        lag = None if self.lag is None else float(self.lag)
+        yield Figure.of("tee_lag_offsets", "Offsets of the hub that have not landed.", lag)
+        for name, words, count in (
+            ("tee_records", "Records that landed in Delta.", self.records),
+            ("tee_undecoded_records", "Of these could not be decoded.", self.undecoded),
+            ("tee_lost_offsets", "Offsets that the hub deleted before they landed.", self.lost),
+            ("tee_failures", "How often the tee ended by itself.", self.failures),
+        ):
+            yield Figure.of(name, words, float(count), count=True)
+
+    def attention(self) -> str:
+        """That some of the hub does not land."""
+        problems = "; ".join(self.problems)
+        return f"not all hub records land in Delta: {problems}" if problems else ""
