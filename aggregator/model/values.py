@@ -64,6 +64,9 @@ HEARTBEATS_TOPIC = "heartbeats"
 """The hub topic of the heartbeats; MirrorMaker 2 calls its own so."""
 
 
+Header = tuple[str, bytes | None]
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic, of a cluster that the context names."""
 
@@ -284,6 +287,21 @@ class OffsetRange:
 
     earliest: int
     latest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """A record, as any client reads it; `at_ms` is when it arrived.
+
+    That is by the clock of its writer, unless it is `by_broker`.
+    """
+
+    offset: int
+    at_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header]
+    by_broker: bool = True
 
 
 @dataclass(frozen=True, slots=True)

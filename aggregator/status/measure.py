@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Message
 
-from aggregator.config.schema import Config, SourceConfig
+from aggregator.config.schema import Config
 from aggregator.kafka.admin import PartitionOffsets, open_admin
 from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.credentials import reader_settings
+from aggregator.kafka.reader import AssignedReader, open_consumer
 from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 from aggregator.status.lag import LagReport, LagRow, Sample, measured, with_bytes
 
@@ -38,48 +39,32 @@ def measure(config: Config, report: LagReport, *, sizes: bool = True) -> LagRepo
 
 
 def sample_source(
-    source: SourceConfig,
-    positions: Mapping[TopicPartition, int],
-    seconds: float,
-    records: int = RECORDS,
+    config: Config, alias: str, positions: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Sample]:
-    """Read up to `records` of each partition from its position, for `seconds` at most.
+    """Read up to RECORDS of each partition from its position, for SAMPLE_SECONDS at most.
 
     A partition of which nothing came is absent, unless its end was reached: then it is `empty`.
-    Raises KafkaException when the source refuses.
+    Raises ClusterError when the source refuses.
     """
     settings = {
-        **reader_settings(source, "aggregator-lag"),
+        **reader_settings(config.sources[alias], "aggregator-lag"),
         "fetch.message.max.bytes": 65_536,
         "queued.max.messages.kbytes": 4_096,
     }
     sizes: dict[TopicPartition, list[int]] = {tp: [] for tp in positions}
     ended: set[TopicPartition] = set()
-    consumer = Consumer(settings)
-    try:
-        consumer.assign(
-            [ClientPartition(tp.topic, tp.partition, at) for tp, at in positions.items()]
-        )
-        end = time.monotonic() + seconds
-        left = set(positions)
-        while left and time.monotonic() < end:
-            for message in consumer.consume(records * 5, timeout=0.1):
-                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    ended.add(tp)
-                elif error is not None:
-                    raise KafkaException(error)
-                elif len(sizes[tp]) < records:
+    with closing(open_consumer(alias, settings)) as consumer:
+        reader = AssignedReader(consumer, positions)
+        end = time.monotonic() + SAMPLE_SECONDS
+        while reader.left and time.monotonic() < end:
+            polled = reader.poll(RECORDS * 5)
+            for tp, message in polled.records:
+                if len(sizes[tp]) < RECORDS:
                     sizes[tp].append(size_of(message))
-            enough = {tp for tp in left if tp in ended or len(sizes[tp]) >= records}
-            if enough:
-                left -= enough
-                consumer.incremental_unassign(
-                    [ClientPartition(tp.topic, tp.partition) for tp in enough]
-                )
-    finally:
-        consumer.close()
+            ended |= polled.ends.keys()
+            polled.check(alias)
+            for tp in [it for it in reader.left if it in ended or len(sizes[it]) >= RECORDS]:
+                reader.finish(tp)
     return {
         tp: Sample(sum(found) / len(found)) if found else Sample(empty=True)
         for tp, found in sizes.items()
@@ -130,7 +115,7 @@ def _samples(config: Config, report: LagReport) -> dict[SourcePartition, Sample]
     def ask(alias: str, rows: list[LagRow]) -> Callable[[], dict[TopicPartition, Sample]]:
         largest = sorted(rows, key=lambda row: row.lag or 0, reverse=True)[:PARTITIONS]
         wanted = {row.source_partition.topic_partition: row.position or 0 for row in largest}
-        return lambda: sample_source(config.sources[alias], wanted, SAMPLE_SECONDS)
+        return lambda: sample_source(config, alias, wanted)
 
     jobs = {alias: ask(alias, rows) for alias, rows in behind.items()}
     found: dict[SourcePartition, Sample] = {}

@@ -15,9 +15,9 @@ from aggregator.extras.embedded.topics import NewRecord
 from aggregator.features.peek.decode_value import MOST_BYTES, shown, told
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.newest_ranges import MOST_PARTITIONS, tails
-from aggregator.features.quarantine.records import Raw, parse
+from aggregator.features.quarantine.records import parse
 from aggregator.kafka.registry import Schema
-from aggregator.model.values import OffsetRange, TopicPartition
+from aggregator.model.values import OffsetRange, Raw, TopicPartition
 from support.examples import examples
 from support.odd import LONGEST, NANOS, ODD_SHAPES, YEAR_10000, odd_records
 from support.rest import SETS

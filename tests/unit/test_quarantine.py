@@ -9,11 +9,9 @@ import pytest
 from aggregator.features.quarantine.content import hub_partition
 from aggregator.features.quarantine.ledger import BUSY_MS, Filter, Ledger
 from aggregator.features.quarantine.records import (
-    Header,
     Note,
     Origin,
     Quarantined,
-    Raw,
     RecordState,
     origin_headers,
     origin_of,
@@ -21,7 +19,7 @@ from aggregator.features.quarantine.records import (
     parse,
     parse_origin,
 )
-from aggregator.model.values import SourcePartition
+from aggregator.model.values import Header, Raw, SourcePartition
 
 ORIGIN = Origin(SourcePartition("eu", "or-ders", 3), 5)
 

@@ -7,13 +7,17 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientPartition
 
 from aggregator.extras.demo.verdict import Flow, Found, origin_of
+from aggregator.kafka.reader import WHOLE_LOG, read_ranges
 from aggregator.model.errors import ClusterError
+from aggregator.model.values import Raw, TopicPartition
 
 ASK_SECONDS = 10.0
 READ_SECONDS = 60.0
@@ -75,7 +79,7 @@ class Tail:
 
     def _run(self) -> None:
         try:
-            partitions: list[TopicPartition] = []
+            partitions: list[ClientPartition] = []
             while not partitions and not self._stop.wait(0.1):
                 partitions = _partitions(self._consumer, self._topics)
             self._consumer.assign(partitions)
@@ -110,30 +114,18 @@ class DemoReader:
 
     def read(self) -> Iterator[Found]:
         """Every record, in the order of its hub partition. ClusterError when it cannot be read."""
-        consumer = _consumer(self._servers)
         try:
-            waiting = {(tp.topic, tp.partition) for tp in _partitions(consumer, self._topics)}
-            if not waiting:
-                raise ClusterError(f"the hub has no topics {' and '.join(self._topics)}")
-            consumer.assign([TopicPartition(topic, each, 0) for topic, each in sorted(waiting)])
-            deadline = time.monotonic() + READ_SECONDS
-            while waiting:
-                for message in consumer.consume(1_000, 0.2):
-                    deadline = time.monotonic() + READ_SECONDS
-                    topic, partition = message.topic(), message.partition()
-                    assert topic is not None and partition is not None
-                    if _at_end(message):
-                        waiting.discard((topic, partition))
-                        continue
+            with closing(_consumer(self._servers)) as consumer:
+                places = _partitions(consumer, self._topics)
+                if not places:
+                    raise ClusterError(f"the hub has no topics {' and '.join(self._topics)}")
+                ranges = {TopicPartition(it.topic, it.partition): WHOLE_LOG for it in places}
+                for tp, raw in read_ranges(consumer, "hub", ranges, READ_SECONDS):
                     if self.example is None:
-                        self.example = _example(message)
-                    yield Found(topic, partition, origin_of(_headers(message)))
-                if time.monotonic() > deadline:
-                    raise ClusterError(f"the hub does not answer: {len(waiting)} ends not reached")
+                        self.example = _example(tp, raw)
+                    yield Found(tp.topic, tp.partition, origin_of(raw.headers))
         except KafkaException as error:
             raise ClusterError(f"hub: {error.args[0]}") from error
-        finally:
-            consumer.close()
 
 
 def _consumer(servers: str) -> Consumer:
@@ -151,12 +143,12 @@ def _consumer(servers: str) -> Consumer:
     )
 
 
-def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[TopicPartition]:
+def _partitions(consumer: Consumer, topics: Sequence[str]) -> list[ClientPartition]:
     """All partitions of the topics, from their start; none until every topic is there."""
     known = consumer.list_topics(timeout=ASK_SECONDS).topics
     if any(topic not in known or not known[topic].partitions for topic in topics):
         return []
-    return [TopicPartition(topic, each, 0) for topic in topics for each in known[topic].partitions]
+    return [ClientPartition(topic, each, 0) for topic in topics for each in known[topic].partitions]
 
 
 def _at_end(message: Message) -> bool:
@@ -174,15 +166,15 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
     return list(headers or ())
 
 
-def _example(message: Message) -> Example:
+def _example(tp: TopicPartition, raw: Raw) -> Example:
     return Example(
-        topic=message.topic() or "",
-        partition=message.partition() or 0,
-        offset=message.offset() or 0,
-        timestamp_ms=message.timestamp()[1],
-        key=_text(message.key()),
-        value=_text(message.value()),
-        headers=tuple((name, _text(value)) for name, value in _headers(message)),
+        topic=tp.topic,
+        partition=tp.partition,
+        offset=raw.offset,
+        timestamp_ms=raw.at_ms,
+        key=_text(raw.key),
+        value=_text(raw.value),
+        headers=tuple((name, _text(value)) for name, value in raw.headers),
     )
 
 

@@ -7,6 +7,7 @@ For setting up demos and tests, so everything waits until it is done and raises 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,7 +23,9 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from aggregator.extras.embedded.waiting import wait_until
+from aggregator.kafka.reader import AssignedReader
 from aggregator.model.errors import ClusterError
+from aggregator.model.values import TopicPartition as Partition
 
 SECONDS = 120.0
 """For an answer. On a busy machine a broker took more than 30 s to create a topic, once."""
@@ -167,26 +170,20 @@ def read_all(bootstrap: str, topic: str, *, client: Client | None = None) -> lis
 
     Committed ones only, as librdkafka does; set `isolation.level` in `client` for all.
     """
-    consumer = _consumer(bootstrap, client)
     found: list[Message] = []
-    try:
-        open_partitions = set(_partitions(consumer, topic))
-        consumer.assign([TopicPartition(topic, each, 0) for each in sorted(open_partitions)])
+    with closing(_consumer(bootstrap, client)) as consumer:
+        places = [Partition(topic, each) for each in _partitions(consumer, topic)]
+        reader = AssignedReader(consumer, dict.fromkeys(places, 0))
 
         def at_end() -> bool:
-            for message in consumer.consume(1000, timeout=0.05):
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    open_partitions.discard(message.partition())
-                else:
-                    raise ClusterError(f"read {topic}: {error}")
-            return not open_partitions
+            polled = reader.poll(1000, 0.05)
+            found.extend(message for _, message in polled.records)
+            for tp in polled.ends:
+                reader.finish(tp)
+            polled.check(bootstrap)
+            return not reader.left
 
         wait_until(at_end, seconds=SECONDS, what=f"the end of {topic} is not reached")
-    finally:
-        consumer.close()
     return sorted(found, key=lambda message: (message.partition(), message.offset()))
 
 

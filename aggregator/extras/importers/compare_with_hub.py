@@ -13,11 +13,10 @@ from aggregator.extras.importers.hub_ahead import (
     records_beyond,
     summed,
 )
-from aggregator.features.quarantine.reader import QuarantineReader
-from aggregator.features.quarantine.records import Raw
 from aggregator.kafka.admin import HUB, open_admin
+from aggregator.kafka.reader import RangeReader
 from aggregator.model.errors import ClusterError
-from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
+from aggregator.model.values import OffsetRange, Raw, SourcePartition, TopicPartition
 
 MOST_PARTITIONS = 200
 MOST_RECORDS = 5_000
@@ -39,7 +38,7 @@ def beyond(config: Config, positions: Mapping[SourcePartition, int]) -> Beyond:
             counts = admin.partition_counts(timeout) if chosen else {}
             there = [tp for tp in chosen.values() if tp.partition < counts.get(tp.topic, 0)]
             logs = admin.offsets(there, timeout).ranges if there else {}
-        with QuarantineReader(config) as reader:
+        with RangeReader(config) as reader:
             for sp, tp in chosen.items():
                 log = logs.get(tp)
                 count = None
@@ -53,7 +52,7 @@ def beyond(config: Config, positions: Mapping[SourcePartition, int]) -> Beyond:
 
 
 def _of_one(
-    reader: QuarantineReader,
+    reader: RangeReader,
     sp: SourcePartition,
     position: int,
     hub: TopicPartition,

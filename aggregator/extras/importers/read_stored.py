@@ -20,10 +20,10 @@ from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.kafka.credentials import reader_settings
 from aggregator.kafka.discovery.prepare import plan_with
+from aggregator.kafka.reader import WHOLE_LOG, open_consumer, read_ranges
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import TopicPartition
 
-AT_ONCE = 1000
 SILENT_SECONDS = 30.0
 """A topic of offsets is small; who says nothing for so long while it is read does not answer."""
 READER = "aggregator-import"
@@ -59,33 +59,19 @@ def _of_topic(config: Config, stored: Stored) -> StoredPositions:
     }
     found: dict[TopicPartition, int] = {}
     newest = 0
-    waiting = set(range(counts[stored.topic]))
-    deadline = time.monotonic() + SILENT_SECONDS
-    with closing(_consumer(settings, "hub")) as consumer:
-        consumer.assign([ClientPartition(stored.topic, each, 0) for each in sorted(waiting)])
-        while waiting:
-            messages = consumer.consume(AT_ONCE, timeout=0.5)
-            if messages:
-                deadline = time.monotonic() + SILENT_SECONDS
-            elif time.monotonic() > deadline:
-                raise ClusterError(f"hub: reading {stored.topic}: no answer")
-            for message in messages:
-                error = message.error()
-                if error is not None and error.code() == KafkaError._PARTITION_EOF:
-                    waiting.discard(int(message.partition() or 0))
-                    continue
-                if error is not None:
-                    raise ClusterError(f"hub: reading {stored.topic}: {text_of(error)}")
-                told = offset_of(message.key(), message.value(), stored.connector, stored.cluster)
-                if told is None:
-                    continue
-                tp, position = told
-                # All about one partition is in one partition of the topic, in order.
-                if position is None:
-                    found.pop(tp, None)
-                else:
-                    found[tp] = position
-                newest = max(newest, message.timestamp()[1])
+    ranges = {TopicPartition(stored.topic, it): WHOLE_LOG for it in range(counts[stored.topic])}
+    with closing(open_consumer("hub", settings)) as consumer:
+        for _, raw in read_ranges(consumer, "hub", ranges, SILENT_SECONDS):
+            told = offset_of(raw.key, raw.value, stored.connector, stored.cluster)
+            if told is None:
+                continue
+            tp, position = told
+            # All about one partition is in one partition of the topic, in order.
+            if position is None:
+                found.pop(tp, None)
+            else:
+                found[tp] = position
+            newest = max(newest, raw.at_ms)
     if not found:
         reason = f"{stored.topic} has nothing of connector {stored.connector}, {stored.cluster}"
         return StoredPositions(stored.alias, refused=reason)
@@ -98,7 +84,7 @@ def _of_group(config: Config, stored: Stored) -> StoredPositions:
     wanted = _selected(config, alias)
     settings = reader_settings(config.sources[alias], stored.group)
     rows = [ClientPartition(tp.topic, tp.partition) for tp in wanted]
-    with closing(_consumer(settings, alias)) as consumer:
+    with closing(open_consumer(alias, settings)) as consumer:
         committed = _committed(consumer, rows, stored, timeout) if rows else []
     if errors := [it.error for it in committed if it.error is not None]:
         raise ClusterError(f"{alias}: group {stored.group}: {text_of(errors[0])}")
@@ -138,10 +124,3 @@ def _selected(config: Config, alias: str) -> Sequence[TopicPartition]:
         for sp in route.source_partitions()
         if sp.cluster == alias
     ]
-
-
-def _consumer(settings: dict[str, object], alias: str) -> Consumer:
-    try:
-        return Consumer(settings)
-    except KafkaException as error:
-        raise ClusterError(f"{alias}: {text_of(error)}") from error

@@ -10,10 +10,9 @@ from typing import Any
 from aggregator.config.schema import Config
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.topic_report import PeekedRecord
-from aggregator.features.quarantine.reader import QuarantineReader
-from aggregator.features.quarantine.records import Raw
+from aggregator.kafka.reader import RangeReader
 from aggregator.model.errors import AggregatorError
-from aggregator.model.values import TopicPartition
+from aggregator.model.values import Raw, TopicPartition
 
 ORIGIN = ("origin_cluster", "origin_topic", "origin_partition", "origin_offset")
 
@@ -53,7 +52,7 @@ def source_of(config: Config, row: Mapping[str, Any] | Any) -> AtSource:
         )
     (alias,) = config.chosen(str(cluster))
     place = TopicPartition(str(topic), int(partition))
-    with QuarantineReader(config) as reader:
+    with RangeReader(config) as reader:
         raw = reader.read_one(alias, place, int(offset))
     if raw is None:
         return AtSource(alias, place.topic, place.partition, int(offset), None, None)

@@ -19,6 +19,7 @@ from aggregator.kafka.admin.client_errors import AUTHORIZATION, TIMEOUT, code_of
 from aggregator.kafka.admin.groups import commit_group
 from aggregator.kafka.admin.parallel import ask_all
 from aggregator.kafka.credentials import client_settings
+from aggregator.kafka.reader import open_consumer
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import TopicPartition
 
@@ -123,10 +124,7 @@ def committed(
     if not partitions:
         return {}
     end = time.monotonic() + timeout
-    try:
-        consumer = Consumer(_settings(cluster, group))
-    except KafkaException as error:
-        raise ClusterError(f"{alias}: {text_of(error)}") from error
+    consumer = open_consumer(alias, _settings(cluster, group))
     wanted = [ClientPartition(*tp) for tp in sorted(partitions)]
     turn = PAUSE_SECONDS
     try:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from threading import Event
 from typing import Any, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import Message
 
 from aggregator.config.schema import ClusterConfig
-from aggregator.features.quarantine.records import Raw, origin_of
-from aggregator.kafka.admin.client_errors import text_of
+from aggregator.features.quarantine.records import origin_of
 from aggregator.kafka.credentials import reader_settings
+from aggregator.kafka.reader import AssignedReader, open_consumer
 from aggregator.model.errors import ClusterError
-from aggregator.model.values import ORIGIN_HEADERS, SourcePartition, TopicPartition
+from aggregator.model.values import ORIGIN_HEADERS, Raw, SourcePartition, TopicPartition
 
 POLL_RECORDS = 2_000
-POLL_SECONDS = 0.2
 TELL_SECONDS = 2.0
 FETCH = {"queued.max.messages.kbytes": 16_384}
 """So much of a partition is fetched ahead: it is to take no memory from a stream beside it."""
@@ -73,50 +72,38 @@ def read_scans(
     if not left:
         return
     at = {tp: scan.start for tp, scan in left.items()}
-    try:
-        consumer = Consumer({**reader_settings(hub, "aggregator-groups"), **FETCH})
-    except KafkaException as error:
-        raise ClusterError(f"hub: {text_of(error)}") from error
-    try:
-        consumer.assign([ClientPartition(*tp, at[tp]) for tp in left])
-        heard = told = time.monotonic()
+    settings = {**reader_settings(hub, "aggregator-groups"), **FETCH}
+    with closing(open_consumer("hub", settings)) as consumer:
+        reader = AssignedReader(consumer, at)
+        told = time.monotonic()
         while left:
             now = time.monotonic()
             if stop is not None and stop.is_set():
                 raise ClusterError("hub: stopped while it was read")
-            if now - heard > silence or now > deadline:
+            if reader.silent > silence or now > deadline:
                 raise ClusterError(_late(left, silence if now <= deadline else None))
-            for message in consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS):
-                heard = time.monotonic()
-                _take(message, left, at)
+            polled = reader.poll(POLL_RECORDS)
+            for tp, message in polled.records:
+                at[tp] = int(message.offset() or 0) + 1
+                if not left[tp].done:
+                    _take(message, left[tp])
+            for tp, end in polled.ends.items():
+                # Behind the last record may stand what is none. A broker that has just begun to
+                # lead may tell an end that is too low.
+                left[tp].done = left[tp].done or end >= left[tp].end
+            polled.check("hub")
             for tp in [tp for tp, scan in left.items() if scan.done]:
                 del left[tp]
-                consumer.incremental_unassign([ClientPartition(*tp)])
+                reader.finish(tp)
             if now - told > TELL_SECONDS:
                 told = now
                 behind = sum(scan.end - at[tp] for tp, scan in left.items())
                 tell(ReadProgress(sum(scan.read for scan in scans.values()), behind))
-    finally:
-        consumer.close()
 
 
-def _take(message: Message, left: Mapping[TopicPartition, Scan], at: dict[Any, int]) -> None:
-    tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
-    scan = left.get(tp)
-    if scan is None:
-        return
-    error, offset = message.error(), int(message.offset() or 0)
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise ClusterError(f"hub: reading {tp}: {text_of(error)}")
-    if error is not None:
-        # Behind the last record may stand what is none. A broker that has just begun to lead may
-        # tell an end that is too low.
-        scan.done = scan.done or offset >= scan.end
-        return
-    at[tp] = offset + 1
-    if scan.done:
-        return
+def _take(message: Message, scan: Scan) -> None:
     headers: Any = message.headers() or []
+    offset = int(message.offset() or 0)
     origin = origin_of(Raw(offset, 0, None, None, headers[-len(ORIGIN_HEADERS) :]))
     if origin is None:
         scan.take(offset, None, 0)

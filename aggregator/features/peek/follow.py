@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as ClientPartition
+from contextlib import closing
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.topic_report import PeekedRecord, TopicLook
-from aggregator.features.quarantine.reader import to_raw
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.kafka.credentials import reader_settings
+from aggregator.kafka.reader import AssignedReader, open_consumer, to_raw
 from aggregator.model.errors import ClusterError
+from aggregator.model.values import TopicPartition
 
-POLL_SECONDS = 0.2
 POLL_RECORDS = 100
 
 
@@ -26,21 +24,17 @@ def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[Peeked
     A cluster that is away for a while is waited for. Raises ClusterError when it refuses.
     """
     cluster = config.hub if look.source is None else config.sources[look.source]
-    consumer = Consumer(reader_settings(cluster, "aggregator-look"))
-    try:
-        consumer.assign(
-            [ClientPartition(look.topic, it.partition, it.latest) for it in look.partitions]
-        )
+    alias = look.source or "hub"
+    with closing(open_consumer(alias, reader_settings(cluster, "aggregator-look"))) as consumer:
+        starts = {TopicPartition(look.topic, it.partition): it.latest for it in look.partitions}
+        reader = AssignedReader(consumer, starts)
         while True:
-            messages = consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
+            polled = reader.poll(POLL_RECORDS)
             # The registry may be slow each time anew.
             interpreter = Interpreter(config, look.source, look.topic, most)
-            for message in messages:
-                error = message.error()
-                if error is None:
-                    yield interpreter.told(int(message.partition() or 0), to_raw(message))
-                elif error.code() != KafkaError._PARTITION_EOF and not error.retriable():
+            for tp, message in polled.records:
+                yield interpreter.told(tp.partition, to_raw(message))
+            for _, error in polled.errors:
+                if not error.retriable():
                     why = mask_text(text_of(error), config)
-                    raise ClusterError(f"{look.source or 'hub'}: {look.topic}: {why}")
-    finally:
-        consumer.close()
+                    raise ClusterError(f"{alias}: {look.topic}: {why}")

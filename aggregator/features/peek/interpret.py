@@ -12,9 +12,10 @@ from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
 from aggregator.features.peek.decode_value import Said, shown, told
 from aggregator.features.peek.topic_report import PeekedHeader, PeekedRecord
-from aggregator.features.quarantine.records import Raw, origin_of
+from aggregator.features.quarantine.records import origin_of
 from aggregator.kafka.registry import Schema, SchemaId, id_header, open_registry, place_of
 from aggregator.model.errors import RegistryError
+from aggregator.model.values import Raw
 
 SECONDS = 5.0
 

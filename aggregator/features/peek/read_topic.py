@@ -5,9 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Mapping
-
-from confluent_kafka import Consumer, KafkaError
-from confluent_kafka import TopicPartition as ClientPartition
+from contextlib import closing
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import ClusterConfig, Config
@@ -15,13 +13,12 @@ from aggregator.features.peek.decode_value import MOST_BYTES
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.newest_ranges import tails
 from aggregator.features.peek.topic_report import LogSpan, PeekedRecord, TopicLook
-from aggregator.features.quarantine.reader import to_raw
-from aggregator.features.quarantine.records import Raw
 from aggregator.kafka.admin import HUB, ClusterAdmin, open_admin
 from aggregator.kafka.admin.client_errors import text_of
 from aggregator.kafka.credentials import reader_settings
+from aggregator.kafka.reader import AssignedReader, open_consumer, to_raw
 from aggregator.model.errors import AggregatorError
-from aggregator.model.values import OffsetRange, TopicFacts, TopicPartition
+from aggregator.model.values import OffsetRange, Raw, TopicFacts, TopicPartition
 
 SECONDS = 5.0
 """A look is for somebody who waits for it."""
@@ -64,7 +61,7 @@ def look_at(
     found: list[PeekedRecord] = []
     if records and logs.ranges:
         read = config.hub if source is None else config.sources[source]
-        raws, more = _newest(read, logs.ranges, records, deadline)
+        raws, more = _newest(cluster, read, logs.ranges, records, deadline)
         told += more
         interpreter = Interpreter(config, source, topic, most)
         found = [interpreter.told(number, raw) for number, raw in raws]
@@ -97,6 +94,7 @@ def _describe(
 
 
 def _newest(
+    alias: str,
     cluster: ClusterConfig,
     logs: Mapping[TopicPartition, OffsetRange],
     records: int,
@@ -104,37 +102,26 @@ def _newest(
 ) -> tuple[list[tuple[int, Raw]], list[str]]:
     """The newest records by their timestamps, with their partitions; and what could not be read."""
     wanted = tails(logs, records)
-    left = set(wanted)
     # No more of them than are wanted: values may be large.
     found: list[tuple[int, int, int, Raw]] = []
     notes: list[str] = []
-    consumer = Consumer({**reader_settings(cluster, "aggregator-look"), **SMALL})
-    try:
-        consumer.assign(
-            [ClientPartition(tp.topic, tp.partition, log.earliest) for tp, log in wanted.items()]
-        )
-        while left and time.monotonic() < deadline:
-            for message in consumer.consume(POLL_RECORDS, timeout=0.1):
-                tp = TopicPartition(str(message.topic()), int(message.partition() or 0))
-                error = message.error()
-                if tp not in left:
-                    continue
-                done = error is not None
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    notes.append(f"{tp} cannot be read: {text_of(error)}")
-                elif error is None:
-                    raw = to_raw(message)
-                    done = raw.offset >= wanted[tp].latest - 1
-                    item = (raw.at_ms, raw.offset, tp.partition, raw)
-                    heapq.heappush(found, item)
-                    if len(found) > records:
-                        heapq.heappop(found)
-                if done:
-                    left.discard(tp)
-                    consumer.incremental_unassign([ClientPartition(tp.topic, tp.partition)])
-    finally:
-        consumer.close()
-    if left:
-        notes.append(f"{len(left)} partitions were not read to their end in time")
+    settings = {**reader_settings(cluster, "aggregator-look"), **SMALL}
+    with closing(open_consumer(alias, settings)) as consumer:
+        reader = AssignedReader(consumer, {tp: log.earliest for tp, log in wanted.items()})
+        while reader.left and time.monotonic() < deadline:
+            polled = reader.poll(POLL_RECORDS)
+            for tp, message in polled.records:
+                raw = to_raw(message)
+                if raw.offset < wanted[tp].latest:
+                    heapq.heappush(found, (raw.at_ms, raw.offset, tp.partition, raw))
+                if len(found) > records:
+                    heapq.heappop(found)
+                if raw.offset >= wanted[tp].latest - 1:
+                    reader.finish(tp)
+            notes += [f"{tp} cannot be read: {text_of(error)}" for tp, error in polled.errors]
+            for tp in {*polled.ends, *dict(polled.errors)}:
+                reader.finish(tp)
+    if reader.left:
+        notes.append(f"{len(reader.left)} partitions were not read to their end in time")
     newest = sorted(found, key=lambda it: it[:3], reverse=True)
     return [(number, raw) for *_, number, raw in newest], notes

@@ -9,7 +9,6 @@ from aggregator.config.schema import Config
 from aggregator.config.topics import PartitionBy
 from aggregator.features.quarantine.reader import QuarantineReader
 from aggregator.features.quarantine.records import (
-    Header,
     Origin,
     Quarantined,
     origin_headers,
@@ -17,6 +16,7 @@ from aggregator.features.quarantine.records import (
 )
 from aggregator.kafka.admin import HUB
 from aggregator.model.errors import ClusterError
+from aggregator.model.values import Header
 from aggregator.plan.lanes.murmur2 import partition_for_key
 
 

@@ -7,24 +7,20 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from contextlib import closing
 from typing import Self
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, Message
-from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka import OFFSET_BEGINNING
 
 from aggregator.config.schema import Config
 from aggregator.features.loop import Loop
-from aggregator.features.quarantine.reader import (
-    open_consumer,
-    quarantine_log,
-    quarantine_partition,
-    to_raw,
-)
+from aggregator.features.quarantine.reader import quarantine_log, quarantine_partition
 from aggregator.features.quarantine.records import Quarantined, parse
 from aggregator.features.service import Resources, Service
 from aggregator.kafka.admin import ClusterAdmin
-from aggregator.kafka.admin.client_errors import MISSING, text_of
+from aggregator.kafka.admin.client_errors import MISSING
+from aggregator.kafka.credentials import reader_settings
+from aggregator.kafka.reader import AssignedReader, Polled, open_consumer, to_raw
 from aggregator.model.errors import AggregatorError
 from aggregator.model.events import Event, EventSink
 from aggregator.status.schema import QuarantineStatus
@@ -102,31 +98,26 @@ class QuarantineWatch(Service):
         self._tell()
 
     def _follow(self) -> None:
-        consumer = open_consumer(self._config.hub)
-        try:
-            consumer.assign([ClientPartition(*self._topic, self._from)])
+        settings = reader_settings(self._config.hub, "aggregator-quarantine")
+        with closing(open_consumer("hub", settings)) as consumer:
+            reader = AssignedReader(consumer, {self._topic: self._from})
             while not self._loop.over.is_set() and self._take(
-                consumer.consume(POLL_RECORDS, timeout=POLL_SECONDS)
+                reader.poll(POLL_RECORDS, POLL_SECONDS)
             ):
                 if time.monotonic() >= self._told_at + EVENT_SECONDS:
                     self._tell()
-        finally:
-            consumer.close()
 
-    def _take(self, messages: Sequence[Message]) -> bool:
+    def _take(self, polled: Polled) -> bool:
         """Count what has come; False while there is no such topic."""
-        for message in messages:
-            error = message.error()
-            if error is None:
-                raw = to_raw(message)
-                if isinstance(item := parse(raw), Quarantined):
-                    self._count(item)
-                self._from = raw.offset + 1
-            elif error.code() in MISSING:
-                return False
-            elif error.code() != KafkaError._PARTITION_EOF:
-                raise AggregatorError(f"{self._topic}: {text_of(error)}")
-        if messages:
+        for _, message in polled.records:
+            raw = to_raw(message)
+            if isinstance(item := parse(raw), Quarantined):
+                self._count(item)
+            self._from = raw.offset + 1
+        if any(error.code() in MISSING for _, error in polled.errors):
+            return False
+        polled.check("hub")
+        if any(polled):
             self._note("")
         return True
 

@@ -19,6 +19,8 @@ from aggregator.model.values import (
     ORIGIN_TIMESTAMP,
     QUARANTINE_HEADERS,
     QUARANTINE_TIMESTAMP,
+    Header,
+    Raw,
     SourcePartition,
     parse_origin_text,
 )
@@ -28,8 +30,6 @@ BY = "quarantine.by"
 HUB_PARTITION = "quarantine.hub_partition"
 HUB_OFFSET = "quarantine.hub_offset"
 DETAIL = "quarantine.detail"
-
-Header = tuple[str, bytes | None]
 
 _ORIGIN = re.compile(r"([^/]+)/(.+)-(\d+)@(\d+)")
 
@@ -54,21 +54,6 @@ class Origin(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.partition}@{self.offset}"
-
-
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """A record of the topic, as any client reads it; `at_ms` is when it arrived.
-
-    That is by the clock of its writer, unless it is `by_broker`.
-    """
-
-    offset: int
-    at_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[Header]
-    by_broker: bool = True
 
 
 @dataclass(frozen=True, slots=True)
