@@ -1,7 +1,7 @@
 """What a source that was added at run time may refer to: files, variables, URLs of the process.
 
-Whoever may add a source would else have this process read any file and variable, and send it to a
-cluster of his own. What the config file says of its own sources is the operator's word and free.
+Without this limit a user who may add a source could make this process read any file or variable and
+send it to a cluster of their own. The operator's config file may refer to anything.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MODULES = (
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule",
     "com.sun.security.auth.module.Krb5LoginModule",
 )
-"""Logins by what stands in the line itself. Others take what this process is."""
+"""Logins with credentials from the line itself. Others use the identity of this process."""
 KERBEROS = "Krb5LoginModule"
 _PATH_OPTION = re.compile(r"(keytab|.*cache|.*location|.*file|.*path|.*dir)", re.IGNORECASE)
 _URL_OPTION = re.compile(r".*(url|uri)", re.IGNORECASE)

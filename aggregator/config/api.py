@@ -16,7 +16,7 @@ class TlsConfig(Node):
     certificate: str = Field(min_length=1, description="the server's certificate, with its chain")
     key: str = Field(min_length=1, description="the certificate's private key, without a password")
     client_ca: str | None = Field(
-        default=None, description="only clients with a certificate of this CA are let in"
+        default=None, description="accept only clients with a certificate of this CA"
     )
 
 
@@ -24,7 +24,7 @@ Token = Annotated[str, Field(min_length=16, max_length=500, pattern=r"^[!-~]+$")
 
 
 class References(Node):
-    """What a source that is added at run time may refer to; nothing unless it is named here."""
+    """What a source added at run time may refer to. The default allows nothing."""
 
     files: list[str] = Field(
         default=[],
@@ -49,10 +49,10 @@ class ApiConfig(Node):
     )
     read_token: Token | None = Field(
         default=None,
-        description="whoever asks has to show it, or write_token; 16 characters or more",
+        description="token required to read (write_token works too); at least 16 characters",
     )
     write_token: Token | None = Field(
-        default=None, description="whoever shows it may change things, also from another machine"
+        default=None, description="token that allows changes, also from another machine"
     )
     tls: TlsConfig | None = Field(default=None, description="answer over TLS")
     local_writers: Literal["same_user", "everybody"] = Field(
@@ -62,7 +62,7 @@ class ApiConfig(Node):
     )
     references: References = Field(
         default_factory=References,
-        description="what sources may refer to that are added at run time",
+        description="what a source added at run time may refer to",
     )
 
     @field_validator("listen")

@@ -20,7 +20,7 @@ from aggregator.model.values import HEARTBEATS_TOPIC
 _OURS = "the aggregator sets it itself; remove it"
 REFUSED: Mapping[str, tuple[str, str]] = {
     "auto.offset.reset": ("positions come from the checkpoint", "use start: of the source"),
-    "bootstrap.servers": ("stands outside of this map", "use bootstrap_servers: of the cluster"),
+    "bootstrap.servers": ("belongs outside this map", "use bootstrap_servers: of the cluster"),
     "enable.auto.commit": ("offsets are kept in the checkpoint, never in a group", "remove it"),
     "group.id": ("no consumer group is used", "we use none; remove it"),
     "interceptor.classes": ("it could change a record behind our back", "remove it"),
@@ -60,7 +60,7 @@ _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})
 
 
 def problems(tree: Mapping[str, Any]) -> list[Problem]:
-    """Everything wrong with a config that its types cannot tell, whatever else is wrong with it.
+    """Everything wrong with a config that its types cannot detect, whatever else is wrong with it.
 
     `tree` is plain data in the shape of `Config`, with references resolved; parts of another
     shape are passed over, since the types complain about those.
@@ -123,7 +123,7 @@ def warnings(config: Config) -> list[str]:
     if _is_open(api.listen) and api.tls is None:
         found.append(f"api.listen: on {api.listen} tokens travel unencrypted; set api.tls")
     if api.read_token is not None and api.read_token == api.write_token:
-        found.append("api.read_token: is the write_token, so whoever reads may change things")
+        found.append("api.read_token: equals write_token, so every reader may change things")
     return found
 
 
@@ -161,7 +161,7 @@ def _schemas_problems(path: str, schemas: Mapping[str, Any]) -> Iterator[Problem
 
 
 def _translated_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """Where schema ids are to be translated, both sides need a registry."""
+    """To translate schema ids, both sides need a registry."""
     topics = _map(tree, "topics")
     rules = {"topics.schemas": topics.get("schemas")}
     for name, override in _map(topics, "overrides").items():
@@ -240,7 +240,7 @@ def _setting_warnings(path: str, settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _readers(path: str) -> frozenset[Role]:
-    """The Java clients of the hub or of a source; whoever asks about topics is no Java client."""
+    """The Java clients of the hub or of a source; admin clients are librdkafka's."""
     return frozenset(("consumer",) if path.startswith("sources.") else ("producer", "consumer"))
 
 
@@ -317,7 +317,7 @@ def _tee_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """Whatever of ours flows into the topic of the heartbeats, as far as the config alone tells.
+    """Topics of the config that would lead to the heartbeats topic, as far as it alone shows.
 
     What the topics of the sources add to that is the plan's business.
     """
@@ -334,7 +334,7 @@ def _heartbeats_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
             continue
         rename = source.get("rename") or topics.get("rename") or "${topic}"
         if not isinstance(rename, str):
-            # Rules: the plan tells what flows there.
+            # With rules only the plan knows what flows there.
             continue
         include = _map(source, "topics").get("include", "")
         listed = [str(item) for item in include] if isinstance(include, list) else str(include)

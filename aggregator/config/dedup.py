@@ -1,4 +1,4 @@
-"""How the events of a hub topic are told apart, where each is to come once. Pure."""
+"""How dedup identifies the events of a hub topic. Pure."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _hint(place: str, colon: str, rest: str) -> str:
 
 
 def dedup_problems(tree: Mapping[str, Any]) -> Iterator[Problem]:
-    """What cannot work, as far as plain data in the shape of a config tells.
+    """What cannot work, as far as plain data in the shape of a config shows.
 
     What the tasks know of events is in one process: theirs.
     """

@@ -11,7 +11,7 @@ from aggregator.config.schema import Config
 class InForce:
     """`config` is replaced as a whole, by the engine's thread alone, and read by any thread.
 
-    Whoever does several things by it reads it once for all of them.
+    A caller that does several things with it reads it once for all of them.
     """
 
     config: Config

@@ -64,8 +64,8 @@ ENFORCED: Mapping[Role, Mapping[str, str]] = {
 
 _OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
 _LOGIN_MS = "10000"
-"""A token server has so long to take a connection, and to answer. Kafka sets no limit, and all
-clients of a JVM log in one after the other."""
+"""Timeout to connect to a token server, and for its answer. Kafka sets no limit, and all clients
+of a JVM log in one after the other."""
 _IAM = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
@@ -111,7 +111,7 @@ def librdkafka_settings(cluster: ClusterConfig) -> dict[str, str]:
 
 
 def _login(given: Mapping[str, str]) -> dict[str, str]:
-    """What a mechanism needs in Java: its class, whose name nobody has to know, and an end."""
+    """What a mechanism needs in Java: its class, so that users need not name it, and timeouts."""
     mechanism = given.get("sasl.mechanism", "").strip().upper()
     if mechanism == "OAUTHBEARER" and "sasl.oauthbearer.token.endpoint.url" in given:
         return {

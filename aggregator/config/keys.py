@@ -16,7 +16,7 @@ from aggregator.config.schema import Config
 from aggregator.config.topics import TopicOverride, TopicsConfig
 
 ANY = "*"
-"""Stands in a path of options for a name that the user chooses: an alias, a hub topic."""
+"""In a path of options, any name that the user chooses: an alias, a hub topic."""
 
 
 class Shape(Enum):

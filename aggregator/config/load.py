@@ -58,7 +58,7 @@ def load(
 def checkpoint_of(
     path: Path | None, sets: Sequence[str] = (), env: Mapping[str, str] = os.environ
 ) -> CheckpointConfig | None:
-    """Where the checkpoint of a config is, whatever else is wrong with it; None if nothing tells.
+    """Where the checkpoint of a config is, whatever else is wrong with it; None when unknown.
 
     For what has to be known before the config is whole; never fails.
     """
@@ -132,8 +132,8 @@ def _checked(
 def _told(found: list[Problem], blank: list[Problem], referring: Sequence[str]) -> list[Problem]:
     """The problems `found` in sources that were added, without what their references stand for.
 
-    Whoever may add or check a source gives the reference, and need not be who may see the value:
-    a problem that is not the same when the values are `blank` is told without its words.
+    A user who may add or check a source gives the reference, but may have no right to see the
+    value: a problem that changes when the values are `blank` is reported without its words.
     """
     same = set(blank)
     own = tuple(f"{path}." for path in referring)

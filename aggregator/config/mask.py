@@ -49,7 +49,7 @@ def masked(config: Config) -> dict[str, Any]:
 def mask_text(text: str, config: Config) -> str:
     """The text with every secret of the config replaced by `********`, however it is quoted.
 
-    Passwords in URLs and `password="..."` go too, whoever they belong to.
+    Passwords in URLs and `password="..."` are masked too, in any setting.
     """
     for secret in sorted(_forms(config), key=len, reverse=True):
         if len(secret) < _SHORT:

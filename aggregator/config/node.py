@@ -22,7 +22,7 @@ Seconds = Annotated[
         }
     ),
 ]
-"""A length of time: `500ms`, `10s`, `5m`, `2h`, `7d`, or a number of seconds."""
+"""A duration: `500ms`, `10s`, `5m`, `2h`, `7d`, or a number of seconds."""
 
 Bytes = Annotated[
     int,
@@ -49,7 +49,7 @@ def check_alias(value: str) -> str:
 
 
 Alias = Annotated[str, AfterValidator(check_alias)]
-"""A name of ours: letters, digits, `_` and `-`."""
+"""The name of an aggregation or a source: letters, digits, `_` and `-`."""
 
 
 class Node(BaseModel):

@@ -16,7 +16,7 @@ def overlay(tree: dict[str, Any], sets: Sequence[str]) -> list[Problem]:
     Dots part the path until it reaches a map with free names, such as `hub.kafka`: the rest is
     one name then. Below `topics.overrides` the last part is the key and the rest the hub topic,
     unless the value is a map. A value that is a YAML list, map or quoted text is read as such;
-    anything else is text as it stands.
+    anything else is text as written.
     """
     problems = []
     for item in sets:

@@ -33,7 +33,7 @@ class ClusterConfig(Node):
     )
     schemas: SchemasConfig = Field(
         default_factory=SchemasConfig,
-        description="where the schemas of its records are found, for whoever looks at them",
+        description="where to find the schemas of its records",
     )
     _files: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -68,8 +68,8 @@ class HubConfig(ClusterConfig):
     known_as: list[str] = Field(
         default_factory=list,
         description="other names under which this hub is a source elsewhere (loop guard); '*': "
-        "whatever bears an origin is left out, so that only what was written at the sources "
-        "themselves is copied",
+        "records that carry an origin are left out, so that only records first written at the "
+        "sources are copied",
     )
 
     @field_validator("producer", mode="before")
@@ -82,13 +82,13 @@ class SourceConfig(ClusterConfig):
     """A cluster that is read."""
 
     title: str = Field(
-        default="", max_length=100, description="its name for people, where the alias is too short"
+        default="", max_length=100, description="display name, where the alias is too short"
     )
     topics: TopicSelection = Field(description="which topics of this source are taken")
     shared_cluster_id: bool = Field(
         default=False,
-        description="it is another cluster though the hub, or another source, has the same cluster "
-        "id, as containers of one image and cloned disks have",
+        description="accept that the hub, or another source, has the same cluster id: it is "
+        "another cluster all the same, as with containers of one image or cloned disks",
     )
     rename: Rename | None = Field(
         default=None,
@@ -107,47 +107,45 @@ class SourceConfig(ClusterConfig):
     )
     on_gap: Literal["stop", "skip", "restart"] = Field(
         default="stop",
-        description="when records are gone before they were copied, or a topic or the cluster is "
-        "another one: stop (those partitions are quarantined, all else goes on), skip (recorded; "
-        "go on behind the loss, or with the new topic), restart (only a topic that was created "
-        "again, from its beginning; else stop)",
+        description="when records were deleted before they were copied, or the topic or the "
+        "cluster was replaced: stop (quarantine those partitions, all others continue), skip "
+        "(record the gap and continue after it, or with the new topic), restart (copy a recreated "
+        "topic from its beginning; otherwise as stop)",
     )
     max_records_per_second: int | None = Field(
         default=None,
         ge=1,
-        description="at most so many records are read, so that it leaves the cores and the network "
-        "to others",
+        description="limit of records read per second, to leave cores and network to others",
     )
     max_bytes_per_second: Bytes | None = Field(
         default=None,
         ge=1,
-        description="the same in bytes of keys and values (10MB, 8MiB)",
+        description="the same limit in bytes of keys and values (10MB, 8MiB)",
     )
     catch_up_records_per_second: int | None = Field(
         default=None,
         ge=1,
-        description="at most so many while it is behind, so that its history does not starve what "
-        "is live; then as without",
+        description="limit while the source is catching up, so that its backlog does not starve "
+        "live sources; no effect once it has caught up",
     )
     weight: int = Field(
         default=1,
         ge=1,
         le=1000,
         description="its share of stream.max_records_per_second and stream.max_bytes_per_second, "
-        "beside the weights of the other sources",
+        "relative to the weights of the other sources",
     )
     tasks: int | None = Field(
         default=None,
         ge=1,
         le=1000,
-        description="so many tasks read it, each with connections of its own, at most one for each "
-        "partition; without it as many as the cores suggest. More help where the way to a source "
-        "is long",
+        description="number of reader tasks, each with its own connections, at most one per "
+        "partition (default: from the cores). Raise it for a source with high latency",
     )
     publish_group: bool = Field(
         default=False,
-        description="tell the source what is committed of it as consumer group aggregator-<name>, "
-        "for lag exporters and Kafka UIs; nothing is read from it. Needs Read on that group",
+        description="also commit positions to the source, as consumer group aggregator-<name>, "
+        "for lag exporters and Kafka UIs; they are never read back. Needs Read on that group",
     )
     groups: GroupSelection = Field(
         default_factory=GroupSelection,
@@ -189,10 +187,10 @@ class StreamConfig(Node):
     max_records_per_second: int | None = Field(
         default=None,
         ge=1,
-        description="at most so many records of all sources together, each its share by weight",
+        description="limit of all sources together, divided between them by weight",
     )
     max_bytes_per_second: Bytes | None = Field(
-        default=None, ge=1, description="the same in bytes of keys and values"
+        default=None, ge=1, description="the same limit in bytes of keys and values"
     )
 
 
@@ -207,8 +205,8 @@ class CheckpointConfig(Node):
         default=30.0,
         ge=3,
         le=3600,
-        description="an instance that could not show for so long that it goes on sends nothing "
-        "more before it knows that no other one writes in its place",
+        description="how long an instance may fail to renew its lease before it must stop sending "
+        "and check that no other instance has replaced it",
     )
     storage_options: dict[str, str] = Field(
         default_factory=dict, description="options of the object store client"
@@ -239,20 +237,20 @@ MetricNames = Literal["native", "mm2"]
 
 
 class MetricsConfig(Node):
-    """What stands on /metrics."""
+    """What /metrics exposes."""
 
     partitions: bool = Field(
         default=False, description="position, log end and lag of each source partition as well"
     )
     names: list[MetricNames] = Field(
         default=["native"],
-        description="native, mm2 (those of MirrorMaker 2's connectors, for boards that there are), "
+        description="native, mm2 (those of MirrorMaker 2's connectors, for existing dashboards), "
         "or both",
     )
 
 
 class TimelineConfig(Node):
-    """What is kept of the past: figures by the minute, and events."""
+    """The history that is kept: figures per minute, and events."""
 
     interval: Seconds = Field(
         default=60.0, ge=5, le=86_400, description="how often a row of each source is written"
@@ -263,7 +261,7 @@ class TimelineConfig(Node):
 
 
 class CompletenessConfig(Node):
-    """Up to which moment the hub is said to be complete, and how that is kept."""
+    """Up to which moment the hub is complete, and how long that record is kept."""
 
     allowed_lateness: Seconds = Field(
         default=120.0,
@@ -280,7 +278,7 @@ class CompletenessConfig(Node):
 
 
 class SupervisionConfig(Node):
-    """Deadlines for what the outside world owes us."""
+    """Timeouts for clusters and lanes."""
 
     connect_timeout: Seconds = Field(
         default=10.0, gt=0, le=600, description="how long a cluster may take to describe itself"
@@ -289,17 +287,18 @@ class SupervisionConfig(Node):
         default=3.0,
         ge=0.5,
         le=600,
-        description="a source that has not answered a probe for so long is unreachable",
+        description="a source that has answered no probe within this time is unreachable",
     )
     failure: Literal["isolate", "abort"] = Field(
         default="isolate",
-        description="when a lane fails: isolate (the others go on, it is tried again with "
-        "back-off), or abort (the run ends, as MirrorMaker's abort.on.send.failure)",
+        description="when a lane fails: isolate (retry it with back-off while the others "
+        "continue), or abort (end the run, as MirrorMaker's abort.on.send.failure)",
     )
     stuck_after: Seconds = Field(
         default=60.0,
         gt=0,
-        description="a partition whose log moved and whose position did not for so long is stuck",
+        description="a partition is stuck when its log grew and its position has not moved for "
+        "this time",
     )
     stop_timeout: Seconds = Field(
         default=60.0,
@@ -327,15 +326,15 @@ class Config(Node):
     spark: SparkConfig = Field(default_factory=SparkConfig, description="the Spark session")
     supervision: SupervisionConfig = Field(
         default_factory=SupervisionConfig,
-        description="deadlines for what the outside world owes us",
+        description="timeouts for clusters and lanes",
     )
     api: ApiConfig = Field(default_factory=ApiConfig, description="the REST endpoint")
     metrics: MetricsConfig = Field(
-        default_factory=MetricsConfig, description="what stands on /metrics"
+        default_factory=MetricsConfig, description="what /metrics exposes"
     )
 
     timeline: TimelineConfig = Field(
-        default_factory=TimelineConfig, description="what is kept of the past"
+        default_factory=TimelineConfig, description="the history that is kept"
     )
     completeness: CompletenessConfig = Field(
         default_factory=CompletenessConfig, description="up to which moment the hub is complete"

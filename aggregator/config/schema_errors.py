@@ -144,7 +144,7 @@ def _words(annotation: Any, limits: list[Any]) -> str:
     if origin is dict:
         return "a map of settings"
     if _SECONDS in limits:
-        return f"a length of time{_bounds(limits, duration)}, such as 500ms, 10s or 5m"
+        return f"a duration{_bounds(limits, duration)}, such as 500ms, 10s or 5m"
     if _BYTES in limits:
         return f"a number of bytes{_bounds(limits, str)}, such as 500kB, 10MB or 8MiB"
     plain = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}

@@ -16,7 +16,8 @@ class SchemasConfig(Node):
         default=None,
         min_length=1,
         description="URL of a registry that speaks Confluent's API: https://registry:8081, "
-        "Apicurio's with /apis/ccompat/v7. Asked only by whoever looks at records",
+        "Apicurio's with /apis/ccompat/v7. Asked only to decode records, or to check or translate "
+        "schema ids",
     )
     username: str | None = Field(
         default=None, min_length=1, description="for a registry that asks who it is"

@@ -47,7 +47,7 @@ class TeeConfig(Node):
         default=2.0, ge=0.1, le=3600, description="how often the hub is asked for new records"
     )
     parallel: int = Field(
-        default=2, ge=1, le=64, description="so many topics are written at the same time"
+        default=2, ge=1, le=64, description="number of topics written at the same time"
     )
     keep: Seconds | None = Field(
         default=None,

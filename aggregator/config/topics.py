@@ -71,7 +71,7 @@ class TopicRules(Node):
     on_poison: Literal["quarantine", "stop"] = Field(
         default="quarantine",
         description="a record that the hub refuses: quarantine (it goes to topics.quarantine, all "
-        "else goes on), or stop (its partition stops there)",
+        "others continue), or stop (its partition stops there)",
     )
     origin: OriginForm = Field(
         default="headers",
@@ -158,7 +158,7 @@ class TopicsConfig(TopicRules):
         "take or leave_out",
     )
     refresh_interval: Seconds = Field(
-        default=30.0, gt=0, description="how often new topics and partitions are looked for"
+        default=30.0, gt=0, description="interval of discovery of new topics and partitions"
     )
     overrides: dict[str, dict[str, Any]] = Field(
         default_factory=dict,

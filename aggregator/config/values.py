@@ -22,12 +22,12 @@ UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 def parse_duration(value: Any) -> Any:
     """Seconds of `500ms`, `10s`, `5m`, `2h`, `7d` or a plain number; ValueError otherwise."""
     if isinstance(value, bool) or value is None:
-        raise ValueError("a length of time is needed: 500ms, 10s, 5m, 2h, 7d")
+        raise ValueError("a duration is needed: 500ms, 10s, 5m, 2h or 7d")
     if isinstance(value, int | float):
         return float(value)
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?\s*", str(value))
     if match is None:
-        raise ValueError(f"'{value}' is no length of time; write 500ms, 10s, 5m, 2h or 7d")
+        raise ValueError(f"'{value}' is not a duration; use 500ms, 10s, 5m, 2h or 7d")
     return float(match.group(1)) * UNITS[match.group(2) or "s"]
 
 
@@ -39,7 +39,7 @@ def parse_size(value: Any) -> Any:
         return value
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(value))
     if match is None or match.group(2).lower() not in SIZES:
-        raise ValueError(f"'{value}' is no number of bytes; write 500kB, 10MB or 8MiB")
+        raise ValueError(f"'{value}' is not a number of bytes; use 500kB, 10MB or 8MiB")
     size = float(match.group(1)) * SIZES[match.group(2).lower()]
     if not size < 2**63:
         raise ValueError("is more bytes than there can be")

@@ -17,7 +17,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 _NULL = "tag:yaml.org,2002:null"
 TOO_DEEP = "not taken: it is nested too deep"
 REPEATED = 20_000
-"""So much may come by anchors that are referred to again, beside what is written."""
+"""Limit of nodes from repeated anchors, in addition to what is written."""
 _BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _PLAIN_TAGS = tuple(
     f"tag:yaml.org,2002:{kind}"
@@ -64,11 +64,11 @@ def _syntax_hint(what: str) -> str:
 
 
 class _TooManyError(Exception):
-    """A few anchors that refer to each other can stand for more than there is memory."""
+    """A few anchors that refer to each other can expand to more than the memory holds."""
 
 
 class _Builder:
-    """Turns nodes into data, at most so many, and gathers the problems on the way."""
+    """Turns at most `most` nodes into data, and collects their problems."""
 
     def __init__(self, most: int) -> None:
         self.problems: list[Problem] = []

@@ -6,7 +6,7 @@ SIZES = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 
 def duration(seconds: float) -> str:
-    """A length of time in one unit: `20 s`, `3 min`, `2 h`, `5 d`; never less than `1 s`."""
+    """A duration in one unit: `20 s`, `3 min`, `2 h`, `5 d`; never less than `1 s`."""
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.0f} {unit}"

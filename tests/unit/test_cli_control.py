@@ -222,7 +222,7 @@ def test_there_has_to_be_an_instance_to_reload(shell: Shell) -> None:
         (("set", "--to", "middle"), "middle"),
         (("set", "--to-offset", "-1"), "greater than or equal to 0"),
         (("set", "--to-time", "yesterday"), "--to-time yesterday"),
-        (("rewind", "--by", "long"), "'long' is no length of time"),
+        (("rewind", "--by", "long"), "'long' is not a duration"),
         (("set", "--by", "1h"), "No such option"),
     ],
 )

@@ -100,4 +100,4 @@ def test_usage() -> None:
     )
     code, text = invoke("apply", "a", "--timeout", "soon")
     assert code == EXIT_CONFIG
-    assert "'soon' is no length of time" in text
+    assert "'soon' is not a duration" in text

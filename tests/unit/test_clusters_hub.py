@@ -88,7 +88,7 @@ def test_a_topic_is_whole_when_it_shows_what_its_leaders_hold() -> None:
 
 @pytest.mark.parametrize(
     ("end", "why"),
-    [(8, "5 records that not all replicas have"), (None, "leader of partition 0 does not tell")],
+    [(8, "5 records that not all replicas have"), (None, "leader of partition 0 does not report")],
 )
 def test_one_that_does_not_waits_and_a_later_look_begins_again(
     monkeypatch: pytest.MonkeyPatch, end: int | None, why: str

@@ -39,7 +39,7 @@ def problems_of(text: str) -> list[str]:
         ),
         (
             "bootstrap.servers: x",
-            "bootstrap.servers: refused: stands outside of this map"
+            "bootstrap.servers: refused: belongs outside this map"
             " (use bootstrap_servers: of the cluster)",
         ),
         (
@@ -244,5 +244,5 @@ api: {{listen: "0.0.0.0:8083", read_token: aaaaaaaaaaaaaaaa, write_token: aaaaaa
         "sources.b.consumer.isolation.level: records of aborted transactions are copied",
         "sources.b.consumer.ssl.key.password: the admin client needs it too; put it under kafka",
         "api.listen: on 0.0.0.0:8083 tokens travel unencrypted; set api.tls",
-        "api.read_token: is the write_token, so whoever reads may change things",
+        "api.read_token: equals write_token, so every reader may change things",
     ]

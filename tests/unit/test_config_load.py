@@ -86,7 +86,7 @@ checkpont: {path: x}
         " round_robin, cluster (did you mean key?)\n"
         "  - topics.partitions: 'many' is not source or a whole number from 1 to 100000\n"
         "  - stream.lanes: 'sources' is not one of auto, source (did you mean source?)\n"
-        "  - stream.checkpoint_interval: '0s' is not a length of time from 1s to 1h,"
+        "  - stream.checkpoint_interval: '0s' is not a duration from 1s to 1h,"
         " such as 500ms, 10s or 5m\n"
         "  - stream.max_records_per_second: '0' is not a whole number of at least 1\n"
         "  - stream.partitions: unknown key (did you mean topics.partitions?)\n"
@@ -365,12 +365,11 @@ def test_a_setting_without_a_value_is_a_problem() -> None:
         ("topics: {transform: x}", "topics.transform: 'x' is not module:function"),
         (
             "topics: {refresh_interval: 0}",
-            "topics.refresh_interval: '0s' is not"
-            " a length of time above 0s, such as 500ms, 10s or 5m",
+            "topics.refresh_interval: '0s' is not a duration above 0s, such as 500ms, 10s or 5m",
         ),
         (
             "topics: {refresh_interval: soon}",
-            "topics.refresh_interval: 'soon' is no length of time; write 500ms, 10s, 5m, 2h or 7d",
+            "topics.refresh_interval: 'soon' is not a duration; use 500ms, 10s, 5m, 2h or 7d",
         ),
         (
             "stream: {max_records_per_second: 0}",

@@ -148,6 +148,6 @@ def test_the_table_tells_every_option() -> None:
     assert rows["topics.overrides.<topic>.grow"].default == "as under topics"
     assert rows["checkpoint.history"].default == "7d"
     assert rows["supervision.connect_timeout"].type == (
-        "a length of time above 0s and of at most 10m, such as 500ms, 10s or 5m"
+        "a duration above 0s and of at most 10m, such as 500ms, 10s or 5m"
     )
     assert rows["api.listen"].default == "127.0.0.1:8083"

@@ -65,7 +65,7 @@ def test_what_cannot_be_is_refused_with_the_setting_and_the_fix() -> None:
     )
     assert sorted(found) == [
         "tee.decode: 'avro' is not one of off, json, auto",
-        "tee.keep: '1h' is not a length of time of at least 1d, such as 500ms, 10s or 5m",
+        "tee.keep: '1h' is not a duration of at least 1d, such as 500ms, 10s or 5m",
         "tee.path: is checkpoint.path, where other tables are"
         " (choose another folder; its tables are called as the hub topics)",
         "tee.topics.include: '*' is not a regex: nothing to repeat at column 1"

@@ -209,7 +209,7 @@ def is_true(value: str) -> bool:
 
 
 def seconds_of(millis: str) -> str | None:
-    """Milliseconds as a length of time of our config, None for what is no number above 0."""
+    """Milliseconds as a duration of our config, None for what is no number above 0."""
     text = millis.strip()
     if not text.isdigit() or int(text) == 0:
         return None

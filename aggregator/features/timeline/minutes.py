@@ -104,7 +104,7 @@ def event_row(event: Event, number: int, mask: Callable[[str], str]) -> EventRow
 
 
 def moment_of(text: str, now: datetime) -> datetime:
-    """The moment that is meant: a length of time before `now` (`90s`, `1h`, `7d`), or an ISO time.
+    """The moment that is meant: a duration before `now` (`90s`, `1h`, `7d`), or an ISO time.
 
     ValueError for anything else, and for a time without a UTC offset.
     """

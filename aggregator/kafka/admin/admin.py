@@ -72,7 +72,7 @@ class ClusterAdmin(Calls):
             else IsolationLevel.READ_COMMITTED
         )
         self._leaders_doubted = False
-        """Whether offsets were asked for in vain, of one leader at least, since all told them."""
+        """Whether a leader failed to report offsets since the last time that all reported them."""
         self._controller_doubted = False
         """And whether descriptions were."""
 
@@ -123,7 +123,7 @@ class ClusterAdmin(Calls):
             away = KafkaError(KafkaError._TRANSPORT, "the controller does not answer")
             raise self._failed(KafkaException(away), timeout)
         self._controller_doubted = True  # until it is seen to have answered
-        told: dict[str, Any] = {}
+        topics: dict[str, Any] = {}
         known: dict[str, Any] = {}
         due = frozenset(wanted) if turns is None else turns.due(wanted)
         for part in in_parts(wanted, MOST_TOPICS):
@@ -137,10 +137,10 @@ class ClusterAdmin(Calls):
             known |= self._configs(configs, timeout, end)
             if turns is not None and (others := turns.others(found, due)):
                 known |= self._configs(self._ask_configs(others, timeout), timeout)
-            told |= found
+            topics |= found
             end = time.monotonic() + timeout
         self._controller_doubted = False
-        described = facts_of(told, known)
+        described = facts_of(topics, known)
         return described if turns is None else turns.take(described, known)
 
     def _ask_configs(self, names: list[str], timeout: float) -> Mapping[ConfigResource, Any]:
@@ -157,7 +157,7 @@ class ClusterAdmin(Calls):
     def cluster_operations(self, timeout: float) -> frozenset[str]:
         """Names of the operations that we may do on the cluster itself, such as CREATE."""
         end = time.monotonic() + timeout
-        self.metadata(timeout)  # Nothing else tells them; so not while it has no brokers.
+        self.metadata(timeout)  # Fails when there is no broker that could report them.
         future = self.client.describe_cluster(
             include_authorized_operations=True, request_timeout=_left(end)
         )
@@ -175,7 +175,7 @@ class ClusterAdmin(Calls):
     def log_ends(
         self, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int]:
-        """The latest offset of each partition that tells it, as in `offsets`, for half the work."""
+        """The latest offset of each partition that reports it: half the work of `offsets`."""
         end = time.monotonic() + timeout
         (latest,) = self._list_offsets(partitions, (_LATEST,), end, timeout)
         return {tp: it.offset for tp, it in latest.items() if not isinstance(it, Exception)}
@@ -188,7 +188,7 @@ class ClusterAdmin(Calls):
     def high_watermarks(
         self, partitions: Iterable[TopicPartition], timeout: float
     ) -> dict[TopicPartition, int]:
-        """The end of all that is acknowledged, of each partition that tells it.
+        """The end of all acknowledged records, for each partition that reports it.
 
         Also what an open transaction holds back from those that read committed.
         """
@@ -238,7 +238,7 @@ class ClusterAdmin(Calls):
         except ClusterCallError:
             self._leaders_doubted = True
             raise
-        self._leaders_doubted = any(is_silence(it) for told in found for it in told.values())
+        self._leaders_doubted = any(is_silence(it) for ends in found for it in ends.values())
         stale = [tp for tp in asked if any(code_of(it[tp]) in OLD_LEADER for it in found)]
         if stale:
             # librdkafka is refused for ever by what it remembers, unless it reads the metadata.

@@ -81,7 +81,7 @@ def _describe(
 
 
 def _open_stores(config: Config, names: Collection[str]) -> None:
-    """Open the stores of all at once; what goes wrong is told by the cluster that needs them."""
+    """Open the stores of all clusters at once; the cluster that needs one reports its error."""
     try:
         prepare(config.hub if it == HUB else config.sources[it] for it in names)
     except AggregatorError:

@@ -22,7 +22,7 @@ from aggregator.kafka.admin.client_errors import code_of, text_of
 from aggregator.plan.actions import Action, AlterConfigs, Applied, CreateTopic, GrowTopic
 
 VISIBLE_SECONDS = 10.0
-"""How long a created or grown topic may take until brokers tell of it."""
+"""Timeout for brokers to show a created or grown topic."""
 MOST_TOPICS, MOST_PARTITIONS = 50, 1_000
 """Of one request. A controller refuses one of ten thousand partitions, and a large
 one may take longer than its deadline."""
@@ -241,7 +241,7 @@ def _partitions(names: Collection[str], way: _Way) -> dict[str, int]:
 
 
 def _when_visible(wanted: Mapping[str, int], way: _Way) -> dict[str, bool]:
-    """Wait until brokers tell of them: a producer that asks too early meets an unknown partition.
+    """Wait until brokers show them: a producer that asks too early meets an unknown partition.
 
     Returns which they show; with `dry` nothing has to be seen.
     """

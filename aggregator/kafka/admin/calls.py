@@ -32,11 +32,11 @@ from aggregator.kafka.admin.offsets import CLIENT_SETTINGS
 from aggregator.kafka.credentials import CredentialsError, client_settings, why_not_trusted
 
 GRACE_SECONDS = 3.0
-"""All brokers down for so long ends a call early: a name may stand for several addresses of which
-only one answers, so the first refusal proves nothing."""
+"""When all brokers are down for this long, a call ends early. One refusal proves nothing: a name
+may have several addresses of which only one answers."""
 RENEW_SECONDS = 30.0
-"""A client whose calls fail for so long is replaced. After a minute without an answer librdkafka
-closes its connection, and was seen to make no other for minutes after the cluster was back."""
+"""A client whose calls fail for this long is replaced. After a minute without an answer librdkafka
+closes its connection. We saw it open no other one for minutes after the cluster was back."""
 POLL_SECONDS = 0.05
 KEPT_EVENTS = 50
 
@@ -50,7 +50,7 @@ class Calls:
         self.alias = alias
         self.path = path or f"sources.{alias}"
         self._events: deque[KafkaError] = deque(maxlen=KEPT_EVENTS)
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._lines = ClientLog()
         self._config = config
         self._settings: dict[str, Any] = {
@@ -84,9 +84,9 @@ class Calls:
         """
         start = time.monotonic()
         end = start + timeout if until is None else until
-        self._told.clear()
+        self._reported.clear()
         while not all(future.done() for future in futures.values()):
-            # Not a poll of so long: it ends with what the client says, not with an answer.
+            # A poll of this length would end with the client's callbacks, not with an answer.
             wait_for_all(futures.values(), POLL_SECONDS)
             self.client.poll(0)
             now = time.monotonic()
@@ -109,9 +109,11 @@ class Calls:
         return results
 
     def _hopeless(self, waited: float) -> bool:
-        """Whether what was told during this call says that to wait longer is in vain."""
-        refused = not self._told.isdisjoint(AUTHENTICATION)
-        return refused or (KafkaError._ALL_BROKERS_DOWN in self._told and waited >= GRACE_SECONDS)
+        """Whether the errors reported during this call show that waiting longer is useless."""
+        refused = not self._reported.isdisjoint(AUTHENTICATION)
+        return refused or (
+            KafkaError._ALL_BROKERS_DOWN in self._reported and waited >= GRACE_SECONDS
+        )
 
     def throttled_seconds(self) -> float:
         """For how long the cluster will leave requests of this client unanswered: of its quotas."""
@@ -123,7 +125,7 @@ class Calls:
 
     def _on_error(self, error: KafkaError) -> None:
         self._events.append(error)
-        self._told.add(error.code())
+        self._reported.add(error.code())
 
     def _answered(self) -> None:
         self._events.clear()
@@ -145,7 +147,7 @@ class Calls:
 
     def _made(self) -> AdminClient:
         try:
-            # Each time anew, as certificates may have been renewed meanwhile.
+            # Rendered for each client, because certificates may have been renewed.
             own = {
                 "client.id": f"aggregator-admin-{self.alias.strip('()')}",
                 **client_settings(self._config),
@@ -162,5 +164,5 @@ class Calls:
 
 
 def is_silence(answer: object) -> TypeGuard[Exception]:
-    """Whether an answer is an error that no broker has told."""
+    """Whether an answer is an error that no broker has reported."""
     return isinstance(answer, Exception) and is_local(answer)

@@ -114,7 +114,7 @@ def error_within(result: object) -> KafkaException | None:
     """Why this result of a call is none; None when it is one.
 
     A list of groups may have errors alone. And when a leader does not answer in time, librdkafka
-    (2.16.0) tells no error but the offset with which it had begun, -1001, as if that were the
+    (2.16.0) reports no error but the offset with which it had begun, -1001, as if that were the
     answer. That no record has a timestamp is another one, -1.
     """
     if isinstance(result, ListConsumerGroupsResult) and result.errors and not result.valid:
@@ -142,15 +142,15 @@ def explain(
     """The failure of a call as a value.
 
     `error` is what the call ended with (None = no answer in `seconds`), `seen` what the error
-    callback told since the cluster last answered, `line` the client's last line on a failed
+    callback reported since the cluster last answered, `line` the client's last line on a failed
     connection, `path` the cluster's place in the config.
     """
-    told: list[BaseException | KafkaError] = [*reversed(seen), *([error] if error else [])]
+    errors: list[BaseException | KafkaError] = [*reversed(seen), *([error] if error else [])]
     for kind, known in (
         (FailureKind.REFUSED, AUTHENTICATION | AUTHORIZATION),
         (FailureKind.UNREACHABLE, CONNECTION - {KafkaError._ALL_BROKERS_DOWN}),
     ):
-        for each in told:
+        for each in errors:
             text = text_of(each)
             if code_of(each) in known and not _is_silence(text):
                 tls = "SSL handshake failed" in text or re.search(r"SSL.*alert", text)
@@ -165,7 +165,7 @@ def explain(
 
 
 def _is_silence(text: str) -> bool:
-    """A connection that stands and does not answer comes as a transport error 'timed out'."""
+    """An open connection without an answer shows as a transport error 'timed out'."""
     return "timed out" in text.lower()
 
 
@@ -204,7 +204,7 @@ def _clean(text: str) -> str:
     """Librdkafka's text without its inner words: `connection refused 127.0.0.1:1`.
 
     It may quote the address that gives out tokens, with a password in it, or the value of a
-    setting, and neither is for whoever may see the status.
+    setting, and readers of the status may see neither.
     """
     text = re.sub(r'Invalid value ".*" for', "Invalid value for", hide_passwords(text), flags=re.S)
     # Up to the end: ", 1 identical error(s) suppressed)" may stand in there.

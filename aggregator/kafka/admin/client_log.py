@@ -1,4 +1,4 @@
-"""Takes librdkafka's log lines off stderr, and keeps what they tell of failures."""
+"""Takes librdkafka's log lines off stderr, and keeps what they report of failures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ClientLog:
     """Where librdkafka's own log lines go: our debug log, whatever their level.
 
     The last failure of a connection is kept: some causes, such as a broker that closes it, are
-    told in a line only.
+    reported in a log line only.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class _Held:
         future.add_done_callback(self.open.discard)
 
     def let_go(self) -> None:
-        """Drop the client when nothing is open, in a thread: a hung broker must delay nobody."""
+        """Close the client when no call uses it, in a thread: a hung broker must not delay it."""
         threading.Thread(target=self._end, daemon=True, name="kafka-admin-close").start()
 
     def _end(self) -> None:
@@ -55,7 +55,7 @@ class _Held:
 class ClientHandle:
     """The present client; safe to use from many threads. Its requests are methods of this, too.
 
-    `make` makes a client without connecting, `closed` the error of whoever asks a closed one.
+    `make` makes a client without connecting, `closed` the error for a call on a closed one.
     `replaced` counts the clients before the present one.
     """
 
@@ -79,7 +79,7 @@ class ClientHandle:
         return ask
 
     def poll(self, seconds: float) -> None:
-        """Let the client's callbacks come, for so long."""
+        """Run the client's callbacks for this many seconds."""
         with self._using() as held:
             held.client.poll(seconds)
 
@@ -115,7 +115,7 @@ class ClientHandle:
             self._present().leaders = None
 
     def renew(self) -> None:
-        """Go on with a new client, unless it is closed."""
+        """Replace the client with a new one, unless it is closed."""
         fresh = _Held(self._make())
         with self._lock:
             old = self._held or fresh

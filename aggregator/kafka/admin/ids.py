@@ -1,4 +1,4 @@
-"""The ids of a cluster and of topics: what tells a topic from another one of the same name."""
+"""The ids of a cluster and of topics: they distinguish a topic from another of the same name."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from aggregator.kafka.admin.client_errors import MISSING, code_of
 from aggregator.kafka.admin.parallel import MOST_TOPICS, in_parts
 
 NO_ID = "A" * 22
-"""What a broker tells that knows no ids of topics: sixteen zero bytes."""
+"""The id that a broker without topic ids reports: sixteen zero bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIds:
-    """A cluster's id, and the ids of those topics that are there; "" is one that is not told.
+    """A cluster's id, and the ids of the topics that exist; "" is an id that is not reported.
 
     `partitions` is how many each topic has.
     """

@@ -46,9 +46,9 @@ Leaders = Mapping[str, TopicLeaders]
 
 
 def leaders_of(cluster: ClusterMetadata, away: Collection[int] = ()) -> Leaders:
-    """Topic -> its leaders, as these metadata tell; small, because clients keep it.
+    """Topic -> its leaders, according to these metadata; small, because clients keep it.
 
-    Brokers that are `away` lead nothing, whatever the metadata tell.
+    Brokers in `away` lead nothing, whatever the metadata say.
     """
     return {
         name: TopicLeaders(
@@ -66,7 +66,7 @@ def leaders_of(cluster: ClusterMetadata, away: Collection[int] = ()) -> Leaders:
 def brokers_away(
     cluster: ClusterMetadata, partitions: Iterable[TopicPartition], seconds: float
 ) -> frozenset[int]:
-    """Brokers that lead one of these partitions and take no connection, tried for so long each.
+    """Brokers that lead one of these partitions and accept no connection within `seconds` each.
 
     Where the controllers have no quorum, the metadata name a leader that is dead for as long as
     that lasts. Asked for its offsets, librdkafka (2.16.0) connects to it without a pause until the
@@ -77,7 +77,7 @@ def brokers_away(
 
 
 def controller_away(cluster: ClusterMetadata, seconds: float) -> bool:
-    """Whether the controller that these metadata tell takes no connection, tried for so long.
+    """Whether the controller in these metadata accepts no connection within `seconds`.
 
     librdkafka describes topics only when it has one to its controller, and waits for that as it
     does for a leader: of three brokers two killed, it took 8.7 s of CPU in 8 s.

@@ -1,4 +1,4 @@
-"""Keeps a client of each cluster from one question to the next, for whoever asks several.
+"""Keeps a client of each cluster from one call to the next, for callers that make several.
 
 A new client costs a cluster two connections, each with its login, and us a few threads.
 """
@@ -20,8 +20,8 @@ HUB = "(hub)"
 class AdminPool:
     """The clients of the clusters of one config that have answered, for any number of threads.
 
-    Each is used by one thread at a time. One that has failed is not kept: who asks next begins
-    with connections of its own, and is told why it fails.
+    Each is used by one thread at a time. A client that has failed is dropped: the next call opens
+    its own connections and reports why it fails.
     """
 
     def __init__(self, config: Config) -> None:

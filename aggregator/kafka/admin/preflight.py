@@ -38,7 +38,7 @@ from aggregator.plan.lanes.producer import EXPIRY, short_expiry
 from aggregator.plan.topics.quarantine_topics import APPEND_TIME, aside_topics
 
 SOON_SECONDS = 30 * 86_400
-"""A certificate that ends within so long is pointed out."""
+"""A certificate that expires within this time is pointed out."""
 
 
 def check_cluster(config: Config, alias: str, timeout: float) -> list[CheckResult]:
@@ -50,7 +50,7 @@ def check_cluster(config: Config, alias: str, timeout: float) -> list[CheckResul
     try:
         shown = certificates(cluster.kafka)
     except CredentialsError:
-        shown = []  # No client comes of it, which is told below.
+        shown = []  # The client cannot be made either, which is reported below.
     found = [_certificate(alias, it) for it in shown]
     try:
         with open_admin(config, alias) as admin:
@@ -136,16 +136,16 @@ def _producer_id(config: Config, timeout: float) -> CheckResult:
     """Ours are idempotent producers: whether the hub takes such ones."""
     why = refused_producer_id(client_settings(config.hub), timeout)
     hint = "the hub has to be Kafka 3.0 or newer, or an older one with ZooKeeper" if why else ""
-    detail = why or ("taken" if why == "" else "not told by the brokers")
+    detail = why or ("taken" if why == "" else "not reported by the brokers")
     return CheckResult(HUB, "idempotent producers", not why, detail, hint)
 
 
-def _producer_expiry(told: int | None) -> CheckResult:
-    """How old a record may be for the hub to know it again when it is sent twice."""
-    words = "not told by the brokers, so Kafka's day is taken for it"
+def _producer_expiry(reported: int | None) -> CheckResult:
+    """How old a record may be for the hub to recognise it when it is sent twice."""
+    words = "not reported by the brokers, so Kafka's default of a day is assumed"
     allow = f"allow DescribeConfigs on the hub's cluster, or see that {EXPIRY} is at least a day"
-    if told is not None:
-        words, allow = f"{told} ms", short_expiry(told)
+    if reported is not None:
+        words, allow = f"{reported} ms", short_expiry(reported)
     return CheckResult(HUB, EXPIRY, True, words, allow)
 
 

@@ -17,11 +17,11 @@ SECONDS = 2.0
 
 
 def producer_expiry(admin: ClusterAdmin, timeout: float) -> int | None:
-    """The least time (ms) of those brokers that tell it; None when none does."""
+    """The shortest time (ms) that any broker reports; None when none does."""
     asked: dict[int, Future[Mapping[str, Any]]] = {}
     try:
         for broker in admin.metadata(timeout).brokers:
-            # Each tells its own, and librdkafka asks one at a time.
+            # Each broker reports its own, and librdkafka asks one at a time.
             resource = ConfigResource(ResourceType.BROKER, str(broker))
             found = admin.client.describe_configs([resource], request_timeout=SECONDS)
             asked[broker] = found[resource]

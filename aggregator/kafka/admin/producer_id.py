@@ -1,7 +1,7 @@
 """Asks the hub for a producer id: without one no idempotent producer writes there.
 
-Ours always are. A broker that gives none (before 0.11, or 2.8 without ZooKeeper) is told at once by
-librdkafka; that it was given stands in its statistics only.
+Ours always are. librdkafka reports at once a broker that gives none (before 0.11, or 2.8 without
+ZooKeeper); that an id was given shows only in its statistics.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def refused_producer_id(settings: Mapping[str, Any], timeout: float) -> str | No
     """Why the brokers of a cluster cannot give a producer id, in librdkafka's words.
 
     "" when they have given one, None when that is not known: a right may be missing, which the
-    checks of rights tell. `settings` are those of a librdkafka client of it. Nothing is written.
+    checks of rights report. `settings` are those of a librdkafka client of it. Nothing is written.
     """
     states: list[str] = []
 

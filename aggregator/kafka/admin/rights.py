@@ -45,7 +45,7 @@ def topic_rights(
         words = ", ".join(need for need in needs if need not in allowed)
         check = f"rights on {name}"
         if not allowed:
-            results.append(CheckResult(alias, check, True, "not told by the brokers"))
+            results.append(CheckResult(alias, check, True, "not reported by the brokers"))
         elif words:
             found = f"without {words}"
             results.append(_refused(alias, check, found, words, f"topic {name}", who))
@@ -91,7 +91,7 @@ def create_rights(
 def group_rights(
     alias: str, group: str, admin: ClusterAdmin, timeout: float, who: str
 ) -> CheckResult:
-    """Whether positions may be told to a source as those of a group."""
+    """Whether positions may be committed to a source as those of a group."""
     check = f"rights on group {group}"
     futures = admin.client.describe_consumer_groups(
         [group], include_authorized_operations=True, request_timeout=timeout
@@ -105,7 +105,7 @@ def group_rights(
     allowed = {it.name for it in answer.authorized_operations or ()}
     if allowed and "READ" not in allowed:
         return _refused(alias, check, "without READ", "READ", f"group {group}", who)
-    return CheckResult(alias, check, True, "READ" if allowed else "not told by the brokers")
+    return CheckResult(alias, check, True, "READ" if allowed else "not reported by the brokers")
 
 
 def _not_to_create(names: list[str], admin: ClusterAdmin, timeout: float) -> list[str]:

@@ -25,7 +25,7 @@ CONFIGS_AT_ONCE = 500
 class Described:
     """Topics by name; why some could not be described; and what we may do with each.
 
-    `operations` is empty for a topic whose broker does not tell. `effective` are all configs.
+    `operations` is empty when the broker does not report them. `effective` are all configs.
     """
 
     topics: Mapping[str, TopicFacts]
@@ -53,7 +53,7 @@ class ConfigTurns:
         """In the order in which their configs were asked for."""
 
     def due(self, names: Collection[str]) -> frozenset[str]:
-        """Those of these topics whose configs are to be asked for now."""
+        """Those of these topics whose configs are due to be asked for now."""
         wanted = set(names)
         old = [name for name in self._known if name in wanted]
         return frozenset(wanted - set(old) | set(old[:CONFIGS_AT_ONCE]))

@@ -22,7 +22,7 @@ _TEXTS = {"key": "ssl.keystore.certificate.chain", "trust": "ssl.truststore.cert
 
 @dataclass(frozen=True, slots=True)
 class ShownCertificate:
-    """A certificate of ours, or the last of those that are trusted: whose, until when."""
+    """Our certificate, or the trusted one that expires last: whose, until when."""
 
     name: str
     setting: str

@@ -24,7 +24,7 @@ def msk_tokens(servers: str, options: Mapping[str, str]) -> Callable[[Any], Toke
     """What librdkafka calls for a token, for a cluster at these addresses.
 
     `options` are those of the login line, which Java's IAMLoginModule reads as well. Raises
-    CredentialsError when the library is missing, or nothing tells the region.
+    CredentialsError when the library is missing, or the region is unknown.
     """
     signer = _signer().MSKAuthTokenProvider
     region = _region(servers, options)
@@ -58,5 +58,5 @@ def _region(servers: str, options: Mapping[str, str]) -> str:
     found = found or os.environ.get("AWS_REGION", "") or os.environ.get("AWS_DEFAULT_REGION", "")
     if not found:
         hint = "set AWS_REGION, where the name of the brokers is not that of Amazon"
-        raise CredentialsError("sasl.mechanism", "nothing tells the region of AWS_MSK_IAM", hint)
+        raise CredentialsError("sasl.mechanism", "the region of AWS_MSK_IAM is unknown", hint)
     return found

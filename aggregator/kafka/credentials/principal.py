@@ -1,4 +1,4 @@
-"""Who we are to a cluster, as an ACL names it, where the settings alone tell."""
+"""Our principal at a cluster, as an ACL names it, where the settings alone determine it."""
 
 from __future__ import annotations
 

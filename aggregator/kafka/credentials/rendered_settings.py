@@ -27,8 +27,8 @@ def client_settings(cluster: ClusterConfig) -> dict[str, Any]:
 
 
 def reader_settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
-    """Settings of a librdkafka consumer that reads by assignment, tells the ends of partitions, and
-    commits nothing. A connection that fails shows as records that do not come.
+    """Settings of a librdkafka consumer that reads by assignment, reports where partitions end,
+    and commits nothing. A connection that fails shows as records that do not arrive.
 
     Raises as `client_settings` does.
     """
@@ -49,7 +49,7 @@ def reader_settings(cluster: ClusterConfig, group: str) -> dict[str, Any]:
 def prepare(clusters: Iterable[ClusterConfig]) -> None:
     """Open the stores of all these clusters at once, which is cheaper than one by one.
 
-    What cannot be opened is told to whoever needs it.
+    A store that cannot be opened is reported to the client that needs it.
     """
     stores = [store for cluster in clusters for store in java_stores(cluster.kafka)]
     if requests := requests_of(stores):

@@ -79,7 +79,7 @@ class HubChanges:
     ) -> tuple[list[Applied], frozenset[str]]:
         """Make these changes; what came of those that are made, and the topics that come later.
 
-        When more than a few topics are to be created, those whose name is in `first` and some
+        When more than a few topics must be created, those whose name is in `first` and some
         others are made now, with all other changes; while others are being made, only those in
         `first`. It replaces what is still to be made by an older plan. Raises ClusterCallError when
         the hub does not answer.

@@ -16,16 +16,16 @@ from aggregator.model.failpoint import failpoint
 from aggregator.model.values import OffsetRange, TopicPartition
 
 SETTLE_SECONDS = 1.0
-"""The hub's ends must have stood still for so long before a tail is read."""
+"""The hub's ends must not move for this long before a tail is read."""
 AGAIN_SECONDS = 0.1
-"""Between two questions for ends that were not all told."""
+"""Retry interval while some ends are not reported."""
 SHOWN_SECONDS = 0.3
 """As a rule all replicas have a record sooner; else the other hub topics are not to wait."""
 SETTLE_LIMIT_SECONDS = 15.0
 """Somebody else may write into a hub topic all the time: then waiting longer proves nothing."""
 
 LogEnds = Callable[[Collection[TopicPartition], float], Mapping[TopicPartition, int | None]]
-"""Tells where logs end at their leaders, within the given seconds; None where one does not answer.
+"""Returns where logs end at their leaders, within the given seconds; None for one without answer.
 
 ClusterError when none does.
 """
@@ -33,7 +33,7 @@ ClusterError when none does.
 
 @dataclass(frozen=True, slots=True)
 class StoodAt:
-    """Where the hub's ends stood at a moment, by the monotonic clock when they had been told."""
+    """The hub's ends, and the time on the monotonic clock when they had been reported."""
 
     ends: Mapping[TopicPartition, int]
     at: float
@@ -57,12 +57,12 @@ class TopicLogs:
 
 
 def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> StoodAt:
-    """The ends of hub topics now, of those that are told; none when the hub does not answer.
+    """The ends of hub topics that are reported now; none when the hub does not answer.
 
-    Then nothing is concluded from it, and whoever needs the hub next says why.
+    Then nothing is concluded from it, and the next call to the hub reports why.
     """
     try:
-        return StoodAt(_told_ends(hub, topics, timeout), time.monotonic())
+        return StoodAt(_reported_ends(hub, topics, timeout), time.monotonic())
     except ClusterError:
         return StoodAt({}, time.monotonic())
 
@@ -70,10 +70,10 @@ def stood_at(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> St
 def read_snapshot(hub: ClusterAdmin, topics: Mapping[str, int], timeout: float) -> HubSnapshot:
     """End offsets of hub topics, given as topic -> partition count.
 
-    A partition that does not tell is left out: unknown, so a tail there begins at its earliest.
+    A partition without an answer is left out: unknown, so its tail begins at its earliest offset.
     Raises ClusterError when the hub does not answer.
     """
-    ends = _told_ends(hub, topics, timeout)
+    ends = _reported_ends(hub, topics, timeout)
     failpoint("after-snapshot")
     return HubSnapshot(time.time_ns() // 1_000_000, ends)
 
@@ -91,8 +91,7 @@ def read_logs(
 ) -> dict[TopicPartition, OffsetRange]:
     """The logs of all partitions of hub topics.
 
-    ClusterError when one is not told: a tail that is not whole would make what it does not show
-    look missing.
+    ClusterError when one is not reported: records outside an incomplete tail would look missing.
     """
     counts = hub.partition_counts(timeout)
     if absent := sorted(set(topics) - counts.keys()):
@@ -101,15 +100,17 @@ def read_logs(
 
 
 def read_topics(hub: ClusterAdmin, topics: Collection[str], timeout: float) -> TopicLogs:
-    """The logs of hub topics, as they are told now; a topic of which one is not told waits.
+    """The logs of hub topics as reported now; a topic with a log that is not reported waits.
 
     Raises ClusterError when the hub does not answer.
     """
     counts = hub.partition_counts(timeout)
     waits = {topic: "it is not there" for topic in topics if topic not in counts}
-    found = _told(hub, _partitions_of({it: counts[it] for it in topics if it in counts}), timeout)
+    found = _logs_of(
+        hub, _partitions_of({it: counts[it] for it in topics if it in counts}), timeout
+    )
     for tp, why in sorted(found.failed.items()):
-        waits.setdefault(tp.topic, f"partition {tp.partition} does not tell what it holds: {why}")
+        waits.setdefault(tp.topic, f"partition {tp.partition} does not report its offsets: {why}")
     return TopicLogs(found.ranges).without(waits)
 
 
@@ -118,8 +119,8 @@ def later_logs(
 ) -> TopicLogs:
     """As `read_topics`, a moment after all leaders of a topic have answered once.
 
-    A broker that hung carries out what it was sent before when it answers again. Beside lanes that
-    run the ends never stand still, so nothing but time tells.
+    A broker that hung still processes earlier requests when it answers again. While lanes run the
+    ends always move, so only time can show it.
     """
     before = read_topics(hub, topics, timeout)
     stop.wait(SETTLE_SECONDS)
@@ -174,20 +175,21 @@ def whole_logs(
 ) -> TopicLogs:
     """Topics whose logs can be read up to where their leaders' ended when this was asked.
 
-    A leader may hold what a replica lacks that has just died: nobody sees it before that one is
-    given up, and it stays. Unless another leader takes its place: so leaders are asked each time.
+    A leader may hold records that a replica, which has just died, lacks. They become visible when
+    the replica leaves the in-sync set, and stay unless another leader is elected: so leaders are
+    asked each time.
     A topic that does not show it all soon waits. ClusterError when `stop` is set, or the hub does
     not answer.
     """
     if not found.logs:
         return found
-    told, now = log_ends(list(found.logs), timeout), dict(found.logs)
+    answers, now = log_ends(list(found.logs), timeout), dict(found.logs)
     waits = {
-        tp.topic: f"the leader of partition {tp.partition} does not tell where its log ends"
-        for tp, end in sorted(told.items())
+        tp.topic: f"the leader of partition {tp.partition} does not report where its log ends"
+        for tp, end in sorted(answers.items())
         if end is None
     }
-    ends = {tp: end for tp, end in told.items() if end is not None and tp.topic not in waits}
+    ends = {tp: end for tp, end in answers.items() if end is not None and tp.topic not in waits}
     deadline = time.monotonic() + SHOWN_SECONDS
     while late := sorted(tp for tp, end in ends.items() if end > now[tp].latest):
         if time.monotonic() > deadline:
@@ -197,7 +199,7 @@ def whole_logs(
             break
         if stop.wait(AGAIN_SECONDS):
             raise ClusterError("stopped while the hub was waited for")
-        now |= _told(hub, late, timeout).ranges
+        now |= _logs_of(hub, late, timeout).ranges
     return TopicLogs(now, found.waits).without(waits)
 
 
@@ -206,7 +208,7 @@ def told_logs(
 ) -> dict[TopicPartition, OffsetRange]:
     """The logs of hub topics, of `counts` partitions; a topic that is not in there has none.
 
-    ClusterError when one is not told within `timeout`: what does not show would look missing.
+    ClusterError when one is not reported within `timeout`: records beyond it would look missing.
     """
     wanted = _partitions_of({topic: counts.get(topic, 0) for topic in topics})
     deadline = time.monotonic() + timeout
@@ -218,14 +220,14 @@ def told_logs(
     return dict(found.ranges)
 
 
-def _told_ends(
+def _reported_ends(
     hub: ClusterAdmin, topics: Mapping[str, int], timeout: float
 ) -> dict[TopicPartition, int]:
     partitions = _partitions_of(topics)
     return _ends(hub.offsets(partitions, timeout).ranges) if partitions else {}
 
 
-def _told(
+def _logs_of(
     hub: ClusterAdmin, partitions: Collection[TopicPartition], timeout: float
 ) -> PartitionOffsets:
     """The logs of partitions; that none of them has a leader is no failure of the hub."""

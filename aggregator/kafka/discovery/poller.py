@@ -72,7 +72,7 @@ class Lookout:
         self._flowing, self._refusals = flowing_of(routes), refusals
 
     def stop(self) -> None:
-        """End the thread soon; nobody waits for a cluster that hangs."""
+        """End the thread soon, without waiting for a cluster that hangs."""
         self._stop.set()
         self._wake.set()
 
@@ -157,7 +157,7 @@ def _look(
 def _look_by(
     clients: AdminPool, plan: Plan, found: Discovery, asked_ms: int, doubts: Doubts
 ) -> Look:
-    """What was found, what follows from it, and the offsets of all that is to be read."""
+    """What was found, what follows from it, and the offsets of all partitions to read."""
     began = time.monotonic()
     return Look(
         plan,

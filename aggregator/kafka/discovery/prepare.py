@@ -45,7 +45,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What was discovered, and what is to be done about it; `asked_ms` is when it began."""
+    """What was discovered, and the plan that follows; `asked_ms` is when discovery began."""
 
     discovery: Discovery
     plan: Plan
@@ -64,7 +64,7 @@ def prepare(config: Config) -> Prepared:
         flowing: Collection[Flowing] = ()
         draft = plan_with(config, found, hub, ())
         if draft.refused and (flowing := _flowed(config)):
-            # Of topics that clash those go on that were copied before.
+            # Of topics that clash, those that were copied before continue.
             draft = plan_with(config, found, hub, (), flowing)
         oldest = oldest_records(config, draft.routes, clients)
     plan = make_plan(
@@ -141,7 +141,7 @@ def plan_of_all(config: Config, aliases: Sequence[str], why: str) -> Plan:
 
 
 def merged(before: Mapping[str, ClusterFacts], found: Discovery) -> Discovery:
-    """A discovery in which a source that gave no answer stands as it was known before.
+    """A discovery in which a source that gave no answer keeps its earlier facts.
 
     So a source that cannot be reached for a while loses none of its routes.
     """
@@ -247,8 +247,8 @@ def ask_sources(
 ) -> dict[str, Answer]:
     """Ask several clusters at once, about `partitions` at most. One that fails is left out.
 
-    What it would have told is unknown: a partition of unknown range is held back by the plan until
-    the next look.
+    Its offsets are unknown: the plan holds back a partition of unknown range until the next
+    discovery.
     """
 
     def job(alias: str, ask: Callable[[ClusterAdmin], Answer]) -> Callable[[], Answer]:

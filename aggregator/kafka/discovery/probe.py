@@ -21,10 +21,10 @@ MARK_SECONDS = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What one source last told: its log ends and ids; and why it told nothing since.
+    """A source's last answer: its log ends and ids; and why it has not answered since.
 
     `answered_at` is when it last answered, by the monotonic clock; the watch's begin before that.
-    `mark` is what it told for `aggregator.features.completeness`, None before it did.
+    `mark` is its answer for `aggregator.features.completeness`, None before the first one.
     """
 
     failure: str = ""
@@ -35,7 +35,7 @@ class Watched:
 
 
 class SourceWatch:
-    """Polls one source for the log ends of the partitions it is told to watch.
+    """Polls one source for the log ends of the partitions it has to watch.
 
     A source that hangs delays only its own thread. `latest` is replaced as a whole, so that it
     can be read from any thread.
@@ -66,7 +66,7 @@ class SourceWatch:
             self._thread.start()
 
     def stop(self) -> None:
-        """End the thread soon; nobody waits for a source that hangs."""
+        """End the thread soon, without waiting for a source that hangs."""
         self._stop.set()
 
     def _loop(self) -> None:

@@ -36,7 +36,7 @@ class SourcesWatch:
             watch.stop()
 
     def follow(self, config: Config, partitions: Collection[SourcePartition]) -> None:
-        """Watch these partitions by this config from now on; nobody watches before the first call.
+        """Watch these partitions by this config from now on; the first call starts the probes.
 
         Where a source is reached otherwise, its watch ends and another one begins.
         """
@@ -55,20 +55,20 @@ class SourcesWatch:
             watch.follow(frozenset(sp for sp in partitions if sp.cluster == alias))
 
     def seen(self) -> dict[str, Seen]:
-        """What each source last told of its ids and logs."""
+        """The ids and logs that each source last reported."""
         return {alias: watch.latest.seen for alias, watch in self._watches.items()}
 
     def marks(self) -> dict[str, Mark]:
-        """What each source last told of the ends of all that it has acknowledged."""
+        """The ends of all acknowledged records that each source last reported."""
         latest = {alias: watch.latest.mark for alias, watch in self._watches.items()}
         return {alias: mark for alias, mark in latest.items() if mark is not None}
 
     def measure(self, positions: Positions) -> Measured | None:
-        """Compare the positions with what the probes told; None before anything is watched."""
+        """Compare the positions with the probes' answers; None before anything is watched."""
         if self._config is None:
             return None
         now = time.monotonic()
-        # Each once: an end has to go with the moment at which it was told.
+        # Each is read once: an end belongs to the moment at which it was reported.
         latest = {alias: watch.latest for alias, watch in self._watches.items()}
         ends = {sp: end for it in latest.values() for sp, end in it.seen.ends.items()}
         watched = {sp for watch in self._watches.values() for sp in watch.partitions}

@@ -12,14 +12,14 @@ from aggregator.plan.positions.start import Damage, Observed
 from aggregator.plan.snapshot import Doubts
 
 MOST = 50
-"""So many damaged partitions of a source are read again in one look."""
+"""Limit of damaged partitions of a source that one discovery reads again."""
 READ_SECONDS = 5.0
 
 
 def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Observed:
     """What was observed, and what belongs to it of partitions that are in doubt.
 
-    Asks nobody where none is. What a source does not tell is absent.
+    Asks no source without such a partition. What a source does not report is absent.
     """
     config = clients.config
     beyond: dict[str, list[SourcePartition]] = {}
@@ -52,10 +52,10 @@ def look_closer(observed: Observed, doubts: Doubts, clients: AdminPool) -> Obser
 
         return call
 
-    told = ask_sources(config, {alias: highs(alias) for alias in beyond}, clients)
+    ends = ask_sources(config, {alias: highs(alias) for alias in beyond}, clients)
     read = ask_sources(config, {alias: damages(alias) for alias in damaged}, clients)
     return replace(
         observed,
-        highs={sp: at for answer in told.values() for sp, at in answer.items()},
+        highs={sp: at for answer in ends.values() for sp, at in answer.items()},
         damages={sp: it for answer in read.values() for sp, it in answer.items()},
     )

@@ -28,7 +28,7 @@ NOT_FOUND = 404
 NO_SCHEMA = 40403
 """Confluent's own code beside a 404: the registry knows such ids, and has not got this one."""
 AGAIN_SECONDS = 10.0
-"""A registry that does not answer is not asked for so long, nor for an id that it did not have."""
+"""How long before a failed registry, or an id that it did not have, is asked for again."""
 MOST_BYTES = 10_000_000
 MOST_KEPT = 5_000
 MOST_DEEP = 20
@@ -87,7 +87,7 @@ class Registry:
             return found
 
     def definition(self, schema: SchemaId) -> dict[str, Any]:
-        """What the registry tells of one schema by itself.
+        """The registry's entry of one schema, without those that it refers to.
 
         Raises RegistryError: with the code of a refusal when it has none such.
         """
@@ -108,38 +108,38 @@ class Registry:
 
     def _ask(self, schema: SchemaId) -> Schema:
         deadline = time.monotonic() + self._timeout
-        told = self._definition(schema, deadline)
-        kind: SchemaKind = told.get("schemaType") or "AVRO"
+        entry = self._definition(schema, deadline)
+        kind: SchemaKind = entry.get("schemaType") or "AVRO"
         if kind not in get_args(SchemaKind):
             raise RegistryError(f"{self.url}: schema {schema} is of an unknown type: {kind}")
-        text = str(told.get("schema", ""))
+        text = str(entry.get("schema", ""))
         if kind == "AVRO":
             try:
-                text = whole(text, self._referred(told, deadline, 0))
+                text = whole(text, self._referred(entry, deadline, 0))
             except ValueError as error:
                 raise RegistryError(f"{self.url}: schema {schema} is no JSON: {error}") from error
-        imported = self._referred(told, deadline, 0) if kind == "PROTOBUF" else {}
+        imported = self._referred(entry, deadline, 0) if kind == "PROTOBUF" else {}
         return Schema(schema, kind, text, tuple(imported.items()))
 
-    def _referred(self, told: Mapping[str, Any], deadline: float, deep: int) -> dict[str, str]:
+    def _referred(self, entry: Mapping[str, Any], deadline: float, deep: int) -> dict[str, str]:
         """The texts of the schemas that one refers to, by name, and of those that these do."""
         if deep > MOST_DEEP:
             raise RegistryError(f"{self.url}: schemas refer to each other, or deeper than is read")
         found: dict[str, str] = {}
-        for reference in told.get("references") or ():
+        for reference in entry.get("references") or ():
             subject, version = quote(str(reference["subject"]), safe=""), reference["version"]
             one = self._get(f"/subjects/{subject}/versions/{version}", deadline)
             found[str(reference["name"])] = str(one.get("schema", ""))
             found |= self._referred(one, deadline, deep + 1)
         return found
 
-    def whole(self, told: Mapping[str, Any]) -> str:
-        """The text of a schema that the registry has told, of Avro with all that it refers to."""
-        text = str(told["schema"])
-        if (told.get("schemaType") or "AVRO") != "AVRO" or not told.get("references"):
+    def whole(self, entry: Mapping[str, Any]) -> str:
+        """The text of a registry's entry; for Avro with all schemas that it refers to."""
+        text = str(entry["schema"])
+        if (entry.get("schemaType") or "AVRO") != "AVRO" or not entry.get("references"):
             return text
         with self._lock:
-            referred = self._referred(told, time.monotonic() + self._timeout, 0)
+            referred = self._referred(entry, time.monotonic() + self._timeout, 0)
         try:
             return whole(text, referred)
         except ValueError as error:
@@ -154,10 +154,10 @@ class Registry:
             return self._call(method, path, time.monotonic() + self._timeout, body)
 
     def _get(self, path: str, deadline: float) -> dict[str, Any]:
-        told = self._call("GET", path, deadline)
-        if not isinstance(told, dict):
+        answer = self._call("GET", path, deadline)
+        if not isinstance(answer, dict):
             raise RegistryError(f"{self.url}{path}: the answer is no object")
-        return told
+        return answer
 
     def _call(
         self, method: str, path: str, deadline: float, body: Mapping[str, Any] | None = None
@@ -196,9 +196,9 @@ class Registry:
     def _refused(self, error: HTTPError, path: str) -> RegistryError:
         said, detail = str(error.reason), 0
         try:
-            told = json.loads(error.read(MOST_BYTES))
-            said = str(told["message"])[:MOST_SAID]
-            detail = int(told.get("error_code", 0))
+            answer = json.loads(error.read(MOST_BYTES))
+            said = str(answer["message"])[:MOST_SAID]
+            detail = int(answer.get("error_code", 0))
         except (ValueError, OSError, KeyError, TypeError, HTTPException):
             pass
         if error.code in (401, 403):

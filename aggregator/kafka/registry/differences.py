@@ -14,7 +14,7 @@ MOST_SHOWN = 8
 
 
 class Facts(NamedTuple):
-    """What a schema says of one field: its type, and what stands in for a value that is missing."""
+    """What a schema says of one field: its type, and the default for a missing value."""
 
     type: str
     default: str | None = None
@@ -45,8 +45,8 @@ class Difference(NamedTuple):
 def differences(kinds: tuple[str, str], texts: tuple[str, str]) -> tuple[Difference, ...]:
     """Where two schemas differ, by fields, in the order of the first; `texts` are whole.
 
-    What is no part of a field, such as documentation, differs for nobody. A text that cannot be
-    read differs as a whole.
+    What is not part of a field, such as documentation, does not count as a difference. A text that
+    cannot be read differs as a whole.
     """
     if kinds[0] != kinds[1]:
         return (Difference(WHOLE, Facts(kinds[0]), Facts(kinds[1])),)
@@ -225,8 +225,8 @@ def _protobuf(text: str) -> dict[str, Facts]:
             levels.pop()
             statement = []
         elif word == ";":
-            if levels and (told := _protobuf_field(statement)) is not None:
-                found[".".join([*filter(None, levels), told[0]])] = told[1]
+            if levels and (field := _protobuf_field(statement)) is not None:
+                found[".".join([*filter(None, levels), field[0]])] = field[1]
             statement = []
         else:
             statement.append(word)

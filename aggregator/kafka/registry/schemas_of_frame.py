@@ -75,9 +75,9 @@ def schema_number(name: Column) -> Column:
 
 
 def payload(column: str, header: Column) -> Column:
-    """What the schema describes: what stands behind its id, or the value, if a header names it.
+    """What the schema describes: the bytes after its id, or the value if a header names the id.
 
-    Behind the id in a header stands which message of Protobuf it is, as elsewhere in the value.
+    The index of the Protobuf message follows the id in a header, as it otherwise does in the value.
     """
     behind = F.when(_has_id(header), HEAD + 1).otherwise(GUID_HEAD + 1)
     by_header = F.concat(F.substr(header, behind), F.col(column))

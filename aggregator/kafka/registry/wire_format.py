@@ -59,7 +59,7 @@ def framed(content: bytes, header: bytes | None = None) -> Framed | None:
     """The parts of a value whose `header` names a schema, or without such a header of one that
     begins as the wire format does; None for any other one.
 
-    Other bytes may begin so by chance: whether there is such a schema, a registry tells.
+    Other bytes may begin so by chance: only a registry knows whether there is such a schema.
     """
     if header is None:
         return _headed(content)
@@ -79,7 +79,7 @@ def _headed(content: bytes) -> Framed | None:
 
 
 def whole(text: str, referred: Mapping[str, str]) -> str:
-    """An Avro schema with the definition of each name that it refers to, where it first stands.
+    """An Avro schema with the definition of each name that it refers to, where it is first used.
 
     `referred` are the texts of the schemas by the full names that they define. A name that is not
     among them stays. ValueError for text that is no JSON.

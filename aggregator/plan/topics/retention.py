@@ -37,7 +37,7 @@ def history_warnings(
 
 
 def duration(ms: int) -> str:
-    """A length of time in its largest fitting unit: `7 days`, `90 minutes`, `500 ms`."""
+    """A duration in its largest fitting unit: `7 days`, `90 minutes`, `500 ms`."""
     for name, unit in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
         if ms >= 2 * unit or (ms >= unit and ms % unit == 0):
             count = ms / unit
