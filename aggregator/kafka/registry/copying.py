@@ -42,7 +42,7 @@ class Definition(NamedTuple):
 
 
 class Subjects(NamedTuple):
-    """Under which subject a schema stands at its source, if that is known, and at the hub."""
+    """The subject of a schema at its source, if that is known, and at the hub."""
 
     source: str | None
     hub: str
@@ -72,7 +72,7 @@ class Registered(NamedTuple):
 
 
 def read_definition(source: Registry, schema: SchemaId) -> Definition | None:
-    """The schema with an id or a GUID; None when there is none. RegistryError when not told."""
+    """The schema with an id or a GUID; None when there is none. RegistryError without an answer."""
     try:
         return _definition(source.definition(schema))
     except RegistryError as error:
@@ -90,8 +90,8 @@ def copy_schema(
 ) -> Registered:
     """Register the schema with this id of `source` at `hub`; returns what it is called there.
 
-    `choose` is given the subjects that it has at the source, and tells which of them is meant, and
-    that of the hub. Subjects that it refers to keep their names. A subject that is new at the hub
+    `choose` gets its subjects at the source, and returns which of them is meant, and that of the
+    hub. Subjects that it refers to keep their names. A subject that is new at the hub
     gets the compatibility setting of the one at the source; where the hub refuses that, it is
     `owed`. RegistryError as the two registries refuse or do not answer; of a schema that does not
     fit those of the hub, with the fields that differ.
@@ -114,7 +114,7 @@ def settle(hub: Registry, owed: Owed) -> Owed | None:
 
 
 def newest(registry: Registry, subject: str) -> Mapping[str, Any] | None:
-    """What a registry tells of the newest version of a subject; None where there is none."""
+    """A registry's entry of the newest version of a subject; None where there is none."""
     try:
         return _object(registry.call("GET", f"{_path(subject)}/versions/latest"))
     except RegistryError as error:
@@ -130,21 +130,21 @@ def would_fit(hub: Registry, subject: str, kind: str, text: str) -> bool | None:
     """
     path = f"/compatibility{_path(subject)}/versions/latest"
     try:
-        told = hub.call("POST", path, {"schemaType": kind, "schema": text})
+        answer = hub.call("POST", path, {"schemaType": kind, "schema": text})
     except RegistryError as error:
         if error.away:
             raise
         return None
-    found = _object(told).get("is_compatible")
+    found = _object(answer).get("is_compatible")
     return found if isinstance(found, bool) else None
 
 
-def _definition(told: Mapping[str, Any]) -> Definition:
+def _definition(entry: Mapping[str, Any]) -> Definition:
     references = tuple(
         Reference(str(it["name"]), str(it["subject"]), int(it["version"]))
-        for it in told.get("references") or ()
+        for it in entry.get("references") or ()
     )
-    return Definition(str(told.get("schemaType") or "AVRO"), str(told["schema"]), references)
+    return Definition(str(entry.get("schemaType") or "AVRO"), str(entry["schema"]), references)
 
 
 def _subjects(registry: Registry, schema: SchemaId) -> tuple[str, ...]:
@@ -181,8 +181,8 @@ class _Copy:
         found = []
         for reference in own.references:
             path = f"{_path(reference.subject)}/versions/{reference.version}"
-            told = _definition(_object(source.call("GET", path)))
-            referred = self.with_references(told, deep + 1)
+            definition = _definition(_object(source.call("GET", path)))
+            referred = self.with_references(definition, deep + 1)
             self.register(reference.subject, referred, _level(source, reference.subject))
             # Not the newest one: the hub may have later versions than the one that is meant.
             there = _object(hub.call("POST", _path(reference.subject), referred.body()))
@@ -257,12 +257,12 @@ def _exists(hub: Registry, subject: str) -> bool:
 def _level(registry: Registry, subject: str) -> str | None:
     """The compatibility setting that a subject has of its own."""
     try:
-        told = _object(registry.call("GET", f"{_config(subject)}?defaultToGlobal=false"))
+        answer = _object(registry.call("GET", f"{_config(subject)}?defaultToGlobal=false"))
     except RegistryError as error:
         if error.away:
             raise
         return None
-    level = told.get("compatibilityLevel") or told.get("compatibility")
+    level = answer.get("compatibilityLevel") or answer.get("compatibility")
     return str(level) if level else None
 
 
@@ -274,7 +274,7 @@ def _config(subject: str) -> str:
     return f"/config/{quote(subject, safe='')}"
 
 
-def _object(told: Any) -> Mapping[str, Any]:
-    if not isinstance(told, dict):
-        raise RegistryError(f"a schema registry answers with no object: {str(told)[:200]}")
-    return told
+def _object(answer: Any) -> Mapping[str, Any]:
+    if not isinstance(answer, dict):
+        raise RegistryError(f"a schema registry answers with no object: {str(answer)[:200]}")
+    return answer
