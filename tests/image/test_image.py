@@ -163,4 +163,4 @@ def test_the_demo_copies_records_in_it(buildah: Builder, container: str) -> None
         container, "aggregator", "demo", "--seconds", "10", "-o", "json", seconds=BUILD_SECONDS
     )
     found = json.loads(printed)
-    assert found["ok"] is True, printed
+    assert found["perfect"] is True, printed
