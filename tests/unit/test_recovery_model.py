@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.datapath.connector.reports import HELD, LaneReport, TaskReport, join
@@ -47,6 +47,10 @@ class Origin(NamedTuple):
     sp: SourcePartition
     at: int
     life: int
+
+    def place(self, hub_partitions: int) -> int:
+        """By key: one source partition spreads over all hub partitions that a lane knows."""
+        return (self.at * 7 + self.sp.partition * 3 + len(self.sp.cluster)) % hub_partitions
 
     @property
     def key(self) -> bytes:
@@ -95,13 +99,13 @@ class Task:
         todo = [origin for origin in log if origin.at >= self.positions[sp]]
         for origin in todo[:count] if sp not in self.held else []:
             if origin.at not in self.skipped.get(sp, ()) and not self.is_replaced(origin):
-                self.queues[self.hub_partition(origin)].append((origin, self.open))
+                self.queues[origin.place(self.routing)].append((origin, self.open))
                 self.open.sent += 1
             self.positions[sp] = origin.at + 1
 
     def is_replaced(self, origin: Origin) -> bool:
         """As `TaskSpec.Part.isReplaced`, where keys are spread."""
-        place = TopicPartition("t", self.hub_partition(origin))
+        place = TopicPartition("t", origin.place(self.routing))
         newest = self.later.get(origin.sp, {}).get(place, {}).get(origin.key, -1)
         return origin.at < newest and origin.at < self.skips[origin.sp][-1][1]
 
@@ -109,11 +113,6 @@ class Task:
         """Nothing is left to read but what is no record."""
         if sp not in self.held:
             self.positions[sp] = max(self.positions[sp], end)
-
-    def hub_partition(self, origin: Origin) -> int:
-        """By key: one source partition spreads over all hub partitions that the lane knows."""
-        sp, at, _ = origin
-        return (at * 7 + sp.partition * 3 + len(sp.cluster)) % self.routing
 
     def deliver(self, hub: list[list[Origin | None]], number: int) -> None:
         """The head of what the producer holds for each hub partition arrives there."""
@@ -396,17 +395,24 @@ class Aggregation:
         assert present | self.replaced | self.superseded(written) >= written
 
     def superseded(self, written: Collection[Origin]) -> set[Origin]:
-        """Records that would come after a newer one of their key, because the hub topic has grown.
+        """Records that would come behind a newer one of their key, because the hub topic has grown.
 
         The partition that a key moves to may hold a newer record of it. Written behind that, the
         older one would bring an old value back, so a lane leaves it out.
         """
         if not self.compacted or self.order_is_promised:
             return set()
-        newest: dict[tuple[SourcePartition, bytes, int], int] = defaultdict(lambda: -1)
-        for it in (origin for log in self.hub for origin in log if origin is not None):
-            newest[it.sp, it.key, it.life] = max(it.at, newest[it.sp, it.key, it.life])
-        return {it for it in written if it.at < newest[it.sp, it.key, it.life]}
+        newest: dict[tuple[int, SourcePartition, int, bytes], int] = defaultdict(lambda: -1)
+        for number, log in enumerate(self.hub):
+            for it in (origin for origin in log if origin is not None):
+                key = (number, it.sp, it.life, it.key)
+                newest[key] = max(it.at, newest[key])
+        moves = range(3, len(self.hub) + 1)
+        return {
+            it
+            for it in written
+            if any(it.at < newest[it.place(count), it.sp, it.life, it.key] for count in moves)
+        }
 
     # The parts of the model.
 
@@ -603,6 +609,16 @@ COMPACTED_STEPS = [*STEPS, *[CompactedAggregation.compact_the_hub] * 3]
     st.lists(
         st.tuples(st.sampled_from(COMPACTED_STEPS), st.integers(0, 20)), min_size=30, max_size=120
     )
+)
+@example(
+    [
+        (Aggregation.produce, 0),
+        (Aggregation.produce, 0),
+        (Aggregation.read, 9),
+        (Aggregation.crash, 4),
+        # The key of what is left to write moves to where a newer record of it is.
+        (Aggregation.grow_the_hub_topic, 0),
+    ]
 )
 @examples(600)
 def test_of_a_compacted_hub_nothing_is_missing_but_what_was_replaced_in_its_place(
