@@ -1,8 +1,8 @@
 """The small tables beside the checkpoints, which grow by rows: what people decided, and what was.
 
-A reader takes the newest row of what it asks for. Which that is says the column `seq`:
-each row gets the number after the highest that the table has. The column `at` is for people, as the
-clocks of machines differ. Whatever cannot be read or written is a CheckpointError.
+A reader takes the newest row of what it asks for: the one with the highest `seq`. Each row gets the
+number after the highest that the table has. The column `at` is for people, as the clocks of
+machines differ. Whatever cannot be read or written is a CheckpointError.
 """
 
 from __future__ import annotations
