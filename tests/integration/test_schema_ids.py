@@ -8,8 +8,6 @@ from __future__ import annotations
 import io
 import itertools
 import json
-import os
-import signal
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -227,7 +225,7 @@ def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_
         assert dict(aside.headers)["quarantine.reason"] == f"schema {UNKNOWN}".encode()
         assert aside.value == lost
         # The hub's registry hangs: what is known flows, what is new waits, and nobody else.
-        os.kill(hub.process.pid, signal.SIGSTOP)
+        hub.process.pause()
         try:
             shop.send("us", None, b"as it is")
             new = eu.register(f"{shop.topic}-value", {**PAYMENT, "doc": "newer"})
@@ -245,7 +243,7 @@ def test_an_id_that_nobody_knows_is_kept_aside_and_one_that_cannot_be_asked_for_
                 "the status says which partition waits for what",
             )
         finally:
-            os.kill(hub.process.pid, signal.SIGCONT)
+            hub.process.resume()
         del shop.sent["eu", 1]
         assert shop.arrived(5) == shop.sent
 
@@ -299,14 +297,13 @@ def test_a_schema_that_does_not_fit_is_told_by_its_fields_and_holds_back_its_rec
     assert report.data["schemas"]["unknown"] == {}
     (line,) = report.parts
     assert "cents: long at eu, string at us; by: not there at eu, string at us" in str(line)
-    os.kill(us.process.pid, signal.SIGSTOP)
+    us.process.pause()
     try:
-        # By the same plan: on a busy machine a source can be missing in another one.
         away = with_schemas(Report({}), config, plan).data["schemas"]
         assert list(away["unknown"]) == ["us"]
         assert away["conflicts"] == []
     finally:
-        os.kill(us.process.pid, signal.SIGCONT)
+        us.process.resume()
     assert asked(hub.url, "GET", "/subjects") == before
     # While it runs.
     shop.send("eu", None, framed_avro(good, PAYMENT, {"cents": 1}), None, {"cents": 1})

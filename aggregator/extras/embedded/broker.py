@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,15 +97,12 @@ class Broker:
         self._started().terminate(STOP_SECONDS)
 
     def pause(self) -> None:
-        """Freeze it (SIGSTOP): connections stay open and nothing answers. Returns when it is so."""
-        process = self._started()
-        process.signal(signal.SIGSTOP)
-        # On a busy machine its threads go on for a moment, in which a request may be answered.
-        wait_until(lambda: process.is_frozen, seconds=30, what=lambda: "the broker does not freeze")
+        """Stop all its threads (SIGSTOP): connections stay open and nothing answers."""
+        self._started().pause()
 
     def resume(self) -> None:
-        """Let it go on after `pause` (SIGCONT)."""
-        self._started().signal(signal.SIGCONT)
+        """Let it run after `pause` (SIGCONT)."""
+        self._started().resume()
 
     @property
     def log(self) -> Path:

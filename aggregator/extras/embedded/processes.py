@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Protocol
 
 from aggregator.extras.embedded import guard
+from aggregator.extras.embedded.waiting import wait_until
 from aggregator.model.errors import ClusterError
 
 LOG_TAIL_LINES = 30
+PAUSE_SECONDS = 30.0
 
 
 class Terminable(Protocol):
@@ -89,9 +91,26 @@ class GuardedProcess(Terminable):
             except ProcessLookupError:
                 self.wait(5)  # It has just ended, and its guard is about to.
 
+    def pause(self) -> None:
+        """Stop all its threads (SIGSTOP); connections stay open. Returns when none of them runs.
+
+        On a busy machine threads run for a moment after the signal, and a request may be answered.
+        Raises ClusterError when a thread still runs after 30 s.
+        """
+        self.signal(signal.SIGSTOP)
+        wait_until(
+            lambda: self.is_paused,
+            seconds=PAUSE_SECONDS,
+            what=lambda: f"process {self.pid} does not stop",
+        )
+
+    def resume(self) -> None:
+        """Let it run after `pause` (SIGCONT)."""
+        self.signal(signal.SIGCONT)
+
     @property
-    def is_frozen(self) -> bool:
-        """Whether none of its threads goes on; only the kernel of Linux tells, else it is so."""
+    def is_paused(self) -> bool:
+        """Whether none of its threads runs. Always true where the system has no /proc."""
         tasks = Path(f"/proc/{self.pid}/task")
         try:
             states = [
