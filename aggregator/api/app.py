@@ -90,8 +90,8 @@ def metrics(here: Here) -> Response:
     config, holder = here.control.config.metrics, here.holder
     # The earlier one is made for whoever asks, so only for the names that need it.
     earlier = holder.earlier() if "mm2" in config.names else None
-    told = metrics_text(holder.latest(), config, earlier)
-    return Response(told, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    text = metrics_text(holder.latest(), config, earlier)
+    return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 @router.get("/api/status")
@@ -190,7 +190,7 @@ def alive_of(phase: Phase | None, still: float) -> tuple[int, dict[str, str]]:
     Only one that runs is judged by that. A start waits for leases, for producers of others and for
     the hub, as long as they need; one that is ended meanwhile begins the same wait again.
     """
-    told = str(phase or Phase.STARTING).lower()
+    phase_name = str(phase or Phase.STARTING).lower()
     if phase is Phase.RUNNING and still > HUNG_SECONDS:
-        return 503, {"status": told, "message": f"The engine was silent for {still:.0f} s."}
-    return 200, {"status": told, "message": ALIVE}
+        return 503, {"status": phase_name, "message": f"The engine was silent for {still:.0f} s."}
+    return 200, {"status": phase_name, "message": ALIVE}

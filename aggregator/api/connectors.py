@@ -190,13 +190,13 @@ def invalid(problems: tuple[Problem, ...]) -> CallerError:
 
 
 def _by_key(name: str, found: Translated, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Problems of the whole config, told by the keys of the connector where they are about it."""
+    """Problems of the whole config, under the keys of the connector where they are about it."""
     own = f"sources.{name}."
-    told = []
+    renamed = []
     for it in problems:
         key = found.key_of(it.path.removeprefix(own)) if it.path.startswith(own) else ""
-        told.append(Problem(key or it.path, it.reason, it.hint))
-    return tuple(told)
+        renamed.append(Problem(key or it.path, it.reason, it.hint))
+    return tuple(renamed)
 
 
 def _shown(key: str, value: str) -> str:

@@ -24,13 +24,13 @@ class Followers:
         self.count += 1
         try:
             yield ": here\n\n"
-            told = time.monotonic()
+            sent_at = time.monotonic()
             while not feed.closed:
                 for row in feed.after(number):
-                    number, told = row.id, time.monotonic()
+                    number, sent_at = row.id, time.monotonic()
                     yield f"id: {row.id}\nevent: {row.kind}\ndata: {row.model_dump_json()}\n\n"
-                if time.monotonic() - told >= PING_SECONDS:
-                    told = time.monotonic()
+                if time.monotonic() - sent_at >= PING_SECONDS:
+                    sent_at = time.monotonic()
                     yield ": ping\n\n"
                 await asyncio.sleep(POLL_SECONDS)
         finally:

@@ -58,11 +58,11 @@ def metrics_text(
     """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
-    registry.register(_Told(status, config, earlier))
+    registry.register(_StatusCollector(status, config, earlier))
     return generate_latest(registry)
 
 
-class _Told(Collector):
+class _StatusCollector(Collector):
     def __init__(
         self, status: Status | None, config: MetricsConfig, earlier: Status | None
     ) -> None:
@@ -303,26 +303,26 @@ def _of_the_audit(audit: AuditStatus | None) -> Iterator[Metric]:
 
 
 def _of_completeness(status: Status) -> Iterator[Metric]:
-    told = status.completeness
-    if told is None:
+    completeness = status.completeness
+    if completeness is None:
         return
     yield _gauge(
         "complete_up_to_timestamp_seconds",
         "All that a source acknowledged with a timestamp up to then is in the hub topic.",
         ("source", "hub_topic"),
-        [((it.source, it.topic), _seconds(it.up_to)) for it in told.topics if it.source],
+        [((it.source, it.topic), _seconds(it.up_to)) for it in completeness.topics if it.source],
     )
     yield _gauge(
         "topic_complete_up_to_timestamp_seconds",
         "The same of all sources together.",
         ("hub_topic",),
-        [((it.topic,), _seconds(it.up_to)) for it in told.topics if it.source is None],
+        [((it.topic,), _seconds(it.up_to)) for it in completeness.topics if it.source is None],
     )
     yield _counter(
         "records_late",
         "Records that came below such a claim, at least.",
         ("source",),
-        [((alias,), float(count)) for alias, count in sorted(told.late.items())],
+        [((alias,), float(count)) for alias, count in sorted(completeness.late.items())],
     )
 
 
@@ -426,8 +426,8 @@ def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequenc
 def _buckets(counts: Sequence[int], bounds: Sequence[int]) -> list[tuple[str, float]]:
     """Counts up to each bound that is told, in seconds."""
     seen = list(accumulate(counts))
-    told = range(EVERY - 1, len(bounds), EVERY)
-    return [*((str(bounds[at] / 1000), float(seen[at])) for at in told), ("+Inf", float(seen[-1]))]
+    shown = range(EVERY - 1, len(bounds), EVERY)
+    return [*((str(bounds[at] / 1000), float(seen[at])) for at in shown), ("+Inf", float(seen[-1]))]
 
 
 def _seconds(at: datetime | None) -> float | None:

@@ -72,8 +72,8 @@ def _latency(source: SourceStatus, kind: str, suffix: str) -> float | None:
     counts: Sequence[int] = getattr(source, f"{kind}_counts")
     bounds = bucket_bounds()
     if suffix == "":
-        told: Percentiles | None = getattr(source.latency, f"{kind}_ms")
-        return told.p50 if told is not None else None
+        percentiles: Percentiles | None = getattr(source.latency, f"{kind}_ms")
+        return percentiles.p50 if percentiles is not None else None
     if suffix == "_min":
         return smallest(counts, bounds)
     if suffix == "_max":

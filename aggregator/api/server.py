@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._told = asyncio.Event()
+        self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def main_loop(self) -> None:
@@ -117,7 +117,7 @@ class _Server(uvicorn.Server):
         self._loop = asyncio.get_running_loop()
         while not await self.on_tick(0):
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._told.wait(), TICK_SECONDS)
+                await asyncio.wait_for(self._changed.wait(), TICK_SECONDS)
 
     def end(self) -> None:
         """Have it end, from another thread."""
@@ -125,7 +125,7 @@ class _Server(uvicorn.Server):
         if self._loop is not None:
             # It may just have ended by itself.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._told.set)
+                self._loop.call_soon_threadsafe(self._changed.set)
 
 
 def _certificates(tls: TlsConfig | None) -> dict[str, Any]:

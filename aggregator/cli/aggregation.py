@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 import typer
 
 from aggregator.cli.options import check_source
-from aggregator.cli.render import tell
+from aggregator.cli.render import print_note
 from aggregator.cli.running import Absent, Document, ask_running, command_running, running_status
 from aggregator.config.load import AS_WRITTEN, Added
 from aggregator.config.schema import Config
@@ -157,7 +157,7 @@ class Aggregation:
 
         def note(_: Absent) -> SourceControl:
             check_source(self.config, alias)
-            with for_the_next(self._place, tell):
+            with for_the_next(self._place, print_note):
                 self._note_pause(alias, part, paused=paused)
                 now = self._controls.read()
             return source_control(self.config.name, alias, part, now.sources, now.parts)
@@ -186,7 +186,7 @@ class Aggregation:
 
     def _nothing_to(self, word: str) -> Callable[[Absent], NoReturn]:
         def refuse(found: Absent) -> NoReturn:
-            refuse_if_held(self._place, tell)
+            refuse_if_held(self._place, print_note)
             raise AggregatorError(f"nothing to {word}: {found.reason}")
 
         return refuse
@@ -201,7 +201,7 @@ class Aggregation:
 
         def note(_: Absent) -> ReloadReport:
             check()
-            with for_the_next(self._place, tell):
+            with for_the_next(self._place, print_note):
                 self._connectors.put(alias, connector, BY)
             return self._noted(alias, stays=True)
 
@@ -213,7 +213,7 @@ class Aggregation:
 
         def note(_: Absent) -> ReloadReport:
             check_source(self.config, alias)
-            with for_the_next(self._place, tell):
+            with for_the_next(self._place, print_note):
                 self._connectors.put(alias, None, BY)
             return self._noted(alias, stays=False)
 
@@ -223,7 +223,7 @@ class Aggregation:
         """Take back what was changed of a source; `load` gives the config without it."""
 
         def note(_: Absent) -> ReloadReport:
-            with for_the_next(self._place, tell):
+            with for_the_next(self._place, print_note):
                 if alias not in self.changes():
                     raise typer.BadParameter(f"source {alias} is as the config file has it")
                 # As a whole it has to be right without it.
@@ -256,7 +256,7 @@ class Aggregation:
         """Order a backfill, or with `dry_run` only say what it would read."""
 
         def note(_: Absent) -> BackfillReport:
-            order, ordered = order_stopped(self.config, request, BY, tell, dry_run=dry_run)
+            order, ordered = order_stopped(self.config, request, BY, print_note, dry_run=dry_run)
             return order.report(self.config, ordered, running=False)
 
         body = {**request.model_dump(), "dry_run": dry_run}
@@ -266,7 +266,7 @@ class Aggregation:
         """Read no more of a backfill."""
 
         def note(_: Absent) -> BackfillReport:
-            shown = backfill_status(cancel_stopped(self.config, name, tell))
+            shown = backfill_status(cancel_stopped(self.config, name, print_note))
             return BackfillReport(name=self.config.name, running=False, backfill=shown)
 
         return self.change("PUT", f"/api/backfills/{name}/cancel", BackfillReport, note)
@@ -276,7 +276,7 @@ class Aggregation:
 
         def set_here(_: Absent) -> MovesReport:
             # Not even shown: whoever runs there has other positions than the checkpoint.
-            refuse_if_held(self._place, tell)
+            refuse_if_held(self._place, print_note)
             from aggregator.features.positions.proposal import propose
             from aggregator.features.positions.set_stopped import set_positions
 

@@ -69,13 +69,13 @@ class Call:
         """What writes how far it is to stderr; the same words once."""
         last = ""
 
-        def tell(words: str) -> None:
+        def progress_line(words: str) -> None:
             nonlocal last
             if words != last:
                 self.say(words)
             last = words
 
-        return tell
+        return progress_line
 
     def warn(self, config: Config) -> None:
         """Write what is allowed and yet likely to surprise to stderr, a line each."""

@@ -46,7 +46,7 @@ def list_(call: Call, source: SourceOption = None) -> Report:
 
 @command()
 def translate(call: Call, group: GroupName, how: GroupOptions) -> Report:
-    """Show where a group goes on at the hub, and how many records it reads again; writes nothing.
+    """Show where a group continues at the hub, and how many records it reads again; writes nothing.
 
     A consumer that goes on there misses nothing. It is the plan of `groups apply`: with the same
     exit code, 4 when not all of it would be written.
@@ -56,7 +56,7 @@ def translate(call: Call, group: GroupName, how: GroupOptions) -> Report:
 
 @command()
 def apply(call: Call, group: GroupName, how: GroupOptions, dry_run: DryRun = False) -> Report:
-    """Write where a group goes on at the hub, as its committed offsets there.
+    """Write where a group continues at the hub, as its committed offsets there.
 
     Not while it has active members at the hub, and never back, unless --allow-backwards is given.
     What is not written is shown with the reason, and the command ends with 4.
@@ -114,14 +114,14 @@ def report_of_group(report: GroupReport) -> Report:
         {
             "topic": "topic",
             "partition": "partition",
-            "goes on at": "offset",
+            "continues at": "offset",
             "reads again": "again",
             "was at": "before",
             "": lambda it: done if it.verdict == "write" else str(it.verdict),
             "why": "reason",
         },
         report.partitions,
-        ("goes on at", "reads again", "was at"),
+        ("continues at", "reads again", "was at"),
     )
     refused = [f"not translated: {it.topic}: {it.reason}" for it in report.refused]
     notes = [f"note: {it}" for it in report.notes]
@@ -148,7 +148,7 @@ GROUP = Group(
     (list_, translate, apply, cutover),
     (
         "aggregator groups list -c aggregator.yaml",
-        "aggregator groups translate billing             (shows where it goes on at the hub)",
+        "aggregator groups translate billing             (shows where it continues at the hub)",
         "aggregator groups apply billing                 (writes that at the hub)",
         "aggregator groups cutover billing --timeout 10m (waits until all of it is copied)",
     ),

@@ -198,7 +198,7 @@ def import_(
     there = taking.positions and writing.out is None and call.config_file is not None
     request = tool.request(files or [], list(call.load().sources) if there else ())
     found = _of_target(finished(request, writing.secrets), writing.target)
-    tell(found)
+    show_finished(found)
     if not taking.positions or writing.out is not None:
         written = _write(found, writing)
         if as_json and not taking.positions:
@@ -235,7 +235,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return files, options
 
 
-def tell(found: Iterable[Finished]) -> None:
+def show_finished(found: Iterable[Finished]) -> None:
     """Say on stderr what was not taken over, and what is to be set."""
     for it in found:
         for note in it.notes:

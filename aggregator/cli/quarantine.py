@@ -147,8 +147,8 @@ def report_of_outcomes(
     outcomes: list[RetryOutcome], unknown: list[str], aside: str, mask: Callable[[str], str]
 ) -> Report:
     """What became of each record that was to be tried."""
-    told = retry_rows(outcomes, unknown)
-    told = tuple(it.model_copy(update={"detail": mask(it.detail)}) for it in told)
+    rows = retry_rows(outcomes, unknown)
+    rows = tuple(it.model_copy(update={"detail": mask(it.detail)}) for it in rows)
     columns: Columns = {
         "origin": "origin",
         "hub topic": "hub_topic",
@@ -157,8 +157,8 @@ def report_of_outcomes(
     }
     none = f"Nothing in {aside} that fits and was not retried."
     lines = [f"{it}: {ABSENT}" for it in unknown]
-    shown = table("Retried", columns, told[: len(outcomes)])
-    data = [it.model_dump() for it in told]
+    shown = table("Retried", columns, rows[: len(outcomes)])
+    data = [it.model_dump() for it in rows]
     return Report(data, (shown, *lines) if outcomes or unknown else (none,))
 
 

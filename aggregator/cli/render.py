@@ -82,7 +82,7 @@ def show(report: Report, output: Output) -> None:
         typer.echo(to_text(report, tty=sys.stdout.isatty()), nl=False)
 
 
-def tell(words: str) -> None:
+def print_note(words: str) -> None:
     """Say on stderr what a command waits for."""
     typer.echo(words, err=True)
 

@@ -28,7 +28,7 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
     ahead = look_at_schemas(config, plan.routes)
     subjects = {it.hub_topic: it.hub_subject for it in ahead.new if it.hub_topic in plan.hub.topics}
     filled, why = _filled(config, subjects)
-    told = {
+    data = {
         "conflicts": [it.to_dict() for it in ahead.conflicts],
         "unknown": dict(ahead.unknown),
         "old_ids": filled,
@@ -42,7 +42,7 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
     lines += [f"warning: schemas: whether hub topics hold records is not known: {why}"] * bool(why)
     if not lines:
         lines = ["All schemas that the registries tell by topic fit together."]
-    return shown.with_more("schemas", told, *lines)
+    return shown.with_more("schemas", data, *lines)
 
 
 def _filled(config: Config, topics: Collection[str]) -> tuple[list[str], str]:

@@ -81,14 +81,14 @@ def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iter
     died: list[str] = []
     before = threading.excepthook
 
-    def look(told: threading.ExceptHookArgs) -> None:
-        before(told)
-        if issubclass(told.exc_type, SystemExit):
+    def look(failure: threading.ExceptHookArgs) -> None:
+        before(failure)
+        if issubclass(failure.exc_type, SystemExit):
             return
-        frames = traceback.walk_tb(told.exc_traceback)
+        frames = traceback.walk_tb(failure.exc_traceback)
         if any(str(frame.f_globals.get("__name__", "")).startswith(OURS) for frame, _ in frames):
-            name = told.thread.name if told.thread is not None else "unknown"
-            error = traceback.format_exception_only(told.exc_type, told.exc_value)[-1].strip()
+            name = failure.thread.name if failure.thread is not None else "unknown"
+            error = traceback.format_exception_only(failure.exc_type, failure.exc_value)[-1].strip()
             died.append(f"thread {name} has died, a defect of ours: {error}")
             stop.set()
             log("thread_died", died[-1])

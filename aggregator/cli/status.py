@@ -108,14 +108,14 @@ def _optional(status: Status) -> Iterator[Table | str]:
 
 
 def _complete(status: Status) -> Iterator[Table]:
-    told = status.completeness.topics if status.completeness is not None else ()
+    claims = status.completeness.topics if status.completeness is not None else ()
     columns: Columns = {
         "hub topic": "topic",
         "up to (UTC)": "up_to",
         "lost offsets": "lost",
         "held up by": lambda it: it.laggard.words if it.laggard is not None else None,
     }
-    if whole := [it for it in told if it.source is None]:
+    if whole := [it for it in claims if it.source is None]:
         yield table("Complete", columns, whole)
 
 

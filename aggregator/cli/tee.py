@@ -46,7 +46,7 @@ def tee(
     def work() -> TeeReport:
         from aggregator.features.delta_sink.sink import tee as run_tee
 
-        return run_tee(config, once=once, stop=stop, tell=call.emit)
+        return run_tee(config, once=once, stop=stop, emit=call.emit)
 
     with stop_on_signals(stop, call.log, HARD):
         found = in_thread(work)

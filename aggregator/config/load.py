@@ -104,7 +104,7 @@ def load_text(
     referring = [path for path, source in own.items() if refers(source, path)]
     if found and referring:
         blank, _, _ = resolve(tree, env, folder, blank=referring, limits=limits)
-        found = _told(found, _checked(blank, failed, known)[1], referring)
+        found = _worth_reporting(found, _checked(blank, failed, known)[1], referring)
     problems += found
     if problems or config is None:
         # Not chained to pydantic's error: that one quotes values, and a value may be a secret.
@@ -129,7 +129,9 @@ def _checked(
     return config, problems
 
 
-def _told(found: list[Problem], blank: list[Problem], referring: Sequence[str]) -> list[Problem]:
+def _worth_reporting(
+    found: list[Problem], blank: list[Problem], referring: Sequence[str]
+) -> list[Problem]:
     """The problems `found` in sources that were added, without what their references stand for.
 
     A user who may add or check a source gives the reference, but may have no right to see the

@@ -72,23 +72,23 @@ def run(
     Raises ConfigError and RefusedError (nothing was touched), ClusterError (the hub or every source
     fails), CheckpointConflictError (another instance writes this checkpoint), CheckpointError,
     JarsError.
-    A source or lane that fails is no error: it stands in the status, and in `problems` at the end.
+    A source or lane that fails is no error: it is in the status, and in `problems` at the end.
     """
     stop = stop or threading.Event()
     control = control or Control(config)
     emit: EventSink = on_event or (lambda _: None)
-    tell: Callable[[View], None] = on_view or (lambda _: None)
+    show: Callable[[View], None] = on_view or (lambda _: None)
     wish = _Wish(until_caught_up, take_over, fresh)
     if not standby:
         with naming_java():
-            return _run(control, stop, emit, tell, wish)
-    waits = _standby(control, stop, emit, tell)
+            return _run(control, stop, emit, show, wish)
+    waits = _standby(control, stop, emit, show)
     while True:
         silent = waits.wait()
         try:
             with naming_java():
                 turn = replace(wish, take_over=bool(silent), stood_by=True, silent=silent)
-                return _run(control, stop, emit, tell, turn)
+                return _run(control, stop, emit, show, turn)
         except HeldError as error:
             # Another one that stood by was quicker.
             waits.again(error)
@@ -109,24 +109,24 @@ def _standby(
     control: Control,
     stop: threading.Event,
     emit: EventSink,
-    tell: Callable[[View], None],
+    show: Callable[[View], None],
 ) -> Standby:
     """The wait for its turn, of which each change is shown, and during which the config is kept."""
     waits_for = STARTING
 
-    def show(words: str) -> None:
+    def show_wait(words: str) -> None:
         nonlocal waits_for
         waits_for = words
         control.door.put_off(f"it {words}")
-        tell(_with_config(waiting_view(control.config, words), control))
+        show(_with_config(waiting_view(control.config, words), control))
 
     def follow() -> None:
         before = (control.config, control.config_error, control.waiting)
         control.read_again(emit)
         if before != (control.config, control.config_error, control.waiting):
-            show(waits_for)
+            show_wait(waits_for)
 
-    return Standby(control.config, emit, stop, show, follow)
+    return Standby(control.config, emit, stop, show_wait, follow)
 
 
 def _with_config(view: View, control: Control) -> View:
@@ -137,13 +137,13 @@ def _run(
     control: Control,
     stop: threading.Event,
     emit: EventSink,
-    tell: Callable[[View], None],
+    show: Callable[[View], None],
     wish: _Wish,
 ) -> RunResult:
-    """One run, as `run` says, which nobody has to wait for."""
+    """One run, as `run` describes it, without the wait for another writer."""
     control.door.put_off(STARTING)
     view = _with_config(first_view(control.config), control)
-    tell(view)
+    show(view)
     with ExitStack() as stack:
         # 1 to 3: discover, plan, one writer
         writer, prepared, driver = _taken(stack, control, stop, emit, wish)
@@ -160,7 +160,7 @@ def _run(
         stood = stood_at(hub, topics, config.supervision.connect_timeout)
         writer.ready(session.result(), config)
         if not writer.was_alone:
-            # Another one may have gone on copying while the sources were looked at.
+            # Another one may have kept copying during discovery.
             look = first_look(config, prepared)
         # 5 to 7: start, supervise, stop
         with threads_of(look, session, hub, table, stood, control, emit) as threads:
@@ -170,7 +170,7 @@ def _run(
                 writer,
                 control,
                 emit,
-                tell,
+                show,
                 stop,
                 until_done=wish.until_caught_up,
                 fresh=wish.fresh,
@@ -195,7 +195,7 @@ def _run(
         said += [f"{sp}: {reason}" for sp, reason in engine.held.items()]
         said += [f"not taken: {it}" for it in engine.not_taken]
         said += list(missing.values())
-    tell(view)
+    show(view)
     emit(Event("stopped", "stopped" + ("" if code == EXIT_DONE else f", exit code {code}")))
     return RunResult(code, status(view), tuple(dict.fromkeys(said)))
 
@@ -211,7 +211,7 @@ def _live(
         threads.lookout.start()
         engine.supervise()
     except CheckpointConflictError:
-        # Somebody else writes this checkpoint: whatever is committed now would be his.
+        # Another instance writes this checkpoint: what is committed now would be overwritten.
         raise
     except Exception as error:
         if writer.error is not None:
@@ -222,7 +222,7 @@ def _live(
         raise
     problems = engine.end()
     threads.observer.tick()
-    engine.tell()
+    engine.show()
     return problems
 
 
@@ -236,7 +236,7 @@ def _taken(
     """The right to write, until `stack` ends, with a plan, and a driver that starts.
 
     One that stood by takes it first: where another one was quicker, it starts no Java and asks no
-    cluster. All others show first that they can run. The plan is of the config as it is once nobody
+    cluster. All others show first that they can run. The plan is of the config as it is once no one
     else writes: until then commands may have changed it.
     """
 

@@ -1,4 +1,4 @@
-"""The loop of a running instance: collect what is new, let `step` decide, carry it out, tell.
+"""The loop of a running instance: collect news, let `step` decide, execute, publish.
 
 The lookout, the source watches, the observer and a recovery are threads that hand over values; the
 engine's own thread is the only one that decides. `run` in `aggregator.engine.application` numbers
@@ -19,7 +19,7 @@ from aggregator.engine.commits.known_checkpoint import KnownOf
 from aggregator.engine.control.commands import Control
 from aggregator.engine.control.execute_command import Steering
 from aggregator.engine.executor import Hands
-from aggregator.engine.publisher import Teller
+from aggregator.engine.publisher import StatusPublisher
 from aggregator.engine.recoverer import Recovery
 from aggregator.engine.running_lanes import Lanes
 from aggregator.engine.workers import Threads
@@ -47,11 +47,11 @@ from aggregator.store.state_store import StateStore
 
 LOOP_SECONDS = 0.25
 STATUS_SECONDS = 1.0
-"""So often the sources are measured, and a view is handed out."""
+"""How often the sources are measured and a view is published."""
 LAST_WORD_SECONDS = 3.0
-"""A run that ends by itself waits so long at most for what its sources hold, to say what it has."""
+"""The longest wait of a run that ends by itself for its sources' last answers."""
 STEPS_IN_A_TURN = 20
-"""What follows from commands follows at once, so many times at most."""
+"""The most steps that directly follow each other without a wait."""
 
 
 class Engine:
@@ -95,7 +95,7 @@ class Engine:
             BackfillTable(StateStore.of(config.checkpoint)),
             self.look_again,
         )
-        self._teller = Teller(
+        self._publisher = StatusPublisher(
             view=first,
             observer=observer,
             services=threads.services,
@@ -110,7 +110,7 @@ class Engine:
         self._look_failed = False
         self._measured: Measured | None = None
         self._news: Measured | None = None
-        """What was measured, until a step was told of it."""
+        """The measurement that no step has taken yet."""
         self._next_measure = 0.0
 
     def _make_recovery(self, threads: Threads) -> Recovery:
@@ -142,7 +142,7 @@ class Engine:
     @property
     def view(self) -> View:
         """What was handed out last."""
-        return self._teller.view
+        return self._publisher.view
 
     @property
     def held(self) -> Mapping[SourcePartition, str]:
@@ -186,26 +186,26 @@ class Engine:
             self._take_turn(first)
             first = None
             # The sources are not asked yet.
-            self.tell()
+            self.publish()
             if not self.state.begun and not self._recovery.wait(LOOP_SECONDS):
                 self._stop.wait(LOOP_SECONDS)
 
     def supervise(self) -> None:
-        """Keep the lanes running until told to stop; or until all have ended, if they are to."""
-        # Before this nobody would carry a command out, and a recovery may take minutes.
+        """Keep the lanes running until a stop is requested, or all have ended."""
+        # Before this no command would be executed, and a recovery may take minutes.
         self._control.door.open()
-        self.tell(Phase.RUNNING)
+        self.publish(Phase.RUNNING)
         over = 0.0
         while not self._stop.wait(LOOP_SECONDS):
             self.turn()
             self._control.door.handle(self._steering)
             if self.state.until_done and self.state.is_over and not self.backfills.is_busy:
                 over = over or time.monotonic()
-                if self._have_told or time.monotonic() - over > LAST_WORD_SECONDS:
+                if self._sources_have_answered or time.monotonic() - over > LAST_WORD_SECONDS:
                     return
 
     def turn(self) -> None:
-        """Collect, decide, carry out, tell; raise what ends everything."""
+        """Collect, decide, execute, publish; raise what ends the run."""
         self._raise_what_ends_all()
         newest = self._lookout.latest()
         if isinstance(newest, AggregatorError):
@@ -219,13 +219,13 @@ class Engine:
         self._lanes.translate()
         self.backfills.turn(self._sight())
         if due:
-            self.tell()
+            self.publish()
 
     def end(self) -> dict[str, str]:
-        """Stop cleanly: every lane tells where it is. Returns lane -> what went wrong."""
+        """Stop cleanly: every lane reports its positions. Returns lane -> what went wrong."""
         self._control.door.close()
-        self._teller.end()
-        self.tell(Phase.STOPPING)
+        self._publisher.end()
+        self.publish(Phase.STOPPING)
         self._recovery.cancel()
         timeout = self._in_force.config.supervision.stop_timeout
         # First, so that the last commit of the live flow lies behind all that they have written.
@@ -233,13 +233,13 @@ class Engine:
         ended = self._lanes.end_all(timeout, self._tell_ended)
         self._tell_ended(ended)
         self._claim(last=True)
-        self._teller.follow(self.state)
+        self._publisher.follow(self.state)
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
         """Let the lanes of these sources end; what shares a lane with them goes on without.
 
-        Returns when they have ended; the others are looked after meanwhile. RefusedError when all
+        Returns when they have ended; the others keep running meanwhile. RefusedError when all
         are to stop before that.
         """
         self._leaving = frozenset(aliases)
@@ -268,23 +268,23 @@ class Engine:
         self._hands.check(plan)
 
     def show(self) -> None:
-        """Take a turn at once, and hand out what is known then."""
+        """Take a turn at once, and publish the result."""
         self._next_measure = 0.0
         self.turn()
 
-    def tell(self, phase: Phase | None = None) -> None:
-        """Hand out a view of now; `phase` changes it from now on."""
-        self._teller.tell(self.state, self._measured, phase)
+    def publish(self, phase: Phase | None = None) -> None:
+        """Publish a view of now; `phase` changes it from now on."""
+        self._publisher.publish(self.state, self._measured, phase)
 
     @property
-    def _have_told(self) -> bool:
-        """Whether the sources have told what they held, of all that was copied to its end."""
+    def _sources_have_answered(self) -> bool:
+        """Whether all sources that were copied to their end have reported what they held."""
         done = {sp.cluster for sp in self.state.of(Stage.DONE)}
         silent = self._measured.silent if self._measured is not None else {}
         return self._completeness.has_heard(done - silent.keys())
 
     def _measure(self) -> None:
-        """Ask what the probes of the sources have told by now."""
+        """Collect the answers of the sources' probes so far."""
         state, read = self.state, self.state.in_lanes
         if state.until_done and state.is_over:
             # For a last word about them. Before that, one at its end would seem to be stuck.
@@ -293,7 +293,7 @@ class Engine:
         self._measured = self._news = self._sources.measure(self._observer.positions)
         self._observer.saw(self._sources.seen())
         self._claim()
-        self._teller.follow(self.state)
+        self._publisher.follow(self.state)
 
     def _claim(self, *, last: bool = False) -> None:
         """Make the claims of completeness of what is known now."""
@@ -313,7 +313,7 @@ class Engine:
         if (conflict := self._writer.error or self._observer.conflict) is not None:
             self._lanes.kill()
             self.backfills.kill()
-            self._teller.end()
+            self._publisher.end()
             raise conflict
         if (failure := self._observer.failure) is not None:
             raise AggregatorError(f"checkpoints have stopped: {failure}") from failure
@@ -328,7 +328,7 @@ class Engine:
             if not commands:
                 return
             outcomes = self._hands.carry_out(commands, config)
-            # What the clusters told is for one step; to a recovery that began nothing has come yet.
+            # The clusters' answers are for one step; a recovery that began has no outcome yet.
             self._raise_if_first(outcomes, begun=begun)
             for outcome in outcomes:
                 self._note_prepared(outcome)
@@ -375,9 +375,9 @@ class Engine:
         )
 
     def _why_rests(self, sp: SourcePartition) -> str:
-        """Why nothing of a partition is to be read now, in words; "" when it is."""
+        """Why a partition must not be read now, in words; "" when it may."""
         leaves = sp.cluster in self._leaving
-        return "its source starts anew" if leaves else self._control.why_rests(sp)
+        return "its source restarts" if leaves else self._control.why_rests(sp)
 
     def _is_open(self, config: Config, key: str) -> bool:
         return self._connector.is_open(key, lost_seconds(config))
@@ -403,4 +403,4 @@ class Engine:
     def _tell_ended(self, ended: Mapping[str, str]) -> None:
         if ended != self.view.ended or time.monotonic() >= self._next_measure:
             self._next_measure = time.monotonic() + STATUS_SECONDS
-            self._teller.tell_ended(self.state, self._measured, ended)
+            self._publisher.publish_ended(self.state, self._measured, ended)

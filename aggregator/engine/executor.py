@@ -36,6 +36,7 @@ from aggregator.plan.lifecycle.commands import (
     AskHub,
     Command,
     Distrust,
+    Emit,
     End,
     Finish,
     Hold,
@@ -50,7 +51,6 @@ from aggregator.plan.lifecycle.commands import (
     SetPace,
     Start,
     Started,
-    Tell,
 )
 from aggregator.plan.lifecycle.inputs import FoundGaps, HubLogs, Ready
 from aggregator.plan.plan import Plan, replanned
@@ -171,7 +171,7 @@ class Hands:
                 self._lanes.pace(pace)
             case LookAgain():
                 self._lookout.wake()
-            case Tell(event):
+            case Emit(event):
                 self._emit(event)
             case Abort(error):
                 raise error

@@ -1,4 +1,4 @@
-"""What an engine publishes: a view of each moment, and what its services go by.
+"""Publishes a view of each moment, and the inputs of the engine's services.
 
 Nothing is decided here, and nothing of it holds the engine up: services have threads of their own.
 """
@@ -26,8 +26,8 @@ from aggregator.status.schema import BackfillStatus, Phase
 from aggregator.status.view import Committed, Complete, View
 
 
-class Teller:
-    """Used by the engine's thread alone; whoever is given a view may keep it."""
+class StatusPublisher:
+    """Used by the engine's thread alone; a receiver may keep a view."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class Teller:
         self._on_view = on_view
         self._backfills = backfills
 
-    def tell(self, state: State, measured: Measured | None, phase: Phase | None = None) -> None:
-        """Hand out a view of now; `phase` changes it from now on."""
+    def publish(self, state: State, measured: Measured | None, phase: Phase | None = None) -> None:
+        """Publish a view of now; `phase` changes it from now on."""
         before, observer, complete = self.view, self._observer, self._completeness
         replayed_before = before.replayed_before
         if before.state.recovered != state.recovered:
@@ -83,10 +83,12 @@ class Teller:
         )
         self._on_view(self.view)
 
-    def tell_ended(self, state: State, measured: Measured | None, ended: Mapping[str, str]) -> None:
+    def publish_ended(
+        self, state: State, measured: Measured | None, ended: Mapping[str, str]
+    ) -> None:
         """The same, with the lanes that have ended as all stops: name -> what went wrong."""
         self.view = replace(self.view, ended=dict(ended))
-        self.tell(state, measured)
+        self.publish(state, measured)
 
     def follow(self, state: State) -> None:
         """Have the services go by what is planned, committed and read now."""

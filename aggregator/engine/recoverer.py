@@ -76,7 +76,7 @@ class Recovery:
         self._outcome: Outcome | None = None
 
     def begin(self, command: Recover, config: Config) -> None:
-        """Begin one; the last has ended, and `ended` has told so."""
+        """Begin one; the last has ended, as `ended` has shown."""
         assert self._thread is None
         self._thread = threading.Thread(
             target=self._run, args=(command, config), name="recovery", daemon=True
@@ -91,7 +91,7 @@ class Recovery:
         return self._outcome
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the recovery that goes on has ended, but no longer than so many seconds.
+        """Wait until the running recovery has ended, or `seconds` are over.
 
         Returns whether there is one.
         """
@@ -101,7 +101,7 @@ class Recovery:
         return True
 
     def cancel(self) -> None:
-        """End one that goes on; the next start does it again."""
+        """End a running one; the next start does it again."""
         if self._thread is not None:
             self._connector.cancel_tail()
             self._thread.join(CANCEL_SECONDS)
@@ -157,16 +157,16 @@ class Recovery:
         }
         reader = hub_reader_settings(config.hub)
         tail = plan_tail(begin, bound, hub_logs, state.own_hub_ends(begin))
-        told = self._read(tail, look.plan, reader)
+        tail_found = self._read(tail, look.plan, reader)
         failpoint("after-scan")
         routes = look.plan.routes
-        judged = compare_origins(self._connector, config, told, begin, routes, logs.keys())
-        found = {sp: skip for sp, skip in told.parts.items() if sp not in judged.partitions}
+        judged = compare_origins(self._connector, config, tail_found, begin, routes, logs.keys())
+        found = {sp: skip for sp, skip in tail_found.parts.items() if sp not in judged.partitions}
         ranges = {sp: skip.ranges for sp, skip in found.items()}
         positions = recovered_positions(tail.positions, ranges, logs)
         losses = plan_losses(known, positions, highest(ranges), logs, counts_below(ranges, logs))
         now = {sp: look.observed.log(sp) for sp in judged.foreign}
-        foreign = plan_foreign(judged, told.parts, begin, routes, now)
+        foreign = plan_foreign(judged, tail_found.parts, begin, routes, now)
         records = self._record((*losses, *foreign))
         # Ends that were looked up while a lane still read say nothing about what it has read.
         sure = {
@@ -180,7 +180,7 @@ class Recovery:
             records,
             len(positions),
             tail.offsets,
-            told.found,
+            tail_found.found,
             silent=judged.silent,
         )
 
@@ -251,7 +251,7 @@ class Recovery:
         """Commit what is whole as clean; what is not keeps the bound behind which it is.
 
         So does what is `doubtful`: it is where it was. All in one commit: what is clean in it says
-        where the hub is now, and of what would come later nobody would know that it was in doubt.
+        where the hub is now, and what comes later would no longer be known to be in doubt.
         """
         # A hub partition that the bound does not know would be read from its beginning each time.
         ends = {tp: log.earliest for tp, log in tail.ranges.items()} | dict(bound)

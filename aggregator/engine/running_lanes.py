@@ -1,4 +1,4 @@
-"""The lanes that run: starts them, lets them end or read less, and tells what they tell.
+"""The lanes that run: starts, reduces and ends them, and passes on their reports.
 
 Nothing is decided here; which lane does what comes as commands of `aggregator.plan.lifecycle`.
 """
@@ -78,12 +78,12 @@ class Lanes:
         return Started(self._generation, query.key)
 
     def end(self, name: str) -> None:
-        """Let a lane end as soon as its tasks have told where they are. Returns at once."""
+        """End a lane as soon as its tasks have reported their positions. Returns at once."""
         failpoint("before-drain")
         self._running[name].end()
 
     def hold(self, name: str, partitions: Collection[SourcePartition]) -> None:
-        """Let a lane read no more of some partitions while it goes on. Returns at once."""
+        """Stop reading some partitions in a lane that keeps running. Returns at once."""
         self._running[name].hold(partitions)
 
     def pace(self, pace: Pace) -> None:
@@ -92,12 +92,12 @@ class Lanes:
             query.pace(pace)
 
     def translate(self) -> None:
-        """Have found out what schema ids are at the hub, and tell what is known of them."""
+        """Request the hub's schema ids that tasks wait for, and pass on the known ones."""
         for query in self._running.values():
             self._translator.serve(query)
 
     def seen(self) -> dict[str, LaneSeen]:
-        """What the tasks of each lane told last, and how its query is."""
+        """The last report of each lane's tasks, and the state of its query."""
         return {name: _seen(query) for name, query in self._running.items()}
 
     def release(self, name: str, partitions: Collection[SourcePartition]) -> None:
@@ -107,7 +107,7 @@ class Lanes:
     def finish(self, name: str, *, clean: bool) -> str:
         """Stop a lane and commit where it got to; returns what went wrong, or "".
 
-        `clean`: its tasks have told that they send nothing more. Raises AggregatorError when it
+        `clean`: its tasks have reported that they send nothing more. Raises AggregatorError when it
         does not stop.
         """
         query = self._running[name]
@@ -128,7 +128,7 @@ class Lanes:
     ) -> dict[str, str]:
         """Let all lanes end, and wait for it. Returns lane -> what went wrong, or "".
 
-        Each is committed as it ends: whoever is killed before the last has less to recover. `tick`
+        Each is committed as it ends: after a kill before the last there is less to recover. `tick`
         gets now and then what has ended so far. Raises AggregatorError for a lane that does not
         stop, when the others are committed.
         """

@@ -62,7 +62,7 @@ class Threads:
 def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
     """The driver, prepared in the background, and its JVM started where no plan is needed for it.
 
-    On a thread that nobody waits for at the end: a run that is refused ends at once.
+    On a thread that is not waited for at the end: a run that is refused ends at once.
     """
     future: Future[Driver] = Future()
 
@@ -74,7 +74,7 @@ def start_driver(config: Config, emit: EventSink) -> Future[Driver]:
                 conf = session_conf(config, plan_slots("auto", 1).master, driver)
                 start_jvm(conf, driver)
             future.set_result(driver)
-        except BaseException as error:  # goes on in the thread that asks
+        except BaseException as error:  # raised in the thread that asks
             future.set_exception(error)
 
     threading.Thread(target=work, name="driver", daemon=True).start()

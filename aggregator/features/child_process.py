@@ -46,7 +46,7 @@ def hand_over(child: Child, what: Any) -> None:
     child.stdin.flush()
 
 
-def told_by(child: Child) -> Iterator[dict[str, Any]]:
+def messages_of(child: Child) -> Iterator[dict[str, Any]]:
     """What the child tells, until it has ended."""
     assert child.stdout is not None
     for line in child.stdout:
@@ -76,10 +76,10 @@ def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
     what = pickle.load(sys.stdin.buffer)
     stop = threading.Event()
     threading.Thread(target=_watch, args=(stop,), daemon=True).start()
-    return what, _teller(), stop
+    return what, _sender(), stop
 
 
-def live(tell: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> NoReturn:
+def live(send: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> NoReturn:
     """Do it, and end; what goes wrong is told as `error`, and by the code with which it ends.
 
     `held` with it says that somebody else does the same already.
@@ -88,10 +88,10 @@ def live(tell: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> No
         work()
     except AggregatorError as error:
         held = {"held": True} if isinstance(error, HeldError) else {}
-        tell({"error": str(error), **held})
+        send({"error": str(error), **held})
         leave(error.exit_code)
     except Exception as error:  # nobody is there to see it: it is the answer
-        tell({"error": f"{type(error).__name__}: {error}"})
+        send({"error": f"{type(error).__name__}: {error}"})
         leave(EXIT_OTHER)
     leave(0)
 
@@ -114,13 +114,13 @@ def _watch(stop: threading.Event) -> None:
     leave(EXIT_OTHER)
 
 
-def _teller() -> Callable[[dict[str, Any]], None]:
+def _sender() -> Callable[[dict[str, Any]], None]:
     """What writes to the stdout of now."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
 
-    def tell(what: dict[str, Any]) -> None:
+    def send(what: dict[str, Any]) -> None:
         with contextlib.suppress(OSError):
             print(json.dumps(what), file=out, flush=True)
 
-    return tell
+    return send

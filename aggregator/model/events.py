@@ -43,8 +43,8 @@ class LogLevel:
 
 def level_of(kind: str, fields: Mapping[str, object]) -> str:
     """The level of an event with these fields."""
-    told = f"{kind} {fields.get('state', '')}".lower()
+    text = f"{kind} {fields.get('state', '')}".lower()
     for level, words in (("ERROR", ERRORS), ("WARN", WARNINGS)):
-        if any(word in told for word in words):
+        if any(word in text for word in words):
             return level
     return "INFO"

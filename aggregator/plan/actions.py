@@ -1,4 +1,4 @@
-"""What is to be done at the hub before the start, as values; `aggregator.kafka.admin` does it."""
+"""Changes of the hub before the start, as values; `aggregator.kafka.admin` applies them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class NotCopied:
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """The config of the way back as plain data; what cannot go back, and what is to be known."""
+    """The failback config as plain data; what cannot go back, and notes for the operator."""
 
     tree: Mapping[str, Any]
     topics: tuple[str, ...]
@@ -269,7 +269,7 @@ def next_port(listen: str) -> str:
     address = parse_listen(listen)
     if address is None or address[1] == 0:
         return listen
-    # Beside it nobody else has a token or a certificate for it.
+    # No other config beside it has a token or a certificate for it.
     return f"127.0.0.1:{address[1] + 1 if address[1] < 65_535 else address[1] - 1}"
 
 

@@ -14,7 +14,7 @@ from aggregator.model.values import ClusterFacts, Discovery
 from aggregator.plan.topics.source_configs import Contribution
 
 NO_IDS = ("", "A" * 22)
-"""What stands for the id of a topic where none is told."""
+"""Used in place of a topic's id where none is reported."""
 ALIKE = (
     "several clusters have one id where an image sets a fixed CLUSTER_ID, or where disks were "
     "cloned"

@@ -1,4 +1,4 @@
-"""Who may write: what a start does about an earlier writer, and a writer about its own lease.
+"""Who may write: how a start treats an earlier writer, and a writer its own lease.
 
 Pure: readings of clocks and what is known about a process are arguments.
 """
@@ -9,22 +9,21 @@ from dataclasses import dataclass
 from enum import Enum
 
 RENEWALS = 3
-"""A lease is renewed so many times while it lasts."""
+"""How many times a lease is renewed while it lasts."""
 USABLE = 0.9
 """The part of a lease in which its holder writes: the rest is for clocks that differ in speed."""
 EXECUTOR_SECONDS = 5.0
-"""An executor takes nothing new to send when its driver has not answered for so long."""
+"""An executor accepts nothing new to send after this time without an answer of its driver."""
 EXECUTORS_QUIET_SECONDS = EXECUTOR_SECONDS + 2.0
-"""So long after the end of a driver its executors may write, which the next start cannot see: their
-own end, when they notice, comes earlier as a rule. What producers hold is delivered in the rest."""
+"""How long after a driver's end its executors may still write, unseen by the next start: as a rule
+they notice and end earlier. The rest of this time is for delivering what producers hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One reading of this machine's clocks, in seconds: one that only goes on, and the wall's.
-
-    Neither alone tells every pause: the first may stand still while a machine sleeps, the second
-    is set by people and by NTP.
+    """One reading of this machine's clocks, in seconds: one monotonic, and the wall's. Neither
+    alone shows every pause: the first may stop while a machine sleeps, the second is set by people
+    and by NTP.
     """
 
     steady: float
@@ -45,7 +44,7 @@ class ProcessPlace:
 
 
 class Kin(Enum):
-    """How near an earlier writer is: what can be known about it, and done."""
+    """How near an earlier writer is: what can be observed of it, and done about it."""
 
     PROCESSES = "in the same process table"
     KERNEL = "in another container on this machine"
@@ -95,11 +94,11 @@ class Earlier:
 class ClaimMove(Enum):
     """What a start does about an earlier writer."""
 
-    TAKE = "nobody writes: go on"
+    TAKE = "no one writes: continue"
     REFUSE = "it writes: end with a message that names it"
-    END = "ask it to end, kill it if it does not, then go on"
-    WATCH = "wait whether it renews its lease: if it does REFUSE, else go on"
-    OVERRULE = "claim the epoch at once; go on when the lease that it last had is over"
+    END = "ask it to end, kill it if it does not, then continue"
+    WATCH = "watch whether it renews its lease: if it does, REFUSE, else continue"
+    OVERRULE = "claim the epoch at once; continue when its last lease is over"
 
 
 def plan_start(earlier: Earlier | None, *, take_over: bool) -> ClaimMove:
@@ -122,16 +121,16 @@ def plan_start(earlier: Earlier | None, *, take_over: bool) -> ClaimMove:
 
 
 class Turn(Enum):
-    """What one that stands by does next."""
+    """What a standby does next."""
 
-    FREE = "nobody writes: start"
+    FREE = "no one writes: start"
     OVERDUE = "the writer shows no sign of life any more: take its place"
-    WAIT = "it writes: go on waiting"
+    WAIT = "it writes: keep waiting"
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The writer as one sees it who stands by.
+    """The writer as a standby sees it.
 
     `still`: seconds since its record changed last, as far as was seen. `claimed`: it has renewed
     its lease before; one that has not still starts, and may take `slow` seconds more for that.
@@ -155,28 +154,28 @@ def plan_turn(writer: Sighting | None) -> Turn:
 class Tried(Enum):
     """How an attempt to renew a lease ended."""
 
-    RENEWED = "renewed: nobody else has taken it"
+    RENEWED = "renewed: no one else has taken it"
     REFUSED = "another one has it"
-    FAILED = "it cannot be told: the place of the checkpoint does not answer"
+    FAILED = "unknown: the place of the checkpoint does not answer"
 
 
 class Verdict(Enum):
     """What a writer does after an attempt to renew its lease."""
 
-    WRITE = "go on"
+    WRITE = "continue"
     WAIT = "send nothing until it is renewed"
     FENCE = "end, and write nothing more"
 
 
 def renewal_due(since_renewal: float, lease: float) -> bool:
-    """Whether a lease of so many seconds, renewed so long ago, is to be renewed now."""
+    """Whether a lease of `lease` seconds, renewed `since_renewal` ago, must be renewed now."""
     return since_renewal >= lease / RENEWALS
 
 
 def plan_lease(tried: Tried, since_renewal: float, lease: float, *, guarded: bool) -> Verdict:
     """What a writer does now; `since_renewal` is the age of the last renewal before the attempt.
 
-    Being late is no reason to end: whoever still holds the lock and the epoch has not been
+    Being late is no reason to end: a writer that still holds the lock and the epoch has not been
     replaced while it was frozen or slow. `guarded`: the JVM that sends waits by itself while the
     lease is over; where it does not (executors), a lease that cannot be renewed ends the writer.
     """

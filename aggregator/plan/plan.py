@@ -312,7 +312,7 @@ def _plan_tasks(config: Config, routes: tuple[Route, ...], cores: int | None) ->
 
 
 def _cores(config: Config, slots: SlotPlan, own: int | None) -> int:
-    """How many cores the tasks have: this machine's, or on executors what the slots tell."""
+    """How many cores the tasks have: this machine's, or on executors the number of slots."""
     here = own or 1
     return here if is_local(config.spark.master) else slots.slots or here
 

@@ -22,7 +22,7 @@ from aggregator.plan.topics.source_configs import (
 )
 
 RETRY_SECONDS = 600.0
-"""The hub's policy may have changed by then, and nothing else tells that."""
+"""The hub's policy may have changed by then, which nothing else shows."""
 ESSENTIAL = (CLEANUP_POLICY, TIMESTAMP_TYPE)
 """Without these a topic would lose records or timestamps: it is better not there."""
 LEAST_BYTES = 65_536
@@ -114,7 +114,7 @@ class Refusals:
         return found
 
     def at(self, now: float) -> Refusals:
-        """Those that still count: others are to be tried again."""
+        """Those that still count: the others must be tried again."""
         since = now - RETRY_SECONDS
         return Refusals(
             {name: it for name, it in self.unknown.items() if it.at > since},

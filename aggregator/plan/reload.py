@@ -22,8 +22,8 @@ class Reload:
     """The difference of two configs.
 
     `keys` are the paths of what differs, be it a file that is named there; `refused` those that
-    cannot change while it runs. Of `added`, `removed` and `changed` sources the last are to be read
-    in another way. `every_lane`: all lanes have to start anew.
+    cannot change while it runs. Of `added`, `removed` and `changed` sources the last must be read
+    in another way. `every_lane`: all lanes have to restart.
     """
 
     keys: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ def plan_reload(before: Config, after: Config) -> Reload:
     both = before.sources.keys() & after.sources.keys()
     return Reload(
         keys,
-        # Whoever connects to the hub from now on reads its files as they are.
+        # New connections to the hub read its files as they are.
         tuple(key for key in values if under(key, FIXED)),
         tuple(alias for alias in after.sources if alias not in both),
         tuple(alias for alias in before.sources if alias not in both),

@@ -14,7 +14,7 @@ from aggregator.plan.topics.selection import selection_of
 ReadOn = Callable[
     [ClusterConfig, Mapping[TopicPartition, OffsetRange], float], Mapping[TopicPartition, Damage]
 ]
-"""What is met in logs of a source, from a position to an end of each, within so many seconds."""
+"""What is in logs of a source, from a position to an end of each, within a time in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def is_selected(config: Config, key: TopicKey) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The topics of each source as it last told them; those that `came` since it was first read.
+    """The topics of each source as it last listed them; those that `came` since the first listing.
 
     What came is new as a whole. For good, because several looks may follow before it is read from
     its beginning: its source is paused, say.

@@ -76,19 +76,19 @@ def completeness_of(
 
 def complete_topic(claim: Claim) -> CompleteTopic:
     """One claim."""
-    told = claim.laggard
+    laggard = claim.laggard
     return CompleteTopic(
         topic=claim.topic,
         source=claim.source,
         up_to=None if claim.up_to_ms is None else to_moment(claim.up_to_ms),
         laggard=None
-        if told is None
+        if laggard is None
         else HeldUp(
-            source=told.source,
-            topic=told.topic,
-            partition=told.partition,
-            why=told.why,
-            reason=told.reason,
+            source=laggard.source,
+            topic=laggard.topic,
+            partition=laggard.partition,
+            why=laggard.why,
+            reason=laggard.reason,
         ),
         lost=claim.lost.offsets,
         gaps=claim.lost.gaps,

@@ -106,8 +106,8 @@ def hub_topics(status: Status, earlier: Status | None, titles: Mapping[str, str]
 
 def _complete(status: Status, name: str) -> dict[str, Any]:
     """Up to when a hub topic is complete, of all its sources together."""
-    told = status.completeness.topics if status.completeness is not None else ()
-    found = next((it for it in told if it.topic == name and it.source is None), None)
+    claims = status.completeness.topics if status.completeness is not None else ()
+    found = next((it for it in claims if it.topic == name and it.source is None), None)
     if found is None:
         return {}
     words = found.laggard.words if found.laggard is not None else ""

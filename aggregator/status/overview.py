@@ -200,10 +200,10 @@ def attention(status: Status) -> Iterator[Attention]:
 
 def audit_words(audit: AuditStatus) -> str:
     """What is wrong in an audit, in words."""
-    told = [audit.findings] if audit.findings else []
+    findings = [audit.findings] if audit.findings else []
     if audit.not_compared:
-        told.append(f"{audit.not_compared:,} partitions not compared")
-    return ", ".join(told)
+        findings.append(f"{audit.not_compared:,} partitions not compared")
+    return ", ".join(findings)
 
 
 def _source(

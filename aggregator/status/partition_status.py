@@ -91,10 +91,15 @@ def _unread(view: View, lanes: Mapping[str, LaneStatus]) -> dict[SourcePartition
     """What the readers of the lanes that run cannot go on with, and why."""
     found: dict[SourcePartition, str] = {}
     for name, life in view.state.lanes.items():
-        told, lane = view.progress.get(name), lanes.get(name)
+        progress, lane = view.progress.get(name), lanes.get(name)
         running = lane is not None and lane.state in (LaneState.RUNNING, LaneState.DRAINING)
-        if running and told is not None and told.generation == life.generation and told.report:
+        if (
+            running
+            and progress is not None
+            and progress.generation == life.generation
+            and progress.report
+        ):
             # What a lane has given up is another's by now.
             own = set(life.lane.partitions)
-            found |= {sp: why for sp, why in told.report.unread.items() if sp in own}
+            found |= {sp: why for sp, why in progress.report.unread.items() if sp in own}
     return found

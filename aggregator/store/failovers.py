@@ -71,9 +71,9 @@ class Failovers:
         alive: bool = False,
     ) -> Failover:
         """Note a failover of now; returns when it is in the table."""
-        told: dict[str, dict[str, int]] = {}
+        hub_ends: dict[str, dict[str, int]] = {}
         for tp, end in sorted(ends.items()):
-            told.setdefault(tp.topic, {})[str(tp.partition)] = end
+            hub_ends.setdefault(tp.topic, {})[str(tp.partition)] = end
         failover = Failover(
             at=datetime.now(UTC),
             hub_cluster_id=hub_cluster_id,
@@ -86,7 +86,7 @@ class Failovers:
             at=failover.at,
             cluster=alias,
             hub_cluster_id=hub_cluster_id,
-            hub_ends=told,
+            hub_ends=hub_ends,
             id=failover.id,
             pause=pause,
             alive=alive,

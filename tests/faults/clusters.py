@@ -32,7 +32,7 @@ class ProxiedHub(ProxiedCluster):
 
     def __init__(self, brokers: int, **options: object) -> None:
         self.inner: list[Proxy] = []
-        hosts = Hosts(told=PROXIES, inner=PROXIES)
+        hosts = Hosts(advertised=PROXIES, inner=PROXIES)
         listeners = {WATCHED: {"security.protocol": "PLAINTEXT"}}
         super().__init__("hub", brokers, hosts=hosts, listeners=listeners, **options)
 

@@ -201,7 +201,7 @@ def teeing(config: Config, spark: SparkSession) -> Iterator[list[Event]]:
     stop = threading.Event()
 
     def work() -> None:
-        reports.append(tee(config, stop=stop, tell=events.append, spark=spark))
+        reports.append(tee(config, stop=stop, emit=events.append, spark=spark))
 
     thread = threading.Thread(target=work, name="teeing")
     thread.start()

@@ -576,7 +576,7 @@ class World:
                     del self.lanes[name].positions[sp]
             case c.LookAgain():
                 self.asked = True
-            case c.Tell(event):
+            case c.Emit(event):
                 self.events.append((event.kind, event.message))
             case _:
                 pass

@@ -65,7 +65,7 @@ class ProxiedCluster(EmbeddedCluster):
 
     def __init__(self, name: str, brokers: int = 1, **options: object) -> None:
         self.proxies: list[HoldingProxy] = []
-        given = {"java_options": broker_options(), "hosts": Hosts(told=PROXIES), **options}
+        given = {"java_options": broker_options(), "hosts": Hosts(advertised=PROXIES), **options}
         super().__init__(name, brokers, **given)  # type: ignore[arg-type]
 
     def stop(self) -> None:

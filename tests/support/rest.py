@@ -118,8 +118,8 @@ class PlayedEngine:
     def check(self, plan: Plan) -> None:
         self.calls.append("check")
 
-    def tell(self) -> None:
-        self.calls.append("tell")
+    def publish(self) -> None:
+        self.calls.append("publish")
 
     def _run(self) -> None:
         self.control.load()

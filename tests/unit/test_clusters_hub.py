@@ -11,7 +11,7 @@ import pytest
 from aggregator.kafka.admin import ClusterAdmin
 from aggregator.kafka.admin.offsets import PartitionOffsets
 from aggregator.kafka.discovery import hub_logs as hub_module
-from aggregator.kafka.discovery.hub_logs import TopicLogs, later_logs, told_logs, whole_logs
+from aggregator.kafka.discovery.hub_logs import TopicLogs, complete_logs, later_logs, whole_logs
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import OffsetRange, TopicPartition
 
@@ -39,7 +39,7 @@ NOT_YET = PartitionOffsets({FIRST: OffsetRange(0, 3)}, {SECOND: "Not leader for 
 
 def logs(timeout: float, *answers: PartitionOffsets) -> dict[TopicPartition, OffsetRange]:
     hub = cast(ClusterAdmin, Answers(*answers))
-    return told_logs(hub, ["orders"], {"orders": 2}, timeout)
+    return complete_logs(hub, ["orders"], {"orders": 2}, timeout)
 
 
 def test_a_partition_whose_leader_is_not_ready_is_asked_for_again() -> None:

@@ -70,7 +70,7 @@ def world() -> World:
 
 
 def test_each_command_has_an_outcome_in_its_order(world: World) -> None:
-    told = c.Tell(Event("kind", "words"))
+    told = c.Emit(Event("kind", "words"))
     outcomes = world.do(RECORD, MOVE, END, FINISH, c.LookAgain(), told)
     assert [it.command for it in outcomes] == [RECORD, MOVE, END, FINISH, c.LookAgain(), told]
     assert world.asked == ["append", "moved", "end", "finish", "wake"]

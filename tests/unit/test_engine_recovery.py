@@ -35,7 +35,7 @@ from aggregator.model.values import (
 from aggregator.plan.lanes.slots import SlotPlan
 from aggregator.plan.lifecycle.commands import Hole, Outcome, Recover, Recovered
 from aggregator.plan.plan import Plan
-from aggregator.plan.positions.origins import HubSample, Print, SampleTold, SourceRecord
+from aggregator.plan.positions.origins import HubSample, Print, SampleAnswers, SourceRecord
 from aggregator.plan.positions.recovery import TailPlan
 from aggregator.plan.positions.start import GapKind, Observed
 from aggregator.plan.snapshot import Look
@@ -73,7 +73,7 @@ class World:
         self.topic_id = "T"
         self.found: dict[SourcePartition, Skip] = {}
         self.samples: dict[SourcePartition, tuple[HubSample, ...]] = {}
-        self.told = SampleTold()
+        self.told = SampleAnswers()
         self.wanted: list[Mapping[SourcePartition, Sequence[int]]] = []
         self.failure: Exception | None = None
         self.asked: list[tuple[TailPlan, Mapping[str, str], list[str]]] = []
@@ -136,7 +136,7 @@ class World:
         _enough: int,
         consumers: Mapping[str, Mapping[str, str]],
         *_within: float,
-    ) -> SampleTold:
+    ) -> SampleAnswers:
         self.wanted.append(wanted)
         assert consumers["eu"]["bootstrap.servers"] == "127.0.0.1:10"
         return self.told
@@ -349,7 +349,7 @@ def at_source(timestamp: int) -> dict[int, SourceRecord]:
 def test_what_is_of_another_log_is_recorded_and_only_that_is_not_believed(world: World) -> None:
     world.crashed({EU0: 5, EU1: 5})
     with_samples(world, EU0, EU1)
-    world.told = SampleTold({EU0: at_source(99), EU1: at_source(100)})
+    world.told = SampleAnswers({EU0: at_source(99), EU1: at_source(100)})
     world.recover(EU0, EU1)
     state = world.observer.state
     assert state.positions == Positions({EU0: 5, EU1: 9})
@@ -379,7 +379,7 @@ def test_of_a_source_that_does_not_tell_what_is_its_own_nothing_moves_and_the_ot
     world.observer.recovered(Positions({EU0: 5}))
     world.grows_to(50)
     with_samples(world, EU0, EU1, EU2)
-    world.told = SampleTold({EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"})
+    world.told = SampleAnswers({EU1: at_source(100)}, silent={EU0: "no answer", EU2: "no answer"})
     every = (EU0, EU1, EU2)
     doubted = {sp: {HUB0: 7} for sp in every}
     world.observer.distrust(Positions(dict.fromkeys(every, 5)), doubted, {}, ())

@@ -160,7 +160,7 @@ def test_a_clean_start_reads_nothing_and_commits_nothing_more() -> None:
     world.given.clear()
     world.restart()
     world.until(lambda: world.state.begun)
-    kinds = [type(it) for it in world.given if not isinstance(it, (c.Tell, c.SetPace, c.Remember))]
+    kinds = [type(it) for it in world.given if not isinstance(it, (c.Emit, c.SetPace, c.Remember))]
     assert kinds == [c.Prepare, c.AskHub, c.Start]
     assert world.checkpoint.seq >= seq + 1
 
@@ -170,7 +170,7 @@ def test_after_a_crash_the_hub_is_asked_no_more_than_that() -> None:
     world.given.clear()
     world.restart()
     world.until(lambda: world.state.begun)
-    kinds = [type(it) for it in world.given if not isinstance(it, (c.Tell, c.SetPace, c.Remember))]
+    kinds = [type(it) for it in world.given if not isinstance(it, (c.Emit, c.SetPace, c.Remember))]
     assert kinds == [c.Prepare, c.Recover, c.Start]
 
 

@@ -164,7 +164,7 @@ def test_an_open_gap_is_told_once_and_the_others_run() -> None:
     world.asked = True
     world.until_all(Stage.READING)
     assert world.entries[EU0].position >= 5
-    assert "accept: goes on at 5" in world.told("gap")[1]
+    assert "accept: continues at 5" in world.told("gap")[1]
 
 
 def test_nothing_moves_that_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from aggregator.config.schema import Config
 from aggregator.model.values import Positions, SourcePartition, SourceState
 from aggregator.plan.lanes.rate_limits import Limit, Pace
-from aggregator.plan.lifecycle.commands import SetPace, Tell
+from aggregator.plan.lifecycle.commands import Emit, SetPace
 from aggregator.plan.lifecycle.inputs import Measured, News
 from aggregator.plan.lifecycle.read_rates import follow_pace, pace_starting
 from aggregator.plan.lifecycle.stage import Stage
@@ -68,7 +68,7 @@ class Scene:
 
     def _take(self, draft: Draft) -> bool:
         self.state = draft.state
-        self.words += [it.event.message for it in draft.commands if isinstance(it, Tell)]
+        self.words += [it.event.message for it in draft.commands if isinstance(it, Emit)]
         given = [it.pace for it in draft.commands if isinstance(it, SetPace)]
         self.pace = given[-1] if given else self.pace
         assert self.pace == self.state.pace

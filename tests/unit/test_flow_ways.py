@@ -173,7 +173,7 @@ def test_recovered_but_what_the_hub_holds_is_of_another_log(
     assert world.state.at(EU0).why == "not its own"
     (words,) = world.told("gap")
     at = records[0].gap.position
-    assert f"goes on at {at}, and what the hub holds of it comes again" in words
+    assert f"continues at {at}, and what the hub holds of it comes again" in words
     for _ in range(20):
         world.turn()
     assert world.state.at(EU0).stage is Stage.QUARANTINED

@@ -12,7 +12,7 @@ from aggregator.cli.peek import COLUMNS, _line
 from aggregator.cli.render import Output, cell, moment_of, table
 from aggregator.config import load_text
 from aggregator.extras.embedded.topics import NewRecord
-from aggregator.features.peek.decode_value import MOST_BYTES, shown, told
+from aggregator.features.peek.decode_value import MOST_BYTES, decode, shown
 from aggregator.features.peek.interpret import Interpreter
 from aggregator.features.peek.newest_ranges import MOST_PARTITIONS, tails
 from aggregator.features.quarantine.records import parse
@@ -64,9 +64,9 @@ def test_of_very_many_partitions_those_with_the_most_records_are_read() -> None:
     assert sorted(tp.partition for tp in found) == list(range(200 - MOST_PARTITIONS, 200))
 
 
-def assert_told(record: NewRecord) -> None:
+def assert_shown(record: NewRecord) -> None:
     raw = Raw(7, record.timestamp, record.key, record.value, record.headers)
-    found = INTERPRETER.told(0, raw)
+    found = INTERPRETER.show(0, raw)
     assert found.timestamp_ms == record.timestamp
     assert json.loads(found.model_dump_json())["value_bytes"] == len(record.value or b"")
     for output in Output:
@@ -79,12 +79,12 @@ def assert_told(record: NewRecord) -> None:
 @given(odd_records())
 @examples(80)
 def test_whatever_a_record_holds_it_is_told(record: NewRecord) -> None:
-    assert_told(record)
+    assert_shown(record)
 
 
 @pytest.mark.parametrize("name", ODD_SHAPES)
 def test_the_worst_records_are_told(name: str) -> None:
-    assert_told(ODD_SHAPES[name])
+    assert_shown(ODD_SHAPES[name])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_worst_records_are_told(name: str) -> None:
 def test_json_of_a_schema_is_told_whatever_is_in_it(payload: bytes) -> None:
     schema = Schema(1, "JSON", "{}")
     for most in (None, MOST_BYTES):
-        found = told(b"\0\0\0\0\1" + payload, lambda _: schema, most)
+        found = decode(b"\0\0\0\0\1" + payload, lambda _: schema, most)
         assert found.text is not None
         found.text.encode()
 
@@ -119,7 +119,7 @@ def test_json_of_a_schema_is_told_whatever_is_in_it(payload: bytes) -> None:
 def test_json_is_json_behind_white_space_and_a_mark_as_it_is_where_it_lands(
     content: bytes, kind: str
 ) -> None:
-    assert told(content, lambda _: Schema(1, "JSON", "{}")).format == kind
+    assert decode(content, lambda _: Schema(1, "JSON", "{}")).format == kind
 
 
 def test_a_time_is_read_where_it_is_one() -> None:

@@ -15,7 +15,7 @@ from aggregator.plan.positions.origins import (
     HubSample,
     Judged,
     Print,
-    SampleTold,
+    SampleAnswers,
     SourceRecord,
     judge_origins,
     plan_foreign,
@@ -47,7 +47,7 @@ def judged(
     at: int = 0,
     end: int | None = None,
 ) -> Judged:
-    told = SampleTold({SP: log} if log else {}, {} if end is None else {SP: end})
+    told = SampleAnswers({SP: log} if log else {}, {} if end is None else {SP: end})
     return judge_origins({SP: samples}, told, {SP: at}, [route])
 
 
@@ -125,7 +125,7 @@ def test_but_what_lies_at_or_beyond_the_end_is_of_another_log() -> None:
 
 def test_of_a_source_that_does_not_tell_nothing_is_believed_yet() -> None:
     hub = held(log_of(5, 100, 200))
-    told = SampleTold({SP: log_of(5, 100)}, silent={SP: "no answer"})
+    told = SampleAnswers({SP: log_of(5, 100)}, silent={SP: "no answer"})
     assert judge_origins({SP: hub}, told, {SP: 0}, [ROUTE]) == Judged({}, {SP: "no answer"})
     told = replace(told, records={SP: log_of(5, 101)})
     assert judge_origins({SP: hub}, told, {SP: 0}, [ROUTE]).foreign.keys() == {SP}
@@ -134,7 +134,7 @@ def test_of_a_source_that_does_not_tell_nothing_is_believed_yet() -> None:
 def test_each_partition_is_judged_by_itself() -> None:
     other = SP._replace(partition=1)
     hub = held(log_of(5, 100))
-    told = SampleTold({SP: log_of(5, 100), other: log_of(5, 99)})
+    told = SampleAnswers({SP: log_of(5, 100), other: log_of(5, 99)})
     found = judge_origins({SP: hub, other: hub}, told, {SP: 0, other: 0}, [ROUTE])
     assert found.partitions == {other}
 

@@ -9,11 +9,11 @@ import pytest
 from aggregator.model.values import LogId, OffsetRange, SourcePartition
 from aggregator.plan.health.suspects import (
     PATIENCE_SECONDS,
+    Progress,
     ReadPosition,
     Seen,
-    Stand,
     cut,
-    follow_stands,
+    follow_progress,
     foreign,
     gone,
     seen_of,
@@ -48,71 +48,71 @@ def test_only_ids_that_are_known_and_differ_prove_another_topic(
     assert (words in found[SP]) if words else (found == {})
 
 
-def stand(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any, Stand]:
+def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any, Progress]:
     """Of a reader that came to a position, and stood there while probes were looked at."""
     reading = {SP: ReadPosition(at)}
-    stands = follow_stands({}, reading, {}, now)
+    progress = follow_progress({}, reading, {}, now)
     for moment, seen in probes:
-        stands = follow_stands(stands, reading, seen, moment)
-    return stands
+        progress = follow_progress(progress, reading, seen, moment)
+    return progress
 
 
 def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
-    stands = stand(5, 1.0)
-    assert stands == {SP: Stand(5, 1.0)}
-    stands = follow_stands(stands, {SP: ReadPosition(5)}, {}, 2.0)
-    assert stands == {SP: Stand(5, 1.0)}
-    stands = follow_stands(stands, {SP: ReadPosition(7)}, {}, 3.0)
-    assert stands == {SP: Stand(7, 3.0)}
+    progress = own(5, 1.0)
+    assert progress == {SP: Progress(5, 1.0)}
+    progress = follow_progress(progress, {SP: ReadPosition(5)}, {}, 2.0)
+    assert progress == {SP: Progress(5, 1.0)}
+    progress = follow_progress(progress, {SP: ReadPosition(7)}, {}, 3.0)
+    assert progress == {SP: Progress(7, 3.0)}
     # Also where it was set back to.
-    stands = follow_stands(stands, {SP: ReadPosition(5)}, {}, 4.0)
-    assert stands == {SP: Stand(5, 4.0)}
-    assert follow_stands(stands, {}, {}, 5.0) == {}
+    progress = follow_progress(progress, {SP: ReadPosition(5)}, {}, 4.0)
+    assert progress == {SP: Progress(5, 4.0)}
+    assert follow_progress(progress, {}, {}, 5.0) == {}
 
 
 def test_a_reader_below_its_log_says_so_itself() -> None:
     """It may have records buffered that the log holds no longer: nothing is proven from outside."""
-    assert cut(stand(0, 1.0, (9.5, probe(9.0, 50))), 99.0) == {}
+    assert cut(own(0, 1.0, (9.5, probe(9.0, 50))), 99.0) == {}
 
 
 @pytest.mark.parametrize(("asked_at", "proven"), [(4.9, False), (5.0, False), (5.1, True)])
 def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_was_told(
     asked_at: float, proven: bool
 ) -> None:
-    stands = stand(50, 5.0, (6.0, probe(asked_at, 20)))
-    found = cut(stands, 6.0 + PATIENCE_SECONDS)
+    progress = own(50, 5.0, (6.0, probe(asked_at, 20)))
+    found = cut(progress, 6.0 + PATIENCE_SECONDS)
     assert found == ({SP: "its log ended at 20, and was read up to 50 before"} if proven else {})
-    assert cut(stand(50, 5.0, (6.0, probe(asked_at, 50))), 99.0) == {}
+    assert cut(own(50, 5.0, (6.0, probe(asked_at, 50))), 99.0) == {}
 
 
 def test_a_reader_is_given_a_moment_to_say_itself_that_its_log_was_cut() -> None:
-    stands = stand(50, 5.0, (6.0, probe(5.5, 30)), (7.0, probe(6.5, 20)), (7.9, probe(7.5, 49)))
-    assert stands[SP] == Stand(50, 5.0, 6.0, 20)
-    assert cut(stands, 7.9) == {}
-    assert set(cut(stands, 8.0)) == {SP}
+    progress = own(50, 5.0, (6.0, probe(5.5, 30)), (7.0, probe(6.5, 20)), (7.9, probe(7.5, 49)))
+    assert progress[SP] == Progress(50, 5.0, 6.0, 20)
+    assert cut(progress, 7.9) == {}
+    assert set(cut(progress, 8.0)) == {SP}
     # It was a leader of before that answered.
-    stands = follow_stands(stands, {SP: ReadPosition(50)}, probe(8.0, 50), 8.1)
-    assert stands == {SP: Stand(50, 5.0)}
+    progress = follow_progress(progress, {SP: ReadPosition(50)}, probe(8.0, 50), 8.1)
+    assert progress == {SP: Progress(50, 5.0)}
 
 
 def test_a_reader_that_reads_on_in_a_log_that_was_cut_is_given_none() -> None:
-    stands = stand(50, 5.0, (6.0, probe(5.5, 30)))
-    stands = follow_stands(stands, {SP: ReadPosition(60)}, {}, 6.5)
-    assert set(cut(stands, 6.5)) == {SP}
+    progress = own(50, 5.0, (6.0, probe(5.5, 30)))
+    progress = follow_progress(progress, {SP: ReadPosition(60)}, {}, 6.5)
+    assert set(cut(progress, 6.5)) == {SP}
 
 
 def test_what_an_open_transaction_holds_back_is_not_cut() -> None:
     held = Seen(9.0, "C", {"orders": "T"}, {SP: 20}, {SP: 50})
-    assert cut(stand(50, 5.0, (9.0, {"eu": held})), 99.0) == {}
+    assert cut(own(50, 5.0, (9.0, {"eu": held})), 99.0) == {}
     not_asked = Seen(9.0, "C", {"orders": "T"}, {SP: 20}, {})
-    assert cut(stand(50, 5.0, (9.0, {"eu": not_asked})), 99.0) == {}
+    assert cut(own(50, 5.0, (9.0, {"eu": not_asked})), 99.0) == {}
     short = Seen(9.0, "C", {"orders": "T"}, {SP: 20}, {SP: 49})
-    assert set(cut(stand(50, 5.0, (9.0, {"eu": short})), 99.0)) == {SP}
+    assert set(cut(own(50, 5.0, (9.0, {"eu": short})), 99.0)) == {SP}
 
 
 def test_a_log_that_no_probe_has_told_of_proves_nothing() -> None:
     silent = {"eu": Seen(9.0, "C", {"orders": "T"})}
-    assert cut(stand(50, 5.0, (9.0, {}), (9.5, silent)), 99.0) == {}
+    assert cut(own(50, 5.0, (9.0, {}), (9.5, silent)), 99.0) == {}
 
 
 def test_a_topic_that_a_probe_did_not_find_is_gone() -> None:

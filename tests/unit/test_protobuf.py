@@ -21,7 +21,7 @@ from aggregator.extras.notebook.protobuf_structs import (
     struct_of,
     why_none,
 )
-from aggregator.features.peek.decode_value import told
+from aggregator.features.peek.decode_value import decode
 from aggregator.features.peek.proto_text import descriptor_of
 from aggregator.features.peek.protobuf_value import ProtoFile, class_of, parsed, plain, split
 from aggregator.kafka.registry import Schema
@@ -134,7 +134,7 @@ def test_numbers_before_the_payload_choose_the_message() -> None:
 )
 def test_what_is_no_such_message_says_why(payload: bytes, why: str) -> None:
     schema = Schema(4, "PROTOBUF", ORDER, FILE.imported)
-    found = told(b"\0\0\0\0\4" + payload, lambda _: schema)
+    found = decode(b"\0\0\0\0\4" + payload, lambda _: schema)
     assert (found.format, found.schema) == ("bytes", 4)
     assert why in found.problem
 
@@ -142,7 +142,7 @@ def test_what_is_no_such_message_says_why(payload: bytes, why: str) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_told_or_said_to_be_none(payload: bytes) -> None:
     schema = Schema(4, "PROTOBUF", ORDER, FILE.imported)
-    found = told(b"\0\0\0\0\4" + payload, lambda _: schema)
+    found = decode(b"\0\0\0\0\4" + payload, lambda _: schema)
     assert found.format == ("bytes" if found.problem else "protobuf")
 
 

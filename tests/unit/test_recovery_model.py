@@ -310,7 +310,7 @@ class Aggregation:
         for lane in self.lanes.values():
             report, own = self.see(lane), lane.query.holding
             if own and report is not None and all(report.states.get(it) == HELD for it in own):
-                exact = lane.watched.told.only(own)
+                exact = lane.watched.reported.only(own)
                 self.append_end(lane, lane.watched.end(report, exact, self.snapshot()))
                 lane.watched.leave(own)
                 lane.query.partitions -= own
@@ -339,7 +339,7 @@ class Aggregation:
                 lane.query.tell(task)
             report = self.see(lane)
             assert report is not None
-            end = lane.watched.end(report, lane.watched.told, self.snapshot())
+            end = lane.watched.end(report, lane.watched.reported, self.snapshot())
             self.append_end(lane, end)
 
     def crash(self, number: int) -> None:
@@ -450,7 +450,7 @@ class Aggregation:
         if not report.whole:
             return None
         if lane.watched.take(report):
-            self.positions = self.positions.merged(lane.watched.told)
+            self.positions = self.positions.merged(lane.watched.reported)
         return report
 
     def recover_these(self, partitions: list[SourcePartition], *, crash: bool) -> None:

@@ -18,7 +18,7 @@ import aggregator
 from aggregator.config import load_text
 from aggregator.config.schemas import SchemasConfig
 from aggregator.extras.embedded.ports import free_ports
-from aggregator.features.peek.decode_value import MOST_BYTES, Said, as_json, decoded, told
+from aggregator.features.peek.decode_value import MOST_BYTES, Said, as_json, decode, decoded
 from aggregator.kafka.registry import (
     ID_HEADERS,
     Registry,
@@ -283,19 +283,19 @@ def schema_of(number: SchemaId) -> Schema:
     ],
 )
 def test_what_a_value_says(content: bytes | None, said: Said) -> None:
-    assert told(content, schema_of) == said
+    assert decode(content, schema_of) == said
 
 
 def test_bytes_that_no_schema_fits_are_told_with_the_reason() -> None:
     whole_value = b"\0\0\0\0\1" + avro(CITY, {"n": "Bonn"})
     for content in (whole_value[:-1], whole_value + b"!", b"\0\0\0\0\1", b"\0\0\0\0\2{"):
-        found = told(content, schema_of)
+        found = decode(content, schema_of)
         assert (found.text, found.format) == (f"0x{content.hex()}", "bytes")
         assert "is not what its schema says" in found.problem
 
 
 def test_what_is_long_is_cut_off_and_is_decoded_before_that() -> None:
-    long = told(b"\0\0\0\0\1" + avro(CITY, {"n": "a" * 9_000}), schema_of, MOST_BYTES)
+    long = decode(b"\0\0\0\0\1" + avro(CITY, {"n": "a" * 9_000}), schema_of, MOST_BYTES)
     assert long.text is not None
     assert (len(long.text), long.format, long.text[-1]) == (MOST_BYTES + 1, "avro", "…")
 
@@ -366,4 +366,4 @@ def test_the_connector_looks_at_the_same_headers() -> None:
 def test_what_a_value_says_whose_schema_a_header_names(
     content: bytes | None, header: bytes, said: Said
 ) -> None:
-    assert told(content, schema_of, None, header) == said
+    assert decode(content, schema_of, None, header) == said

@@ -60,7 +60,7 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
 ) -> None:
     code, body = ask("PUT", f"{url}/api/sources/eu/pause")
     assert (code, body["name"], body["source"], body["paused"]) == (200, "central", "eu", True)
-    assert engine.calls == ["leave ['eu']", "tell"]
+    assert engine.calls == ["leave ['eu']", "publish"]
     assert control.out["eu"].startswith("paused since 20")
     kept = Controls(StateStore(config.checkpoint.path))
     assert kept.read().sources == control.paused
@@ -70,7 +70,7 @@ def test_a_source_is_paused_and_resumed_by_the_engine(
     assert ask("PUT", f"{url}/api/sources/eu/pause")[1]["since"] == since
     code, body = ask("PUT", f"{url}/api/sources/eu/resume")
     assert (code, body["paused"], body["since"], body["by"]) == (200, False, None, "")
-    assert engine.calls[-2:] == ["look again", "tell"]
+    assert engine.calls[-2:] == ["look again", "publish"]
     assert control.out == {}
     assert kept.read().sources == {}
 
@@ -92,7 +92,7 @@ def test_a_topic_and_a_partition_are_paused_and_resumed_by_the_engine(
     code, body = ask("PUT", f"{topic}/pause?partition=3")
     assert (code, body["topic"], body["partition"], body["paused"]) == (200, "orders", 3, True)
     assert (body["by"], body["parts"]) == ("REST from 127.0.0.1", ["eu/orders-3"])
-    assert engine.calls == ["rest eu/orders-3", "tell"]
+    assert engine.calls == ["rest eu/orders-3", "publish"]
     assert control.paused == {}
     (why,) = control.out_parts.values()
     assert why.startswith("paused since 20")

@@ -18,7 +18,7 @@ from aggregator.datapath.connector.spec import origin_names
 from aggregator.model.errors import ClusterError
 from aggregator.model.values import SchemaIds, Skip, SourcePartition, TopicPartition
 from aggregator.plan.lease import EXECUTOR_SECONDS
-from aggregator.plan.positions.origins import HubSample, Print, SampleTold, SourceRecord
+from aggregator.plan.positions.origins import HubSample, Print, SampleAnswers, SourceRecord
 from aggregator.plan.positions.recovery import TailPlan
 
 PLUGIN = "aggregator.connector.ReportPlugin"
@@ -94,7 +94,7 @@ class Connector:
         self._lock = threading.Lock()
         self._token_urls: set[str] = set()
         self._since = 0
-        self._told = -1
+        self._sent_snapshot = -1
         self._tasks: dict[tuple[str, int], dict[tuple[int, int], TaskReport]] = {}
 
     def key(self, lane: str, generation: int) -> str:
@@ -127,8 +127,8 @@ class Connector:
         for sp in sorted(orders.held):
             held.setdefault(sp.cluster, []).append(f"{sp.topic}/{sp.partition}")
         rates = {f"{reading}-{task}": list(it) for (reading, task), it in orders.rates.items()}
-        told = {"end": orders.end, "held": held, "rates": rates, "schemas": orders.schemas}
-        self._lanes.order(key, json.dumps(told))
+        message = {"end": orders.end, "held": held, "rates": rates, "schemas": orders.schemas}
+        self._lanes.order(key, json.dumps(message))
 
     def poll(self) -> None:
         """Take what the tasks have told since the last call."""
@@ -145,9 +145,9 @@ class Connector:
 
     def snapshot(self, number: int) -> None:
         """Tell the number of the newest hub snapshot: reports name the one that they knew."""
-        if number != self._told:
+        if number != self._sent_snapshot:
             self._lanes.snapshot(number)
-            self._told = number
+            self._sent_snapshot = number
 
     def is_open(self, key: str, lost_seconds: float) -> bool:
         """Whether a task of this lane may still send; one that was not heard of for so long not."""
@@ -198,7 +198,7 @@ class Connector:
         consumers: Mapping[str, Mapping[str, str]],
         silence: float,
         opening: float,
-    ) -> SampleTold:
+    ) -> SampleAnswers:
         """What the sources hold at these offsets, until there is `enough` of each partition.
 
         `consumers` are the settings for a Java consumer of each source. One that has told nothing
@@ -227,7 +227,7 @@ class Connector:
             answers = json.loads(str(self._samples.read(json.dumps(spec))))
         except Py4JJavaError as error:
             raise ClusterError(f"samples of the sources cannot be read: {_words(error)}") from error
-        return _told(aliases, answers)
+        return _sample_answers(aliases, answers)
 
     def log_ends(
         self, partitions: Collection[TopicPartition], consumer: Mapping[str, str], timeout: float
@@ -272,7 +272,7 @@ def _samples_of(rows: Sequence[Any]) -> tuple[HubSample, ...]:
     return tuple(HubSample(offset, tuple(Print(*it) for it in prints)) for offset, prints in rows)
 
 
-def _told(aliases: Sequence[str], answers: Sequence[Any]) -> SampleTold:
+def _sample_answers(aliases: Sequence[str], answers: Sequence[Any]) -> SampleAnswers:
     records: dict[SourcePartition, dict[int, SourceRecord]] = {}
     ends: dict[SourcePartition, int] = {}
     silent: dict[SourcePartition, str] = {}
@@ -284,4 +284,4 @@ def _told(aliases: Sequence[str], answers: Sequence[Any]) -> SampleTold:
             ends[SourcePartition(alias, topic, partition)] = end
         for topic, partition, why in answer["silent"]:
             silent[SourcePartition(alias, topic, partition)] = why
-    return SampleTold(records, ends, silent)
+    return SampleAnswers(records, ends, silent)

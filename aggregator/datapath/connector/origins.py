@@ -33,7 +33,7 @@ def compare_origins(
         for alias in {sp.cluster for sp in wanted}
     }
     within = config.supervision
-    told = connector.read_samples(
+    sampled = connector.read_samples(
         wanted, enough, consumers, within.deadline, within.connect_timeout
     )
-    return judge_origins(samples, told, starts, routes)
+    return judge_origins(samples, sampled, starts, routes)

@@ -165,36 +165,36 @@ def bucket_bounds() -> tuple[int, ...]:
     return tuple(bounds)
 
 
-def _report(told: Mapping[str, Any]) -> TaskReport:
-    cluster = str(told["cluster"])
+def _report(message: Mapping[str, Any]) -> TaskReport:
+    cluster = str(message["cluster"])
 
     def partition(name: str) -> SourcePartition:
         topic, _, number = name.rpartition("/")
         return SourcePartition(cluster, topic, int(number))
 
     return TaskReport(
-        lane=told["lane"],
-        generation=told["generation"],
-        task=(told["reading"], told["task"]),
+        lane=message["lane"],
+        generation=message["generation"],
+        task=(message["reading"], message["task"]),
         cluster=cluster,
-        point=told["point"],
-        at_ms=told["at"],
-        snapshot=told["snapshot"],
-        positions={partition(name): at for name, at in told["positions"].items()},
-        ends={TopicPartition(topic, number): end for topic, number, end in told["ends"]},
-        states={partition(name): state for name, state in told["states"].items()},
-        reasons={partition(name): why for name, why in told["reasons"].items()},
-        cuts={partition(name): at for name, at in told["cuts"].items()},
-        sent={topic: Counted(*counts) for topic, counts in told["topics"].items()},
-        error=told["error"],
-        ended=told["ended"],
-        skipping=told["skipping"],
-        skipped=told["skipped"],
-        replayed=told["replayed"],
-        looped=told["looped"],
-        retried=told["retried"],
-        read_bytes=told["read_bytes"],
-        age=tuple(told["age"]),
-        flight=tuple(told["flight"]),
-        unknown=tuple((topic, side, number) for topic, side, number in told["unknown"]),
+        point=message["point"],
+        at_ms=message["at"],
+        snapshot=message["snapshot"],
+        positions={partition(name): at for name, at in message["positions"].items()},
+        ends={TopicPartition(topic, number): end for topic, number, end in message["ends"]},
+        states={partition(name): state for name, state in message["states"].items()},
+        reasons={partition(name): why for name, why in message["reasons"].items()},
+        cuts={partition(name): at for name, at in message["cuts"].items()},
+        sent={topic: Counted(*counts) for topic, counts in message["topics"].items()},
+        error=message["error"],
+        ended=message["ended"],
+        skipping=message["skipping"],
+        skipped=message["skipped"],
+        replayed=message["replayed"],
+        looped=message["looped"],
+        retried=message["retried"],
+        read_bytes=message["read_bytes"],
+        age=tuple(message["age"]),
+        flight=tuple(message["flight"]),
+        unknown=tuple((topic, side, number) for topic, side, number in message["unknown"]),
     )

@@ -141,12 +141,12 @@ def _make(archive: Path, java_home: Path, class_path: Sequence[Path]) -> str:
     """Write the archive; returns what went wrong, or nothing."""
     java = str(java_home / "bin" / "java")
     try:
-        told = _run(
+        result = _run(
             [java, "-cp", f"{spark_home() / 'jars'}/*", *LAUNCHER, *_submission(class_path)]
         )
-        words = told.stdout.strip("\0\n").split("\0")
+        words = result.stdout.strip("\0\n").split("\0")
         if "-cp" not in words or LAUNCHER[1] not in words:
-            return f"Spark's launcher does not tell its command: {_last_line(told)}"
+            return f"Spark's launcher does not print its command: {_last_line(result)}"
         with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
             fresh = Path(scratch) / archive.name
             done = _run(

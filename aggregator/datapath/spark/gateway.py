@@ -48,7 +48,7 @@ POLL_SECONDS = 0.02
 
 def quick_command(
     words: Sequence[str],
-    told: Mapping[str, str],
+    conf: Mapping[str, str],
     java_home: Path,
     spark_home: Path,
     environment: Mapping[str, str],
@@ -58,7 +58,7 @@ def quick_command(
     `words` are what Spark's launcher said, up to the class that is started; none are known where
     there is no archive of classes. `told` are the settings that a launch is told.
     """
-    if "-cp" not in words or set(told) - set(KNOWN):
+    if "-cp" not in words or set(conf) - set(KNOWN):
         return ()
     if any(environment.get(name) for name in OF_SUBMIT):
         return ()
@@ -66,7 +66,7 @@ def quick_command(
         return ()
     at = words.index("-cp") + 1
     try:
-        given = shlex.split(told.get(DRIVER, ""))
+        given = shlex.split(conf.get(DRIVER, ""))
         more = shlex.split(environment.get(JAVA_ENVIRONMENT, ""))
     except ValueError:  # quotes that do not end: Spark says so
         return ()
@@ -74,9 +74,9 @@ def quick_command(
     if any(it.startswith("-Xmx") for it in given):
         return ()
     return (
-        *(str(java_home / "bin" / "java"), "-cp", words[at], *more, f"-Xmx{told[HEAP]}", *given),
+        *(str(java_home / "bin" / "java"), "-cp", words[at], *more, f"-Xmx{conf[HEAP]}", *given),
         *(it for it in words[at + 1 :] if not it.startswith("-Xmx")),
-        *(f"-D{name}={value}" for name, value in told.items()),
+        *(f"-D{name}={value}" for name, value in conf.items()),
         SERVER,
     )
 
@@ -107,22 +107,22 @@ def launch(command: Sequence[str], spark_home: Path, stdin: int = subprocess.PIP
     It ends at the end of what it reads from `stdin`: by default, when this process ends.
     """
     folder = Path(tempfile.mkdtemp(prefix="gateway-"))
-    told = folder / "connection"
+    connection_file = folder / "connection"
     environment = {
         **os.environ,
         "SPARK_HOME": str(spark_home),
         "SPARK_CONNECT_MODE": "0",
         # As `spark-submit` has it: Python's workers agree on what a text hashes to.
         "PYTHONHASHSEED": "0",
-        CONNECTION_FILE: str(told),
+        CONNECTION_FILE: str(connection_file),
     }
     try:
         child = subprocess.Popen([*NO_INTERRUPTS, *command], stdin=stdin, env=environment)
-        if not _has_told(told, child):
+        if not _has_connected(connection_file, child):
             child.kill()
             child.communicate()
             return None
-        port, secret = _connection(told.read_bytes())
+        port, secret = _connection(connection_file.read_bytes())
     except OSError:
         return None
     finally:
@@ -142,17 +142,17 @@ def connect(server: Server) -> None:
     gateway.proc = server.process
 
 
-def _has_told(told: Path, child: subprocess.Popen[bytes]) -> bool:
+def _has_connected(connection_file: Path, child: subprocess.Popen[bytes]) -> bool:
     """Wait until Java has told its port; whether it has."""
     deadline = time.monotonic() + START_SECONDS
-    while not told.exists():
+    while not connection_file.exists():
         if child.poll() is not None or time.monotonic() > deadline:
             return False
         time.sleep(POLL_SECONDS)
     return True
 
 
-def _connection(told: bytes) -> tuple[int, str]:
+def _connection(content: bytes) -> tuple[int, str]:
     """The port and the secret: a number, the length of a text, the text."""
-    port, length = struct.unpack_from(">ii", told)
-    return port, told[8 : 8 + length].decode()
+    port, length = struct.unpack_from(">ii", content)
+    return port, content[8 : 8 + length].decode()

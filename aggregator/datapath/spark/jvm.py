@@ -94,13 +94,15 @@ def start_jvm(conf: Mapping[str, str], driver: Driver) -> None:
     # keeps a start from waiting for a name server.
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    told = {it: conf[it] for it in conf if not local or it.startswith(AT_LAUNCH)}
+    at_launch = {it: conf[it] for it in conf if not local or it.startswith(AT_LAUNCH)}
     if is_local(conf["spark.master"]) and SparkContext._gateway is None:
-        command = quick_command(driver.words, told, driver.java_home, home, os.environ)
+        command = quick_command(driver.words, at_launch, driver.java_home, home, os.environ)
         if command and start_quickly(command, home):
             return
     os.environ.setdefault(LAUNCHER_OPTIONS, launcher_options(home))
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll([*told.items()]))
+    SparkContext._ensure_initialized(
+        conf=SparkConf(loadDefaults=False).setAll([*at_launch.items()])
+    )
 
 
 def launcher_options(home: Path) -> str:

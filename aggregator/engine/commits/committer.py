@@ -32,7 +32,7 @@ SnapshotReader = Callable[[Mapping[str, int]], HubSnapshot]
 class Commits:
     """The newest state of the checkpoint, and all that is committed to it. Used by any thread.
 
-    `error` tells why the last commit failed, while the next one is to come. A conflict (another
+    `error` says why the last commit failed, until the next one. A conflict (another
     writer) is final: nothing is committed any more, and `conflict` says why where a commit was not
     asked for by the engine's thread.
     """
@@ -56,7 +56,7 @@ class Commits:
         self._maintain_after = 0.0
         self._read_at = time.monotonic()
         self.state: CheckpointState = table.load()
-        self._told: tuple[CheckpointState, object] = (self.state, [])
+        self._joined: tuple[CheckpointState, object] = (self.state, [])
         self.positions: Positions = self.state.positions
         self.committed_ms: int | None = None
         self.error = ""
@@ -68,15 +68,15 @@ class Commits:
             self._identity = identity
 
     def saw(self, seen: Mapping[str, Seen]) -> None:
-        """Note the log ends that looks or probes told, for the next commits.
+        """Keep the log ends that discovery or probes reported, for the next commits.
 
         Those of logs that the positions are not of are left out; what was noted before stays: of a
         log that is gone it is the last that anybody knows.
         """
         state = self.state
-        told = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
-        if self._told[0] is not state or self._told[1] != told:
-            self._told = (state, told)
+        inputs = [(alias, it.cluster_id, it.topic_ids, it.ends) for alias, it in seen.items()]
+        if self._joined[0] is not state or self._joined[1] != inputs:
+            self._joined = (state, inputs)
             self._log_ends = {**self._log_ends, **own_ends(state, seen)}
 
     def recovered(
@@ -86,7 +86,7 @@ class Commits:
 
         It holds these positions exactly; but for those in `older`, beyond which it holds something,
         and nothing of that before these ends. Raises CheckpointError when it cannot be written, and
-        ClusterError when the hub does not tell its end offsets; then they have to be recovered
+        ClusterError when the hub does not report its end offsets; then they have to be recovered
         again.
         """
         older = older or {}
@@ -111,7 +111,7 @@ class Commits:
         """Commit, all at once, that the hub may hold more than the checkpoint knows.
 
         Of these positions anything beyond lies behind their `ends`; of other partitions of the
-        sources `opened` behind those. Of the sources `closed` nothing more is to be looked for.
+        sources `opened` behind those. Of the sources `closed` nothing more has to be searched for.
         Raises CheckpointError when it cannot be written.
         """
         with self._lock:
@@ -133,7 +133,7 @@ class Commits:
         that is gone, is never taken for them. Raises as `recovered` does.
         """
         with self._lock:
-            # Until they are told anew nobody knows the ends of the logs that these are of.
+            # Until they are reported again, the ends of these logs are unknown.
             self._log_ends = {sp: at for sp, at in self._log_ends.items() if sp not in positions}
             parts = [Bounded(-1, positions, self._snapshot(), clean=True)]
             self._commit(*self._checkpoints(why, 0, self._identity, parts))

@@ -1,4 +1,4 @@
-"""The checkpoint as a step goes by it."""
+"""The checkpoint in the form that a step takes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def known_of(state: CheckpointState) -> Known:
 
 
 class KnownOf:
-    """What an observer's checkpoint knows; made anew only when there was a commit."""
+    """What an observer's checkpoint knows; rebuilt only after a commit."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

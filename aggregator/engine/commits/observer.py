@@ -1,8 +1,8 @@
 """Observes what the lanes report, and commits it.
 
 Off the critical path: it takes the reports that the tasks send, and appends to Delta, while the
-queries go on. One lock holds it together, because a lane's end is committed from the engine's
-thread and all else from the observer's own.
+queries keep running. One lock holds it together, because a lane's end is committed from the
+engine's thread and all else from the observer's own.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from aggregator.store.checkpoint.rows import Checkpoint
 
 POLL_SECONDS = 0.5
 READ_SECONDS = 60.0
-"""So often the hub is asked for its ends: others may write there, of which no report tells."""
+"""How often the hub is asked for its ends: others may write there, which no report shows."""
 
 
 class Observer(Commits):
@@ -39,7 +39,7 @@ class Observer(Commits):
     A commit of report points that fails because the storage does (CheckpointError) is tried again
     with newer positions. When it meets a conflict, `conflict` is set, and the engine must stop
     without writing anything more. `failure` is set when the thread has ended by an error that
-    nobody foresaw.
+    was not foreseen.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Observer(Commits):
         `older` are partitions of which it leaves out what the hub holds already, with the hub's
         ends before anything beyond their positions came; the ends of now bound all others. Returns
         the number of a hub snapshot. Raises CheckpointError when it cannot be written (then the
-        lane must not start), and ClusterError when the hub does not tell its end offsets.
+        lane must not start), and ClusterError when the hub does not report its end offsets.
         """
         with self._lock:
             now = self._snapshot()
@@ -108,20 +108,20 @@ class Observer(Commits):
     def finish(self, query: LaneQuery, *, clean: bool) -> None:
         """Commit where a query got to, and observe it no more.
 
-        `clean` says that all its tasks have told that they send nothing more: then no start ever
-        has to look into the hub for it, but where it is not beyond what it was to leave out.
-        Raises CheckpointError when it cannot be written.
+        `clean` says that all its tasks have reported that they send nothing more: then no start
+        ever has to read the hub for it, except where it is not beyond what it had to skip. Raises
+        CheckpointError when it cannot be written.
         """
         with self._lock:
             lane = self._lanes.pop(query.lane.name)
             report = self._see(lane)
             if report is not None and clean:
-                self._commit_end(lane, report, lane.told)
+                self._commit_end(lane, report, lane.reported)
             elif report is not None and lane.has_news:
                 self._commit(*self._of(lane, lane.point(report, self._tail)))
 
     def left(self, query: LaneQuery, partitions: Collection[SourcePartition]) -> None:
-        """Commit where these partitions of a query that goes on were given up, exactly.
+        """Commit the exact positions at which a running query has released these partitions.
 
         Raises CheckpointError as `begin` does.
         """
@@ -129,7 +129,7 @@ class Observer(Commits):
             lane = self._lanes[query.lane.name]
             report = self._see(lane)
             if report is not None:
-                self._commit_end(lane, report, lane.told.only(set(partitions)))
+                self._commit_end(lane, report, lane.reported.only(set(partitions)))
             lane.leave(partitions)
 
     def tick(self) -> None:
@@ -158,9 +158,9 @@ class Observer(Commits):
     def _read_now_and_then(self) -> None:
         if time.monotonic() - self._read_at < READ_SECONDS:
             return
-        self._snapshot_if_told()
+        self._snapshot_if_reported()
 
-    def _snapshot_if_told(self) -> HubSnapshot:
+    def _snapshot_if_reported(self) -> HubSnapshot:
         """The hub's ends of now, or the newest that are known while it does not answer."""
         try:
             return self._snapshot()
@@ -170,14 +170,14 @@ class Observer(Commits):
             return self._tail.newest
 
     def _see(self, lane: LanePoints) -> LaneReport | None:
-        """The newest report of a lane, noted; None before each of its tasks has told."""
+        """The newest report of a lane, noted; None before each of its tasks has reported."""
         report = lane.query.report
         self.figures.take(report)
         failpoint("mid-batch")
         if not report.whole:
             return None
         if lane.take(report):
-            self.positions = self.positions.merged(lane.told)
+            self.positions = self.positions.merged(lane.reported)
         self.progress = {**self.progress, lane.query.lane.name: lane.progress(report)}
         return report
 
@@ -192,7 +192,7 @@ class Observer(Commits):
         except CheckpointConflictError as error:
             self.conflict = error
         except CheckpointError as error:
-            # The next look tries it again, with what is told by then.
+            # The next round tries it again, with what is reported by then.
             self._note_error(str(error))
         else:
             for lane, report in due:
@@ -201,10 +201,10 @@ class Observer(Commits):
     def _commit_end(self, lane: LanePoints, report: LaneReport, positions: Positions) -> None:
         # Nothing beyond these positions is written, so a snapshot of now is right. With an older
         # one they are exact all the same: the next start finds the hub further, and looks whether
-        # that was us. Reports of partitions that were held stand still, so what is told is what was
+        # that was us. Reports of held partitions do not change, so what is reported is what was
         # last written.
         if positions:
-            parts = lane.end(report, positions, self._snapshot_if_told())
+            parts = lane.end(report, positions, self._snapshot_if_reported())
             self._commit(*self._of(lane, parts))
             self.positions = self.positions.merged(positions)
 
@@ -217,5 +217,5 @@ class Observer(Commits):
             while not self._stop.wait(POLL_SECONDS):
                 self.tick()
         except Exception as error:
-            # Without checkpoints nothing may go on: the engine's thread looks at this and stops.
+            # Without checkpoints nothing may continue: the engine's thread checks this and stops.
             self.failure = error

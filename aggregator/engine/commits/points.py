@@ -1,4 +1,4 @@
-"""One lane as the observer knows it: what it told, which checkpoint that makes, and when. Pure.
+"""One lane as the observer knows it: its reports, the checkpoint to make of them, and when. Pure.
 
 No clock, no client, no table: the moment and the hub's snapshots are arguments.
 """
@@ -16,7 +16,7 @@ from aggregator.status.view import LaneProgress
 from aggregator.store.checkpoint.identity import Identity
 
 STILL_SECONDS = 60.0
-"""So often a lane is committed whose positions stand still: its bound must not age."""
+"""How often a lane without progress is committed: its bound must not age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Bounded:
 def bounded(
     number: int, positions: Positions, bound: HubSnapshot, older: Mapping[SourcePartition, Ends]
 ) -> list[Bounded]:
-    """What is to be committed of a lane at once: by `bound`, and by those of `older` ends apart.
+    """What to commit of a lane in one go: by `bound`, and separately by those of `older` ends.
 
     A bound that is too old would take records of a topic that is gone for those of its successor.
     """
@@ -76,7 +76,7 @@ class LanePoints:
     ) -> None:
         self.query = query
         self.identity = identity
-        self.told = Positions()
+        self.reported = Positions()
         self._begun = begun
         self._older = begun.older
         self._earlier = earlier
@@ -91,16 +91,16 @@ class LanePoints:
         if points == self._points:
             return False
         self._points = points
-        self.told = _without(report.positions, self._left)
+        self.reported = _without(report.positions, self._left)
         return True
 
     def leave(self, partitions: Collection[SourcePartition]) -> None:
-        """What it tells of these partitions does not count any more."""
+        """Its reports of these partitions no longer count."""
         self._left |= frozenset(partitions)
-        self.told = _without(self.told, self._left)
+        self.reported = _without(self.reported, self._left)
 
     def is_due(self, report: LaneReport, interval: float, now: float) -> bool:
-        """Whether what it told is to be committed."""
+        """Whether its report must be committed."""
         if self._older and not report.skipping:
             # From here on a recovery has less to read.
             return True
@@ -110,13 +110,13 @@ class LanePoints:
     @property
     def has_news(self) -> bool:
         """Whether its positions are others than those that are committed."""
-        return self.told != self._committed
+        return self.reported != self._committed
 
     def point(self, report: LaneReport, tail: HubTail) -> list[Bounded]:
-        """What it told, as it is to be committed while it goes on."""
-        # A task may name the snapshot that it began with when nobody else does any more.
+        """Its report in the form to commit while it keeps running."""
+        # A task may name the snapshot that it began with when no other does any more.
         bound = tail.bound(report.tasks, {self._begun.number: self._begun.snapshot})
-        return bounded(self._number, self.told, bound, self._left_out(report))
+        return bounded(self._number, self.reported, bound, self._left_out(report))
 
     def end(self, report: LaneReport, positions: Positions, now: HubSnapshot) -> list[Bounded]:
         """Positions that are exact, and beyond which it has written nothing.
@@ -132,7 +132,7 @@ class LanePoints:
 
     def has_committed(self, report: LaneReport, now: float) -> None:
         """What `point` gave for the report is committed."""
-        self._committed, self._committed_at = self.told, now
+        self._committed, self._committed_at = self.reported, now
         if not report.skipping:
             self._older = {}
 

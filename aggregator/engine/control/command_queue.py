@@ -1,4 +1,4 @@
-"""The way of a command to a running engine: given by any thread, carried out by the engine's own.
+"""The queue of commands to a running engine: put by any thread, executed by the engine's own.
 
 Nothing else changes anything while an instance runs. A door is closed until the engine opens it.
 """
@@ -34,7 +34,7 @@ class Actor(Protocol):
     """The engine as a command sees it. Everything happens in the engine's thread."""
 
     def leave(self, aliases: Collection[str]) -> None:
-        """Let the lanes of these sources end; what shares a lane with them goes on without."""
+        """End the lanes of these sources; what shares a lane with them continues."""
 
     def rest(self, part: Part) -> None:
         """Wait until no lane reads this part of a source any more."""
@@ -43,13 +43,13 @@ class Actor(Protocol):
         """Raise RefusedError when nothing of it is taken."""
 
     def look_again(self) -> None:
-        """Have a look at the clusters soon, and run what is then wanted."""
+        """Run discovery soon, and apply its result."""
 
     def put(self, proposal: Proposal) -> int:
         """Commit positions that were set by hand; returns the commit's number."""
 
     def order_backfill(self, backfill: Backfill) -> Backfill:
-        """Note a backfill, and begin it when its turn has come."""
+        """Store a backfill, and begin it when its turn has come."""
 
     def cancel_backfill(self, name: str) -> Backfill:
         """Read no more of a backfill."""
@@ -57,16 +57,16 @@ class Actor(Protocol):
     def check(self, plan: Plan) -> None:
         """Raise ConfigError when a transform of this plan does not fit."""
 
-    def tell(self) -> None:
-        """Hand out the status as it is now."""
+    def publish(self) -> None:
+        """Publish the status of now."""
 
 
 class NotReadyError(AggregatorError):
-    """Nothing can be commanded now: it still starts, or it stops."""
+    """No command can be executed now: the instance is still starting, or stopping."""
 
 
 class Door:
-    """Holds commands until the engine's thread carries them out."""
+    """Holds commands until the engine's thread executes them."""
 
     def __init__(self) -> None:
         self._commands: queue.SimpleQueue[tuple[Future[Any], Callable[[Actor], Any]]]
@@ -77,7 +77,7 @@ class Door:
     def ask(self, act: Callable[[Actor], Answer], seconds: float) -> Answer:
         """Have the engine's thread do it, and return what that returns; raises what that raises.
 
-        NotReadyError while the door is closed, and when there is no answer in so many seconds.
+        NotReadyError while the door is closed, and when there is no answer within `seconds`.
         """
         future: Future[Answer] = Future()
         with self._lock:
@@ -108,7 +108,7 @@ class Door:
             self._closed = "it is stopping"
         while (command := self._next()) is not None:
             future, _ = command
-            # Nobody waits for one that was not carried out in time.
+            # No one waits for one that was not executed in time.
             if future.set_running_or_notify_cancel():
                 future.set_exception(NotReadyError(self._closed))
 
@@ -120,8 +120,8 @@ class Door:
                 continue
             try:
                 answer = act(engine)
-                # Whoever is answered, and asks for the status then, has to find it done.
-                engine.tell()
+                # A caller that is answered, and then asks for the status, has to find it done.
+                engine.publish()
                 future.set_result(answer)
             except (ConfigError, RefusedError, ClusterError, CheckpointError) as error:
                 future.set_exception(error)

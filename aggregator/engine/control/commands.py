@@ -1,4 +1,4 @@
-"""What may be commanded of a running engine, by the API, a signal or the command line.
+"""The commands to a running engine, by the API, a signal or the command line.
 
 Each command goes through the door, to be carried out by the engine's own thread.
 """
@@ -138,10 +138,10 @@ class Control:
             engine.leave({alias})
 
         self._ask(act)
-        return self._told(alias)
+        return self._source_control(alias)
 
     def resume(self, alias: str, by: str = "") -> SourceControl:
-        """Let a source go on from where it is; returns at once. Raises as `pause` does."""
+        """Resume a source from where it is; returns at once. Raises as `pause` does."""
         self.config.chosen(alias)
 
         def act(engine: Actor) -> None:
@@ -149,7 +149,7 @@ class Control:
             engine.look_again()
 
         self._ask(act)
-        return self._told(alias)
+        return self._source_control(alias)
 
     def pause_part(self, part: Part, by: str = "") -> SourceControl:
         """Let a topic or a partition rest; returns when no lane reads it. Raises as `pause` does.
@@ -164,10 +164,10 @@ class Control:
             engine.rest(part)
 
         self._ask(act)
-        return self._told(part.cluster, part)
+        return self._source_control(part.cluster, part)
 
     def resume_part(self, part: Part, by: str = "") -> SourceControl:
-        """Let a topic, with all its partitions, or a partition go on; returns at once.
+        """Resume a topic, with all its partitions, or one partition; returns at once.
 
         Raises as `pause` does, and RefusedError for a partition of a topic that is paused.
         """
@@ -178,10 +178,10 @@ class Control:
             engine.look_again()
 
         self._ask(act)
-        return self._told(part.cluster, part)
+        return self._source_control(part.cluster, part)
 
     def restart(self, alias: str) -> SourceControl:
-        """Let the lanes of a source end cleanly, and start anew; returns when they have ended.
+        """Restart the lanes of a source cleanly; returns when they have ended.
 
         Raises as `pause` does.
         """
@@ -192,14 +192,14 @@ class Control:
             engine.look_again()
 
         self._ask(act)
-        return self._told(alias)
+        return self._source_control(alias)
 
     def look_again(self) -> None:
         """Have the engine look at the clusters soon: something was decided beside it."""
         self._ask(lambda engine: engine.look_again())
 
     def set_positions(self, request: MoveRequest, *, dry_run: bool) -> MovesReport:
-        """Set positions of what is paused; a dry run only tells what would be done.
+        """Set positions of what is paused; a dry run only shows what would be done.
 
         Raises RefusedError also for what is not paused, else as `propose` does.
         """
@@ -208,7 +208,7 @@ class Control:
             return proposal.report(self.config, dry_run=True, running=True)
 
         def act(engine: Actor) -> int | None:
-            # Also of those that would stay: where one that runs is by now, nobody knows.
+            # Also of those that would stay: the position of a running one is not known exactly.
             moved = [it.partition for it in proposal.plan.moves]
             named = {it.cluster for it in moved if not any(part.covers(it) for part in self.parts)}
             if running := sorted(named - set(self.paused)):
@@ -222,7 +222,7 @@ class Control:
         return proposal.report(self.config, dry_run=False, running=True, commit=commit)
 
     def order_backfill(self, request: BackfillRequest, *, by: str, dry_run: bool) -> BackfillReport:
-        """Have a range of a topic read beside the live flow; a dry run only tells what it is.
+        """Have a range of a topic read beside the live flow; a dry run only shows what it is.
 
         Returns when it is noted. Raises as `propose_backfill` does, and RefusedError when another
         one reads the range.
@@ -240,7 +240,7 @@ class Control:
         return BackfillReport(name=self.config.name, running=True, backfill=shown)
 
     def backfills(self, shown: Collection[BackfillStatus]) -> BackfillsReport:
-        """All that were ordered; `shown` is how the running instance tells those that it knows."""
+        """All ordered backfills; `shown` are those that the running instance reports."""
         live = {it.id: it for it in shown}
         known = table_of(self.config).load()
         return BackfillsReport(
@@ -284,7 +284,7 @@ class Control:
         return self._change({alias: source}, before)
 
     def problems_with(self, alias: str, source: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """All that would be wrong with the config if it had this source; asks nobody."""
+        """All problems that the config would have with this source; asks no cluster."""
         if self._reread is not None:
             try:
                 self._reread({alias: source})
@@ -321,7 +321,7 @@ class Control:
                     self.pauses.forget(alias)
                 if plan is not None:
                     engine.leave(found.leaving(self.config))
-                    # The next step goes by it, and looks at the clusters anew.
+                    # The next step uses it, and runs discovery again.
                     self.in_force.config = new
                 self.waiting = waiting
                 self.config_error = ""
@@ -380,7 +380,7 @@ class Control:
     def _ask(self, act: Callable[[Actor], Answer]) -> Answer:
         return self.door.ask(act, self.config.supervision.stop_timeout + ANSWER_SECONDS)
 
-    def _told(self, alias: str, part: Part | None = None) -> SourceControl:
+    def _source_control(self, alias: str, part: Part | None = None) -> SourceControl:
         return source_control(self.config.name, alias, part, self.paused, self.parts)
 
 

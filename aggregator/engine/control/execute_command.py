@@ -1,4 +1,4 @@
-"""Does what commands ask of a running engine; in the engine's thread, between two of its turns."""
+"""Executes commands on a running engine, in the engine's thread, between two of its turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Steered(Protocol):
     backfills: Backfills
 
     def leave(self, aliases: Collection[str]) -> None:
-        """Let the lanes of these sources end; what shares a lane with them goes on without."""
+        """End the lanes of these sources; what shares a lane with them continues."""
 
     def rest(self, part: Part) -> None:
         """Wait until no lane reads this part of a source any more."""
@@ -79,7 +79,7 @@ class Steering:
     def put(self, proposal: Proposal) -> int:
         """Commit positions that were set by hand; returns the commit's number.
 
-        Raises RefusedError when something of theirs still goes on, or when they have moved since it
+        Raises RefusedError when any of them is still being read, or when they have moved since it
         was proposed.
         """
         self._check_quiet(proposal)
@@ -94,7 +94,7 @@ class Steering:
         return commit
 
     def order_backfill(self, backfill: Backfill) -> Backfill:
-        """Note a backfill, and begin it when its turn has come; raises as `Backfills.order`.
+        """Store a backfill, and begin it when its turn has come; raises as `Backfills.order`.
 
         Also RefusedError when the live flow was set back behind its end meanwhile.
         """
@@ -108,8 +108,8 @@ class Steering:
         """Read no more of a backfill; raises as `Backfills.cancel`."""
         return self._engine.backfills.cancel(name)
 
-    def tell(self) -> None:
-        """Hand out what is known now."""
+    def publish(self) -> None:
+        """Publish the status of now."""
         self._engine.show()
 
     def _check_quiet(self, proposal: Proposal) -> None:

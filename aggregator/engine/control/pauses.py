@@ -1,4 +1,4 @@
-"""What is paused, as the engine goes by it: sources, topics and partitions, kept over restarts."""
+"""What is paused: sources, topics and partitions, kept over restarts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Pauses:
             self.sources = {**self.sources, alias: now}
 
     def resume(self, alias: str, by: str) -> None:
-        """Let a source go on; its parts that were paused by themselves stay so."""
+        """Resume a source; its parts that were paused by themselves stay paused."""
         if alias in self.sources:
             self._controls.put(alias, paused=False, by=by)
             self.sources = {name: it for name, it in self.sources.items() if name != alias}
@@ -92,7 +92,7 @@ class Pauses:
             self.parts = {**self.parts, part: Pause(at, by=by)}
 
     def resume_part(self, part: Part, by: str) -> None:
-        """Let a topic, with its partitions, or a partition go on.
+        """Resume a topic, with its partitions, or one partition.
 
         RefusedError for a partition of a topic that is paused as a whole.
         """

@@ -1,4 +1,4 @@
-"""What a run would do first: the very step that decides, with nothing carried out. Pure."""
+"""What a run would do first, from the real `step` with no command executed. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ HubAsker = Callable[[frozenset[str]], HubLogs]
 class Preview:
     """The first commands, and partitions that do not start, with the reason.
 
-    Where something is to be recovered the commands end with that: what starts then, and from where,
+    Where something must be recovered the commands end with that: what starts then, and from where,
     is known when the hub has been read.
     """
 

@@ -104,13 +104,13 @@ class Demo:
     """Clusters, config and aggregator of one demo; a context manager that leaves nothing behind."""
 
     def __init__(
-        self, options: Options, tell: Callable[[Progress], None], stop: threading.Event
+        self, options: Options, report: Callable[[Progress], None], stop: threading.Event
     ) -> None:
         self.options = options
         self.clusters = {name: EmbeddedCluster(name) for name in (*SOURCE_PARTITIONS, "hub")}
         self.config_file = Path()
         self.log = Path()
-        self._tell = tell
+        self._report = report
         self._stop = stop
         self._began = time.monotonic()
         self._exit = ExitStack()
@@ -249,7 +249,7 @@ class Demo:
         arrived: dict[Flow, int] | None = None,
     ) -> None:
         phase = self._phase() if sent is not None else ""
-        self._tell(Progress(step, time.monotonic() - self._began, phase, sent, arrived))
+        self._report(Progress(step, time.monotonic() - self._began, phase, sent, arrived))
 
     def _phase(self) -> str:
         """What the aggregator says of itself; empty as long as it says nothing."""

@@ -59,7 +59,7 @@ class Hosts:
     """
 
     own: str = LOOPBACK
-    told: str = LOOPBACK
+    advertised: str = LOOPBACK
     inner: str = LOOPBACK
 
 
@@ -115,7 +115,7 @@ def server_settings(
         "inter.broker.listener.name": "INTERNAL",
         "listeners": f"CLIENT://{hosts.own}:{own.client},{internal},"
         f"CONTROLLER://{LOOPBACK}:{own.controller}{more}",
-        "advertised.listeners": f"CLIENT://{hosts.told}:{own.client},"
+        "advertised.listeners": f"CLIENT://{hosts.advertised}:{own.client},"
         f"INTERNAL://{hosts.inner}:{own.internal}{more}",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,CLIENT:"
         + ("SASL_PLAINTEXT" if security.users else "PLAINTEXT")

@@ -192,7 +192,7 @@ class EmbeddedCluster:
             # What it unpacks would stay where all temporary files are when it is killed.
             unpacked = f"-Djava.io.tmpdir={home}"
             command = [*java, log4j, unpacked, "kafka.Kafka", str(properties)]
-            brokers.append(Broker(node, home, ports[node - 1], command, self._hosts.told))
+            brokers.append(Broker(node, home, ports[node - 1], command, self._hosts.advertised))
         self._format([broker for broker in brokers if not stored_cluster_id(broker.home)])
         self.brokers = tuple(brokers)
         remove = folder if self._keep is None else None

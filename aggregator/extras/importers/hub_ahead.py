@@ -32,17 +32,17 @@ class Beyond:
 
     def __str__(self) -> str:
         more = self.more or {}
-        told = []
+        lines = []
         if self.same:
-            told.append(f"partitions that end there with what was read last: {self.same}")
+            lines.append(f"partitions that end there with what was read last: {self.same}")
         if more:
-            told.append(
+            lines.append(
                 f"partitions that hold more: {len(more)}, with {sum(more.values()):,} records that "
                 "come twice, as the other tool was not stopped cleanly"
             )
         if self.unknown:
-            told.append(f"partitions whose end does not tell it: {self.unknown}")
-        return "compared with the hub: " + "; ".join(told) if told else ""
+            lines.append(f"partitions whose end does not tell it: {self.unknown}")
+        return "compared with the hub: " + "; ".join(lines) if lines else ""
 
 
 def hub_partition_of(config: Config, sp: SourcePartition) -> TopicPartition | None:

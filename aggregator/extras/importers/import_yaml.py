@@ -205,7 +205,7 @@ def _fit(tree: dict[str, Any], came: Mapping[Path, Where], hiding: _Hiding) -> l
                 changed = True
         if not changed:
             break
-    raise ConfigError([_told(problem, came) for problem in problems])
+    raise ConfigError([_in_terms_of_import(problem, came) for problem in problems])
 
 
 def _problems(tree: dict[str, Any]) -> Sequence[Problem]:
@@ -228,7 +228,7 @@ def _is_optional(path: Path) -> bool:
     )
 
 
-def _told(problem: Problem, came: Mapping[Path, Where]) -> Problem:
+def _in_terms_of_import(problem: Problem, came: Mapping[Path, Where]) -> Problem:
     """A problem with the old name of what it is about."""
     names = {".".join(path): where for path, where in came.items()}
     where = names.get(problem.path)

@@ -62,10 +62,10 @@ def _of_topic(config: Config, stored: Stored) -> StoredPositions:
     ranges = {TopicPartition(stored.topic, it): WHOLE_LOG for it in range(counts[stored.topic])}
     with closing(open_consumer("hub", settings)) as consumer:
         for _, raw in read_ranges(consumer, "hub", ranges, SILENT_SECONDS):
-            told = offset_of(raw.key, raw.value, stored.connector, stored.cluster)
-            if told is None:
+            stored_offset = offset_of(raw.key, raw.value, stored.connector, stored.cluster)
+            if stored_offset is None:
                 continue
-            tp, position = told
+            tp, position = stored_offset
             # All about one partition is in one partition of the topic, in order.
             if position is None:
                 found.pop(tp, None)

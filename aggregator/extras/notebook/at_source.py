@@ -56,7 +56,7 @@ def source_of(config: Config, row: Mapping[str, Any] | Any) -> AtSource:
         raw = reader.read_one(alias, place, int(offset))
     if raw is None:
         return AtSource(alias, place.topic, place.partition, int(offset), None, None)
-    record = Interpreter(config, alias, place.topic, None).told(place.partition, raw)
+    record = Interpreter(config, alias, place.topic, None).show(place.partition, raw)
     differs = differing(columns, raw)
     return AtSource(alias, place.topic, place.partition, int(offset), record, differs)
 

@@ -145,7 +145,7 @@ def _json_by_registry(
 
 def _protobuf(frame: DataFrame, column: str, text: str, reader: Any) -> DataFrame:
     # Here and below: its runtime is loaded for those who have such records.
-    from aggregator.extras.notebook.protobuf_structs import reading_of, told_by
+    from aggregator.extras.notebook.protobuf_structs import decoded_by, reading_of
     from aggregator.features.peek.protobuf_value import ProtoFile, class_of
 
     file = ProtoFile(text)
@@ -154,7 +154,7 @@ def _protobuf(frame: DataFrame, column: str, text: str, reader: Any) -> DataFram
     except ValueError as error:
         raise AggregatorError(f"the schema of Protobuf: {error}") from error
     reading = reading_of([file], kind, framed=False)
-    done = frame.withColumn(_FOUND, told_by(reading, F.lit(0), F.col(column)))
+    done = frame.withColumn(_FOUND, decoded_by(reading, F.lit(0), F.col(column)))
     found = F.col(_FOUND)
     return _with(done, column, found["value"], found["problem"]).drop(_FOUND)
 
@@ -164,9 +164,9 @@ def _protobuf_by_registry(
 ) -> DataFrame:
     from aggregator.extras.notebook.protobuf_structs import (
         choosing,
+        decoded_by,
         message_of,
         reading_of,
-        told_by,
         why_none,
     )
     from aggregator.features.peek.protobuf_value import ProtoFile
@@ -185,7 +185,7 @@ def _protobuf_by_registry(
     for index, written in enumerate(files):
         at = F.when(named.by(written), F.lit(index)).otherwise(at)
     reading = reading_of(tuple(files.values()), kind, framed=True)
-    done = done.withColumn(_FOUND, told_by(reading, at, named.payload))
+    done = done.withColumn(_FOUND, decoded_by(reading, at, named.payload))
     found = F.col(_FOUND)
     problem = named.problem(dict.fromkeys(files, found["problem"]))
     return _with(done, column, found["value"], problem).drop(_FOUND)

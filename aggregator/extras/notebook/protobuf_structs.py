@@ -114,15 +114,15 @@ def why_none(file: ProtoFile, head: bytes) -> str:
     return ""
 
 
-def told_by(reading: ProtoReading, number: Column, payload: Column) -> Column:
+def decoded_by(reading: ProtoReading, number: Column, payload: Column) -> Column:
     """A struct for each payload: `value`, and `problem` where that is null."""
 
     # What kind of function it is, Spark reads from its types.
-    def told(numbers: pa.Array, payloads: pa.Array) -> pa.Array:
+    def decode(numbers: pa.Array, payloads: pa.Array) -> pa.Array:
         return batch(reading, numbers.to_pylist(), payloads.to_pylist())
 
     shape = StructType.fromJson(json.loads(reading.shape))
-    made: Any = arrow_udf(told, _result(shape))  # type: ignore[call-overload]
+    made: Any = arrow_udf(decode, _result(shape))  # type: ignore[call-overload]
     found: Column = made(number, payload)
     return found
 

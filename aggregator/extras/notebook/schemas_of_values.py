@@ -64,8 +64,8 @@ class Named(NamedTuple):
         )
         for written, reason in self.reasons.items():
             problem = problem.when(self.by(written), F.lit(reason))
-        for written, told in otherwise.items():
-            problem = problem.when(self.by(written), F.lit(told))
+        for written, words in otherwise.items():
+            problem = problem.when(self.by(written), F.lit(words))
         late = F.lit("names a schema that no value named when the ids were collected")
         return problem.otherwise(late)
 

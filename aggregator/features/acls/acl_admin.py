@@ -95,24 +95,24 @@ def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
         return call
 
     answers = ask_all({it: ask(it) for it in (HUB, *synced)}, timeout + LATE_SECONDS)
-    told: dict[str, Sequence[Acl]] = {}
+    listed: dict[str, Sequence[Acl]] = {}
     failed: dict[str, str] = {}
     for alias, answer in answers.items():
         if isinstance(answer, Exception):
             failed[alias] = str(answer)
         else:
-            told[alias] = answer
+            listed[alias] = answer
     if HUB in failed:
         raise ClusterError(failed[HUB])
-    return planned(config, plan, told), failed
+    return planned(config, plan, listed), failed
 
 
-def planned(config: Config, plan: Plan, told: Mapping[str, Sequence[Acl]]) -> AclPlan:
+def planned(config: Config, plan: Plan, listed: Mapping[str, Sequence[Acl]]) -> AclPlan:
     """The plan of what was told, by the sources and by the hub."""
-    sources = {alias: acls for alias, acls in told.items() if alias != HUB}
+    sources = {alias: acls for alias, acls in listed.items() if alias != HUB}
     ours = who_is(config, HUB)
     return plan_acls(
-        plan.routes, synced_sources(config), sources, told[HUB], ours, _unseen(config, plan)
+        plan.routes, synced_sources(config), sources, listed[HUB], ours, _unseen(config, plan)
     )
 
 

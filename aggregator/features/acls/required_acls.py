@@ -97,7 +97,7 @@ class AclPlan:
 def plan_acls(
     routes: Iterable[Route],
     synced: Collection[str],
-    told: Mapping[str, Sequence[Acl]],
+    listed: Mapping[str, Sequence[Acl]],
     at_hub: Collection[Acl],
     ours: str = "",
     unseen: Mapping[str, Collection[str]] = NOBODY,
@@ -117,13 +117,13 @@ def plan_acls(
         if not any(it.cluster in synced for it in own):
             continue
         feeding = {it.cluster for it in own} | set(unseen.get(hub_topic, ()))
-        silent = sorted(feeding - told.keys())
-        silent += sorted(set(unseen.get(hub_topic, ())) & told.keys())
+        silent = sorted(feeding - listed.keys())
+        silent += sorted(set(unseen.get(hub_topic, ())) & listed.keys())
         if silent:
             notes.append(f"{hub_topic}: nothing is granted, as {_why(silent, synced)}")
             wanted: set[Acl] = set()
         else:
-            wanted, more = _wanted(hub_topic, [(told[it.cluster], it.topic) for it in own], ours)
+            wanted, more = _wanted(hub_topic, [(listed[it.cluster], it.topic) for it in own], ours)
             notes += more
         add += sorted(wanted - present)
         if not silent:

@@ -221,22 +221,22 @@ class BackfillTry:
         tail = plan_tail(backfill.positions, bound, hub_logs)
         found = {}
         if tail.ranges:
-            told = self._tools.connector.read_tail(tail, hub, ())
-            if foreign := self._why_foreign(told, sight):
+            tail_found = self._tools.connector.read_tail(tail, hub, ())
+            if foreign := self._why_foreign(tail_found, sight):
                 return Scanned(backfill, {}, {}, foreign)
-            found = {sp: skip.ranges for sp, skip in told.parts.items()}
+            found = {sp: skip.ranges for sp, skip in tail_found.parts.items()}
         sources = sight.look.observed.offsets
         return after_scan(replace(backfill, bound=bound), found, sources, hub_logs)
 
-    def _why_foreign(self, told: TailFound, sight: BackfillSight) -> str:
+    def _why_foreign(self, tail_found: TailFound, sight: BackfillSight) -> str:
         """What was found that is of another log, in words; ClusterError when that is not told."""
         starts, logs = self.backfill.positions, sight.look.observed.offsets.keys()
         judged = compare_origins(
-            self._tools.connector, sight.config, told, starts, self.routes, logs
+            self._tools.connector, sight.config, tail_found, starts, self.routes, logs
         )
         for sp, why in judged.silent.items():
             raise ClusterError(f"whether the hub holds records of {sp} is not known: {why}")
-        gaps = plan_foreign(judged, told.parts, starts, self.routes, {})
+        gaps = plan_foreign(judged, tail_found.parts, starts, self.routes, {})
         return "; ".join(gap.reason for gap in gaps[:1])
 
 

@@ -33,7 +33,7 @@ def order_stopped(
     config: Config,
     request: BackfillRequest,
     by: str,
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
     *,
     dry_run: bool,
 ) -> tuple[BackfillOrder, Backfill | None]:
@@ -43,7 +43,7 @@ def order_stopped(
     not see the order. `tell` gets what it waits for, in words.
     """
     table = table_of(config)
-    with for_the_next(config.checkpoint, tell):
+    with for_the_next(config.checkpoint, report):
         order = propose_backfill(config, request, by)
         if dry_run:
             return order, None
@@ -52,10 +52,10 @@ def order_stopped(
     return order, ordered
 
 
-def cancel_stopped(config: Config, name: str, tell: Callable[[str], object]) -> Backfill:
+def cancel_stopped(config: Config, name: str, report: Callable[[str], object]) -> Backfill:
     """Take an order back. Raises RefusedError when there is none, and as `order_stopped` does."""
     table = table_of(config)
-    with for_the_next(config.checkpoint, tell):
+    with for_the_next(config.checkpoint, report):
         backfill = find_active(table.load(), name)
         now = datetime.now(UTC)
         cancelled = replace(backfill, state=BackfillState.CANCELLED, reason="", at=now)

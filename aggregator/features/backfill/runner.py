@@ -267,7 +267,7 @@ class Backfills:
         elif sight is not None:
             late = now + sight.config.supervision.stop_timeout
             ends = (OUT_OF_RANGE, DAMAGED, POISONED)
-            stuck = [it for it, told in report.states.items() if told in ends]
+            stuck = [it for it, state in report.states.items() if state in ends]
             if not work.backfill.left:
                 work.let_go(BackfillState.DONE, "", late)
             elif stuck:

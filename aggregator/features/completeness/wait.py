@@ -80,12 +80,12 @@ def wait_for(
     topic: str,
     until: datetime,
     timeout: float | None,
-    tell: Callable[[str], None] = lambda _: None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> CompleteTopic:
     """The same, whoever is asked; `tell` is told in words whenever something else holds it up."""
     end = None if timeout is None else time.monotonic() + timeout
     found: CompleteTopic | None = None
-    told = error = ""
+    last = error = ""
     while True:
         try:
             found, error = ask() or found, ""
@@ -95,9 +95,9 @@ def wait_for(
         if found is not None and found.up_to is not None and found.up_to >= until:
             return found
         why = error or _held_up(found)
-        if why != told:
-            told = why
-            tell(f"{_words(topic, found)}: {why}" if why else _words(topic, found))
+        if why != last:
+            last = why
+            report(f"{_words(topic, found)}: {why}" if why else _words(topic, found))
         if end is not None and time.monotonic() >= end:
             words = f"{_words(topic, found)}, not to {until.isoformat()}"
             raise NotCompleteError(f"{words}: {why}" if why else words, found)

@@ -86,7 +86,7 @@ def status_of(connector: SourceConnector, worker: str) -> dict[str, Any]:
     state, trace = _state(connector)
     return {
         "name": connector.name,
-        "connector": _told(state, worker, trace),
+        "connector": _state_of(state, worker, trace),
         "tasks": task_states(connector, worker),
         "type": TYPE,
     }
@@ -132,7 +132,7 @@ def task_states(connector: SourceConnector, worker: str) -> list[dict[str, Any]]
         own = set(topics)
         parts = [it for it in connector.partitions if it.topic in own]
         state, trace = _task_state(connector, parts)
-        found.append({"id": number, **_told(state, worker, trace)})
+        found.append({"id": number, **_state_of(state, worker, trace)})
     return found
 
 
@@ -218,7 +218,7 @@ def _id(connector: SourceConnector, number: int) -> dict[str, Any]:
     return {"connector": connector.name, "task": number}
 
 
-def _told(state: ConnectState, worker: str, trace: str) -> dict[str, Any]:
+def _state_of(state: ConnectState, worker: str, trace: str) -> dict[str, Any]:
     return {"state": state, "worker_id": worker} | ({"trace": trace} if trace else {})
 
 

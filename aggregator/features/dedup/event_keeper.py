@@ -101,7 +101,7 @@ class DedupKeeper(Service):
         self._topic_id = topic_id
         self._emit = emit
         self._table = DedupTable(StateStore.of(place))
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._written: dict[Rule, tuple[list[int], float]] = {}
         self._lives: dict[Rule, TopicLife] = {}
         self._next_care = time.monotonic() + MAINTAIN_SECONDS
@@ -137,14 +137,14 @@ class DedupKeeper(Service):
 
     def _turn(self, *, last: bool) -> None:
         self._keep(last=last)
-        self._told.pop("dedup", None)
+        self._reported.pop("dedup", None)
 
     def _keep(self, *, last: bool) -> None:
         if not self._in_force.config.topics.has_dedup:
             self.known = ()
             return
-        stands = self._connector.stand()
-        for it in stands:
+        states = self._connector.stand()
+        for it in states:
             self._try(it["topic"], partial(self._follow, it, last=last))
         self.known = tuple(
             DedupStatus(
@@ -154,21 +154,21 @@ class DedupKeeper(Service):
                 events=it["events"],
                 bytes=it["bytes"],
             )
-            for it in stands
+            for it in states
         )
-        if stands and time.monotonic() >= self._next_care and not last:
+        if states and time.monotonic() >= self._next_care and not last:
             self._next_care = time.monotonic() + MAINTAIN_SECONDS
-            longest = max(it["window_ms"] for it in stands)
+            longest = max(it["window_ms"] for it in states)
             self._table.maintain(datetime.now(UTC) - timedelta(milliseconds=longest))
 
-    def _follow(self, stand: dict[str, Any], *, last: bool) -> None:
-        rule = Rule(stand["topic"], stand["by"])
-        if not stand["ready"]:
-            if not stand["blocked"] and not last:
-                self._begin(rule, stand["window_ms"])
+    def _follow(self, state: dict[str, Any], *, last: bool) -> None:
+        rule = Rule(state["topic"], state["by"])
+        if not state["ready"]:
+            if not state["blocked"] and not last:
+                self._begin(rule, state["window_ms"])
             return
-        if stand["uncertain"] and not last:
-            self._settle(rule, stand["uncertain"])
+        if state["uncertain"] and not last:
+            self._settle(rule, state["uncertain"])
         before, due = self._written.get(rule, ([], 0.0))
         is_due = time.monotonic() >= due
         if is_due and not last and self._is_another(rule):
@@ -269,13 +269,13 @@ class DedupKeeper(Service):
         except Exception as error:  # a thread has no caller to raise to: it becomes an event
             self._fail(what, error)
         else:
-            self._told.pop(what, None)
+            self._reported.pop(what, None)
 
     def _fail(self, what: str, error: Exception) -> None:
         words = f"events of {what} cannot be kept or read: {error}"
-        if self._told.get(what) != words and not self._loop.over.is_set():
+        if self._reported.get(what) != words and not self._loop.over.is_set():
             self._emit(Event("dedup_failed", words))
-        self._told[what] = words
+        self._reported[what] = words
 
 
 def _same(one: str, other: str) -> bool:

@@ -57,15 +57,15 @@ class HubLook:
         if not counts:
             return HubNow({})
         wanted = [TopicPartition(topic, each) for topic in counts for each in range(counts[topic])]
-        told = self._admin.offsets(wanted, timeout)
-        self._refresh_ids(counts, told.ranges, timeout)
-        failed = {tp.topic: f"hub: {tp}: {reason}" for tp, reason in told.failed.items()}
+        answer = self._admin.offsets(wanted, timeout)
+        self._refresh_ids(counts, answer.ranges, timeout)
+        failed = {tp.topic: f"hub: {tp}: {reason}" for tp, reason in answer.failed.items()}
         failed |= {it: "hub: the topic's id is not told" for it in counts if it not in self._ids}
         return HubNow(
             {
                 topic: TopicNow(
                     self._ids[topic],
-                    {each: told.ranges[TopicPartition(topic, each)] for each in range(count)},
+                    {each: answer.ranges[TopicPartition(topic, each)] for each in range(count)},
                 )
                 for topic, count in counts.items()
                 if topic not in failed

@@ -33,7 +33,7 @@ from aggregator.model.events import Event, EventSink
 
 STDOUT, STDERR = 1, 2
 TURN_SECONDS = 0.05
-TELL_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 SHOW_SECONDS = 1.0
 MOST_FAILURES = 5
 """A run that is to end gives up a topic, or the hub, that failed so often in a row."""
@@ -46,7 +46,7 @@ def tee(
     *,
     once: bool = False,
     stop: threading.Event | None = None,
-    tell: EventSink | None = None,
+    emit: EventSink | None = None,
     show: Callable[[TeeReport], None] | None = None,
     spark: SparkSession | None = None,
 ) -> TeeReport:
@@ -60,7 +60,7 @@ def tee(
     stop = stop or threading.Event()
     with open_admin(config, HUB) as admin, on_folder(config, stop, spark) as own:
         look = HubLook(config, admin)
-        found = _Tee(config, own, look, tell or (lambda _: None), show or (lambda _: None), stop)
+        found = _Tee(config, own, look, emit or (lambda _: None), show or (lambda _: None), stop)
         return found.run(once)
 
 
@@ -97,14 +97,14 @@ class _Tee:
         config: Config,
         spark: SparkSession,
         look: HubLook,
-        tell: EventSink,
+        emit: EventSink,
         show: Callable[[TeeReport], None],
         stop: threading.Event,
     ) -> None:
         self._config = config
         self._spark = spark
         self._look = look
-        self._tell = tell
+        self._emit = emit
         self._show = show
         self._stop = stop
         self._began = time.monotonic()
@@ -114,8 +114,8 @@ class _Tee:
 
     def run(self, once: bool) -> TeeReport:
         """Turn after turn, until it is to end."""
-        tell_at, show_at = time.monotonic() + TELL_SECONDS, 0.0
-        self._tell(Event("tee_running", f"landing hub topics in {self._config.tee.path}"))
+        report_at, show_at = time.monotonic() + REPORT_SECONDS, 0.0
+        self._emit(Event("tee_running", f"landing hub topics in {self._config.tee.path}"))
         with (
             ThreadPoolExecutor(self._config.tee.parallel, thread_name_prefix="tee") as pool,
             ThreadPoolExecutor(1, thread_name_prefix="tee-care") as carers,
@@ -128,8 +128,8 @@ class _Tee:
                     if time.monotonic() >= show_at:
                         show_at = time.monotonic() + SHOW_SECONDS
                         self._show(self.report())
-                    if time.monotonic() >= tell_at:
-                        tell_at = time.monotonic() + TELL_SECONDS
+                    if time.monotonic() >= report_at:
+                        report_at = time.monotonic() + REPORT_SECONDS
                         self._tell_progress()
                     self._stop.wait(TURN_SECONDS)
             finally:
@@ -172,11 +172,11 @@ class _Tee:
             hub.failures += 1
             hub.due = time.monotonic() + plan_rest(hub.failures)
             if not hub.error:
-                self._tell(Event("tee_hub_unreachable", f"nothing lands meanwhile: {error}"))
+                self._emit(Event("tee_hub_unreachable", f"nothing lands meanwhile: {error}"))
             hub.error = str(error)
             return
         if hub.error:
-            self._tell(Event("tee_hub_back", "the hub answers again"))
+            self._emit(Event("tee_hub_back", "the hub answers again"))
         hub.failures, hub.error = 0, ""
         hub.due = time.monotonic() + self._config.tee.interval
         if self._targets is None:
@@ -186,7 +186,7 @@ class _Tee:
             }
         self._take_up_new({*hub.now.topics, *hub.now.failed} - self._topics.keys())
         for name, topic in self._topics.items():
-            topic.not_told = hub.now.failed.get(name, "")
+            topic.unreported = hub.now.failed.get(name, "")
             if name in hub.now.topics:
                 topic.look(hub.now.topics[name])
 
@@ -195,7 +195,7 @@ class _Tee:
             return
         shared = shared_folders(self._config.tee.path, {*names, *self._topics})
         for name in names:
-            self._topics[name] = topic = Topic(self._config, self._spark, name, self._tell)
+            self._topics[name] = topic = Topic(self._config, self._spark, name, self._emit)
             if name in shared:
                 topic.leave_to(shared[name])
 
@@ -237,7 +237,7 @@ class _Tee:
         lag = sum(it.lag or 0 for it in report.topics)
         records = sum(it.records for it in report.topics)
         words = f"{records:,} records of {len(report.topics)} topics have landed, {lag:,} wait"
-        self._tell(Event("tee_progress", words, {"records": records, "lag": lag}))
+        self._emit(Event("tee_progress", words, {"records": records, "lag": lag}))
 
 
 @contextmanager

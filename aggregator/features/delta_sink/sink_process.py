@@ -14,21 +14,21 @@ def main() -> None:
     """Land what the hub has until whoever started this is gone, or asks it to end."""
     from aggregator.features.delta_sink.sink import tee
 
-    config, tell, stop = be_apart()
+    config, send, stop = be_apart()
 
     def tell_event(event: Event) -> None:
         fields = dict(event.fields)
-        tell({"event": {"kind": event.kind, "message": event.message, "fields": fields}})
+        send({"event": {"kind": event.kind, "message": event.message, "fields": fields}})
 
     def work() -> None:
         tee(
             config,
             stop=stop,
-            tell=tell_event,
-            show=lambda report: tell({"report": report.model_dump(mode="json")}),
+            emit=tell_event,
+            show=lambda report: send({"report": report.model_dump(mode="json")}),
         )
 
-    live(tell, work)
+    live(send, work)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,14 @@ from typing import Any, Self
 from aggregator.config.in_force import InForce
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.features.child_process import Child, ask_to_end, begin, close, hand_over, told_by
+from aggregator.features.child_process import (
+    Child,
+    ask_to_end,
+    begin,
+    close,
+    hand_over,
+    messages_of,
+)
 from aggregator.features.delta_sink.next_batch import plan_rest
 from aggregator.features.delta_sink.sink_report import TeeReport
 from aggregator.features.loop import Loop
@@ -60,7 +67,7 @@ class _Life:
 
     config: Config
     began: float = field(default_factory=time.monotonic)
-    told_at: float = field(default_factory=time.monotonic)
+    heard_at: float = field(default_factory=time.monotonic)
     report: TeeReport | None = None
     at: datetime | None = None
     error: str = ""
@@ -199,7 +206,7 @@ class TeeBeside(Service):
                 return self._wait_for(child, LAST_SECONDS)
             if _used(now) != _used(life.config):
                 return self._wait_for(child, CHANGE_SECONDS)
-            if time.monotonic() - life.told_at > SILENT_SECONDS:
+            if time.monotonic() - life.heard_at > SILENT_SECONDS:
                 life.error = life.error or f"it told nothing for {SILENT_SECONDS:g} s"
                 return False
             if life.report is not None and self._last:
@@ -217,8 +224,8 @@ class TeeBeside(Service):
 
     def _listen(self, child: Child, life: _Life) -> None:
         try:
-            for news in told_by(child):
-                life.told_at = time.monotonic()
+            for news in messages_of(child):
+                life.heard_at = time.monotonic()
                 self._take(life, news)
         except Exception as error:  # a thread has no caller to raise to: the process ends, and why
             life.error = life.error or str(error)

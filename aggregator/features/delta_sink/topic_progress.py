@@ -41,11 +41,11 @@ MOST_OVERTAKEN = 2
 class Topic:
     """What is done with a hub topic; what fails with it alone is not raised."""
 
-    def __init__(self, config: Config, spark: SparkSession, name: str, tell: EventSink) -> None:
+    def __init__(self, config: Config, spark: SparkSession, name: str, emit: EventSink) -> None:
         self._config = config
         self._spark = spark
         self._name = name
-        self._tell = tell
+        self._emit = emit
         self._table = LandingTable(spark, config.tee.path, name)
         self._read = HubReader(config)
         self._decoder = decoder_of(config, name)
@@ -65,7 +65,7 @@ class Topic:
         self.failures = 0
         self.error = ""
         self.refused = ""
-        self.not_told = ""
+        self.unreported = ""
 
     @property
     def idle(self) -> bool:
@@ -85,7 +85,7 @@ class Topic:
             "lower case alone for the same (leave one out with tee.topics.exclude, or choose a "
             "tee.path on another disk)"
         )
-        self._tell(Event("tee_topic_refused", f"{self._name}: {self.refused}"))
+        self._emit(Event("tee_topic_refused", f"{self._name}: {self.refused}"))
 
     def look(self, now: TopicNow) -> None:
         """Take where the topic's logs end just now."""
@@ -132,7 +132,7 @@ class Topic:
             except Exception as error:  # the table stays as it was, and it is tried again
                 words = f"{self._name}: its table was not maintained: {innermost(error)}"
                 if not cut_off:
-                    self._tell(Event("tee_care_failed", words))
+                    self._emit(Event("tee_care_failed", words))
 
     def care(self, pool: ThreadPoolExecutor) -> None:
         """Have the table maintained when it is time and something has landed since."""
@@ -157,7 +157,7 @@ class Topic:
             undecoded=self._undecoded,
             columns=count_columns(known.columns if known is not None else EMPTY),
             lost=self._lost,
-            failing=self.error or self.refused or self.not_told,
+            failing=self.error or self.refused or self.unreported,
         )
 
     def _behind(self, now: TopicNow | None) -> float | None:
@@ -175,7 +175,7 @@ class Topic:
             )
             return
         if self.error and not outcome.is_overtaken:
-            self._tell(Event("tee_topic_back", f"{self._name} lands again"))
+            self._emit(Event("tee_topic_back", f"{self._name} lands again"))
         if not outcome.is_overtaken:
             self.error, self.failures, self._due = "", 0, 0.0
         self.known = outcome.known
@@ -183,7 +183,7 @@ class Topic:
             self._landed_last = outcome.known.landed
         if outcome.refused:
             if not self.refused:
-                self._tell(Event("tee_topic_refused", f"{self._name}: {outcome.refused}"))
+                self._emit(Event("tee_topic_refused", f"{self._name}: {outcome.refused}"))
             self._due = time.monotonic() + plan_rest(10)
         self.refused = outcome.refused
         if not outcome.committed:
@@ -197,7 +197,7 @@ class Topic:
             if reason not in self._left_out:
                 self._left_out.add(reason)
                 words = f"{self._name}: a field stays in column value alone: {reason}"
-                self._tell(Event("tee_field_warning", words))
+                self._emit(Event("tee_field_warning", words))
 
     def _tell_gaps(self, outcome: Attempt) -> None:
         if outcome.replaced is not None:
@@ -206,14 +206,14 @@ class Topic:
                 f"{self._name} was created again at the hub, and what it held before from these "
                 f"offsets on is gone: {', '.join(ends)}; the new one lands from its beginning"
             )
-            self._tell(Event("tee_gap", words))
+            self._emit(Event("tee_gap", words))
         for lost in outcome.lost:
             self._lost += lost.end - lost.first
             words = (
                 f"{self._name} partition {lost.partition}: the hub deleted offsets {lost.first} to "
                 f"{lost.end - 1} before they landed; it goes on behind them"
             )
-            self._tell(Event("tee_gap", words))
+            self._emit(Event("tee_gap", words))
 
     def _failed(self, reason: str) -> None:
         self.failures += 1
@@ -221,5 +221,5 @@ class Topic:
         self.known = None
         self._due = time.monotonic() + plan_rest(self.failures)
         if not self.error:
-            self._tell(Event("tee_topic_failed", f"{self._name} does not land: {reason}"))
+            self._emit(Event("tee_topic_failed", f"{self._name} does not land: {reason}"))
         self.error = reason

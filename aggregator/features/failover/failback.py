@@ -17,9 +17,9 @@ from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.features.failover.failover import (
     FailoverRules,
+    Report,
     SetPaused,
     Sighted,
-    Tell,
     sighted,
     wait_copied,
 )
@@ -72,7 +72,7 @@ def fail_back(
     rules: FailoverRules,
     set_paused: SetPaused,
     emit: EventSink,
-    tell: Tell,
+    report: Report,
 ) -> FailbackReport:
     """Resume the source, wait until the hub has all of it, write the config, set its positions.
 
@@ -96,7 +96,7 @@ def fail_back(
     back = way_back(config, raw, alias, plan.routes, Path.cwd())
     if not back.topics:
         raise RefusedError([f"no hub topic can go back to {alias}", *back.notes])
-    steps = _forward(config, alias, found, rules, set_paused, deadline, tell, other=other)
+    steps = _forward(config, alias, found, rules, set_paused, deadline, report, other=other)
     text = HEAD.format(alias=alias, name=config.name) + dump(dict(back.tree))
     made = load_text(text, folder=written.folder)
     refusals, warnings = _checked(made)
@@ -133,7 +133,7 @@ def _forward(
     rules: FailoverRules,
     set_paused: SetPaused,
     deadline: float,
-    tell: Tell,
+    report: Report,
     *,
     other: bool,
 ) -> list[StepRow]:
@@ -158,7 +158,7 @@ def _forward(
     if not rules.wait:
         return [*steps, StepRow(step=copy, state=StepState.LEFT_OUT, detail=f"--no-wait; {words}")]
     state = StepState.DONE if found.left else StepState.WAS_DONE
-    wait_copied(config, alias, found, deadline, tell)
+    wait_copied(config, alias, found, deadline, report)
     return [*steps, StepRow(step=copy, state=state)]
 
 

@@ -37,7 +37,7 @@ from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 SetPaused = Callable[[str, bool], object]
 """Pauses a source, or resumes it: by the running instance, else for the next one."""
 
@@ -90,7 +90,7 @@ class Sighted:
 
 
 def fail_over(
-    config: Config, alias: str, rules: FailoverRules, set_paused: SetPaused, tell: Tell
+    config: Config, alias: str, rules: FailoverRules, set_paused: SetPaused, report: Report
 ) -> FailoverReport:
     """Move what uses a source to the hub, or with a dry run say what that comes to.
 
@@ -111,12 +111,12 @@ def fail_over(
         # It runs as it is. An instance that cannot be asked to pause it is found now.
         set_paused(alias, False)
     steps = []
-    found, step = _copied(config, alias, found, rules, deadline, tell, paused=before is not None)
+    found, step = _copied(config, alias, found, rules, deadline, report, paused=before is not None)
     steps.append(step)
     groups = _Groups()
     # Of one that was dead the hub had the groups, and by now people may have set them there.
     if found.alive and (over is None or over.alive):
-        groups = _groups(config, alias, rules, deadline, tell, paused=before is not None)
+        groups = _groups(config, alias, rules, deadline, report, paused=before is not None)
     steps.append(_groups_step(groups, found, rules, over=over is not None))
     steps.append(_pause(alias, before, rules, set_paused))
     if found.alive and not rules.dry_run:
@@ -170,8 +170,8 @@ def sighted(config: Config, alias: str) -> Sighted:
         there = discovery.ok[alias].topics
         wanted = [sp.topic_partition for sp in ends if sp.topic in there]
         with open_admin(config, alias) as admin:
-            told = admin.log_ends(wanted, timeout) if wanted else {}
-        ends = {sp: told.get(sp.topic_partition) for sp in ends}
+            log_ends = admin.log_ends(wanted, timeout) if wanted else {}
+        ends = {sp: log_ends.get(sp.topic_partition) for sp in ends}
     return Sighted(failure is None, reason, hub.cluster_id, topics, state, ends)
 
 
@@ -186,10 +186,10 @@ def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
         logs = read_logs(admin, found.hub_topics, config.supervision.connect_timeout)
     copied = {sp: it for sp, it in found.state.entries.items() if it.position > 0}
     past = Past(place.path, place.storage_options, {sp: it.log for sp, it in copied.items()})
-    told = past.bounds({sp: it.position - 1 for sp, it in copied.items()})
+    proven = past.bounds({sp: it.position - 1 for sp, it in copied.items()})
     bounds = []
     for sp, entry in copied.items():
-        bound = fitting(told[sp], found.hub_id, logs)
+        bound = fitting(proven[sp], found.hub_id, logs)
         if not bound.hub_ends:
             # What came last came before the history begins, or was never copied by us.
             own = entry.snapshot
@@ -204,7 +204,7 @@ def _copied(
     found: Sighted,
     rules: FailoverRules,
     deadline: float,
-    tell: Tell,
+    report: Report,
     *,
     paused: bool,
 ) -> tuple[Sighted, StepRow]:
@@ -216,12 +216,14 @@ def _copied(
         return found, StepRow(step=step, state=StepState.LEFT_OUT, detail=f"{why}; {words}")
     if rules.dry_run:
         return found, StepRow(step=step, state=StepState.PLANNED, detail=words)
-    return wait_copied(config, alias, found, deadline, tell), StepRow(
+    return wait_copied(config, alias, found, deadline, report), StepRow(
         step=step, state=StepState.DONE, detail="all that it held"
     )
 
 
-def wait_copied(config: Config, alias: str, found: Sighted, deadline: float, tell: Tell) -> Sighted:
+def wait_copied(
+    config: Config, alias: str, found: Sighted, deadline: float, report: Report
+) -> Sighted:
     """Wait until the checkpoint has reached the ends of this sight; FailoverError when it is late.
 
     The sight with the state of then.
@@ -231,7 +233,7 @@ def wait_copied(config: Config, alias: str, found: Sighted, deadline: float, tel
         words = f"{found.left:,} offsets of {alias} are not copied yet"
         if time.monotonic() >= deadline:
             raise FailoverError(f"not in time: {words}; does it run, and is nothing paused?")
-        tell(words)
+        report(words)
         time.sleep(POLL_SECONDS)
         table = CheckpointTable.open(place.path, place.storage_options)
         whole = table.load() if table is not None else CheckpointState()
@@ -241,7 +243,13 @@ def wait_copied(config: Config, alias: str, found: Sighted, deadline: float, tel
 
 
 def _groups(
-    config: Config, alias: str, rules: FailoverRules, deadline: float, tell: Tell, *, paused: bool
+    config: Config,
+    alias: str,
+    rules: FailoverRules,
+    deadline: float,
+    report: Report,
+    *,
+    paused: bool,
 ) -> _Groups:
     """Take the groups of the source over, as `groups cutover` does; of several sources if they are.
 
@@ -264,7 +272,7 @@ def _groups(
         config,
         ApplyRules(dry_run=rules.dry_run),
         deadline,
-        tell,
+        report,
         rest=rules.wait,
         copied=rules.wait and not paused,
         leave_moved=True,
@@ -327,11 +335,11 @@ def _at_hub(
         states = group_states(admin, timeout)
     synced = set(matching(states, groups.wanted, groups.unwanted))
     names = matching(states, (".*",), ())
-    told, failed = committed_by_all(HUB, config.hub, names, partitions, timeout)
+    committed, failed = committed_by_all(HUB, config.hub, names, partitions, timeout)
     rows = tuple(
-        HubGroup(group=it, state=states[it], partitions=len(told[it]), synced=it in synced)
+        HubGroup(group=it, state=states[it], partitions=len(committed[it]), synced=it in synced)
         for it in names
-        if told.get(it)
+        if committed.get(it)
     )
     return rows, tuple(f"the hub does not tell of a group: {failed[it]}" for it in sorted(failed))
 

@@ -45,7 +45,7 @@ AT_ONCE = 4
 """So many groups are translated at the same time: each reads the checkpoint's history, and the hub.
 """
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 Found = tuple[SourceGroup, ...] | ClusterError
 """A group at its sources, or why one of these does not tell."""
 Outcome = GroupReport | AggregatorError
@@ -62,14 +62,14 @@ def translate_group(
     source: str | None,
     rules: ApplyRules,
     seconds: float,
-    tell: Tell,
+    report: Report,
 ) -> GroupReport:
     """Translate a group as it is now, and write it unless the rules say not to.
 
     Raises RefusedError when it has committed nothing that is copied, ClusterError and
     CheckpointError when somebody does not answer.
     """
-    moving = Moving(config, rules, time.monotonic() + seconds, tell)
+    moving = Moving(config, rules, time.monotonic() + seconds, report)
     return _only(moving.all_of({group: config.chosen(source)}))
 
 
@@ -79,7 +79,7 @@ def cut_over(
     source: str | None,
     rules: ApplyRules,
     seconds: float,
-    tell: Tell,
+    report: Report,
 ) -> GroupReport:
     """Wait until the group is at rest at its sources and copied, then translate and write it.
 
@@ -87,7 +87,7 @@ def cut_over(
     nothing, and tells what it would wait for. Raises as `translate_group` does, and CutoverError
     when it is not done after so many seconds.
     """
-    moving = Moving(config, rules, time.monotonic() + seconds, tell, rest=True, copied=True)
+    moving = Moving(config, rules, time.monotonic() + seconds, report, rest=True, copied=True)
     return _only(moving.all_of({group: config.chosen(source)}))
 
 
@@ -110,7 +110,7 @@ class Moving:
     config: Config
     rules: ApplyRules
     deadline: float
-    tell: Tell
+    report: Report
     rest: bool = False
     copied: bool = False
     leave_moved: bool = False
@@ -134,7 +134,7 @@ class Moving:
             found = self._at_rest(sight, groups, found)
         if self.copied:
             ends = _log_ends(sight, found.values())
-            state = _copied(self.config, ends, self.rules, self.deadline, self.tell)
+            state = _copied(self.config, ends, self.rules, self.deadline, self.report)
             sight = replace(sight, state=state)
             if self.rest and not self.rules.dry_run:
                 # They may have gone on meanwhile.
@@ -142,7 +142,7 @@ class Moving:
         outcomes = self._translated(sight, found) if found else {}
         if (self.rest or self.leave_moved) and not self.rules.dry_run:
             # After `groups apply` alone a group may stay at the source.
-            done = [it for it, told in outcomes.items() if _is_done(told)]
+            done = [it for it, outcome in outcomes.items() if _is_done(outcome)]
             self._table.put({it: _commits(found[it]) for it in done})
         return outcomes
 
@@ -167,9 +167,9 @@ class Moving:
                 return at_sources(sight, groups, states)
             words = f"these groups have active members: {', '.join(active)}: stop them"
             if self.rules.dry_run:
-                self.tell(f"would wait: {words}")
+                self.report(f"would wait: {words}")
                 return at_sources(sight, groups, states)
-            _wait(self.deadline, words, self.tell)
+            _wait(self.deadline, words, self.report)
 
     def _translated(self, sight: GroupSight, found: Mapping[str, Found]) -> dict[str, Outcome]:
         place = self.config.checkpoint
@@ -186,7 +186,7 @@ class Moving:
             def translate(group: str) -> Outcome:
                 try:
                     sources = self._to_translate(group, found[group])
-                    reading = HubReading(self._until, late, tell=self._progress)
+                    reading = HubReading(self._until, late, report=self._progress)
                     commits = _commits(sources)
                     topics = translated(sight, hub, commits, reading, past)
                     report = applied(
@@ -206,7 +206,7 @@ class Moving:
             for group, outcome in zip(found, pool.map(translate, found), strict=True):
                 outcomes[group] = outcome
                 if len(found) > 1:
-                    self.tell(f"{len(outcomes)} of {len(found)} groups are looked at")
+                    self.report(f"{len(outcomes)} of {len(found)} groups are looked at")
         return outcomes
 
     def _to_translate(self, group: str, found: Found) -> tuple[SourceGroup, ...]:
@@ -227,7 +227,7 @@ class Moving:
         return max(self.deadline, time.monotonic() + POLL_SECONDS)
 
     def _progress(self, now: ReadProgress) -> None:
-        self.tell(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
+        self.report(f"reading the hub: {now.read:,} records, {now.left:,} offsets left at most")
 
 
 def _is_done(outcome: Outcome) -> bool:
@@ -285,12 +285,12 @@ def _log_ends(sight: GroupSight, groups: Iterable[Found]) -> dict[SourcePartitio
         return call
 
     ends: dict[SourcePartition, int] = {}
-    for alias, told in ask_all({it: ask(it) for it in wanted}, timeout + LATE_SECONDS).items():
-        if isinstance(told, Exception):
-            raise ClusterError(f"{alias}: its log ends are not told: {told}") from told
-        if missing := sorted(set(wanted[alias]) - told.keys()):
-            raise ClusterError(f"{alias}: the log end of {missing[0]} is not told")
-        ends |= {SourcePartition(alias, *tp): end for tp, end in told.items()}
+    for alias, answer in ask_all({it: ask(it) for it in wanted}, timeout + LATE_SECONDS).items():
+        if isinstance(answer, Exception):
+            raise ClusterError(f"{alias}: its log ends are not known: {answer}") from answer
+        if missing := sorted(set(wanted[alias]) - answer.keys()):
+            raise ClusterError(f"{alias}: the log end of {missing[0]} is not known")
+        ends |= {SourcePartition(alias, *tp): end for tp, end in answer.items()}
     return ends
 
 
@@ -299,7 +299,7 @@ def _copied(
     ends: Mapping[SourcePartition, int],
     rules: ApplyRules,
     deadline: float,
-    tell: Tell,
+    report: Report,
 ) -> CheckpointState:
     """The checkpoint, once its positions have reached these ends."""
     place = config.checkpoint
@@ -315,9 +315,9 @@ def _copied(
             "other partitions"
         )
         if rules.dry_run:
-            tell(f"would wait: {words}")
+            report(f"would wait: {words}")
             return state
-        _wait(deadline, f"{words}; does it run, and is nothing paused?", tell)
+        _wait(deadline, f"{words}; does it run, and is nothing paused?", report)
 
 
 def _left(
@@ -327,8 +327,8 @@ def _left(
     return {sp: offsets for sp, offsets in behind.items() if offsets > 0}
 
 
-def _wait(deadline: float, words: str, tell: Tell) -> None:
+def _wait(deadline: float, words: str, report: Report) -> None:
     if time.monotonic() >= deadline:
         raise CutoverError(f"not in time, and nothing was written: {words}")
-    tell(words)
+    report(words)
     time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))

@@ -89,7 +89,7 @@ def committed_by_all(
     A right that is missing is one group's own matter. Raises ClusterError when the cluster tells
     nothing at all.
     """
-    told: dict[str, dict[TopicPartition, int]] = {}
+    offsets: dict[str, dict[TopicPartition, int]] = {}
     failed: dict[str, ClusterError] = {}
 
     def ask(group: str) -> None:
@@ -98,15 +98,15 @@ def committed_by_all(
         except ClusterError as error:
             failed[group] = error
         else:
-            told[group] = {tp: it.offset for tp, it in found.items()}
+            offsets[group] = {tp: it.offset for tp, it in found.items()}
 
     # An answer takes a round trip or two, and there may be hundreds of groups.
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask-groups") as pool:
         list(pool.map(ask, groups))
     silent = [it for it in failed.values() if code_of(it.__cause__) not in AUTHORIZATION]
-    if silent and not told:
+    if silent and not offsets:
         raise silent[0]
-    return told, failed
+    return offsets, failed
 
 
 def committed(

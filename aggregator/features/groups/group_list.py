@@ -13,7 +13,7 @@ def list_groups(config: Config, source: str | None) -> GroupsReport:
     """The groups of all sources, or of one. A cluster that does not answer is in `failed`."""
     aliases = config.chosen(source)
     answers = ask_states(config, (HUB, *aliases))
-    found = {it: told for it, told in answers.items() if not isinstance(told, Exception)}
+    found = {it: answer for it, answer in answers.items() if not isinstance(answer, Exception)}
     rows = []
     for alias in aliases:
         names, groups = found.get(alias, {}), config.sources[alias].groups
@@ -33,8 +33,8 @@ def list_groups(config: Config, source: str | None) -> GroupsReport:
         name=config.name,
         groups=tuple(sorted(rows, key=lambda row: (row.group, row.source))),
         failed={
-            alias.strip("()"): str(told)
-            for alias, told in answers.items()
-            if isinstance(told, Exception)
+            alias.strip("()"): str(answer)
+            for alias, answer in answers.items()
+            if isinstance(answer, Exception)
         },
     )

@@ -60,7 +60,7 @@ Answer = tuple[Mapping[str, Offsets], Mapping[str, ClusterError]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Inputs:
     """What the engine's thread told last."""
 
     config: Config
@@ -109,7 +109,7 @@ class GroupSync(Service):
 
     def __init__(self, emit: EventSink) -> None:
         self._emit = emit
-        self._told: _Told | None = None
+        self._inputs: _Inputs | None = None
         self._status = GroupSyncStatus()
         self._admins: dict[str, tuple[SourceConfig, ClusterAdmin]] = {}
         self._commits: dict[str, Mapping[str, Offsets]] = {}
@@ -135,13 +135,13 @@ class GroupSync(Service):
         """Translate by what is planned and committed now."""
         if now.plan is None:
             return
-        self._told = _Told(now.config, now.plan, now.committed)
-        if self._told.aliases:
+        self._inputs = _Inputs(now.config, now.plan, now.committed)
+        if self._inputs.aliases:
             self._loop.start()
 
     def status(self) -> GroupSyncStatus | None:
         """How it stands; None where no source asks for it."""
-        return self._status if self._told is not None and self._told.aliases else None
+        return self._status if self._inputs is not None and self._inputs.aliases else None
 
     def end(self) -> None:
         """Translate nothing more; returns at once."""
@@ -152,25 +152,25 @@ class GroupSync(Service):
         self._loop.stop()
 
     def _every(self) -> float:
-        return self._told.every if self._told is not None else RETRY_SECONDS
+        return self._inputs.every if self._inputs is not None else RETRY_SECONDS
 
     def _close(self) -> None:
         for _, admin in self._admins.values():
             admin.close()
 
     def _turn(self) -> None:
-        told = self._told
-        if told is None or not told.aliases:
+        inputs = self._inputs
+        if inputs is None or not inputs.aliases:
             self._groups.clear()
             return
-        failures = self._ask(told)
-        if unknown := [it for it in told.aliases if it not in self._commits]:
+        failures = self._ask(inputs)
+        if unknown := [it for it in inputs.aliases if it not in self._commits]:
             # A group may be there as well, further back.
             self._tell(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
             return
-        sight = sight_of(told.config, told.plan, told.aliases, told.state)
-        found = {group for alias in told.aliases for group in self._commits[alias]}
-        hidden = self._hidden(told.aliases)
+        sight = sight_of(inputs.config, inputs.plan, inputs.aliases, inputs.state)
+        found = {group for alias in inputs.aliases for group in self._commits[alias]}
+        hidden = self._hidden(inputs.aliases)
         self._groups = {name: it for name, it in self._groups.items() if name in found}
         self._groups |= {name: SyncedGroup(group=name, error=why) for name, why in hidden.items()}
         due = [it for it in sorted(found - hidden.keys()) if self._is_due(it, sight)]
@@ -228,34 +228,34 @@ class GroupSync(Service):
         groups = tuple(it for _, it in sorted(self._groups.items()))
         self._status = GroupSyncStatus(groups=groups, at=datetime.now(UTC), error=error)
 
-    def _ask(self, told: _Told) -> dict[str, str]:
+    def _ask(self, inputs: _Inputs) -> dict[str, str]:
         """Ask the sources for their groups; of one that fails what it told last stays. Why not."""
-        timeout = told.config.supervision.connect_timeout
+        timeout = inputs.config.supervision.connect_timeout
         # There may be hundreds of groups, and one that is refused takes a moment.
         seconds = RETRY_SECONDS + timeout + LATE_SECONDS
-        answers = ask_all({alias: self._asking(told, alias) for alias in told.aliases}, seconds)
+        answers = ask_all({alias: self._asking(inputs, alias) for alias in inputs.aliases}, seconds)
         failures = {}
         for alias, answer in answers.items():
             if isinstance(answer, Exception):
                 failures[alias] = f"{alias}: {str(answer).removeprefix(f'{alias}: ')}"
             else:
-                told_by, refused = answer
+                listed, refused = answer
                 known = self._commits.get(alias, {})
                 # What it answered before counts, as when the source is away.
                 kept = {it: known[it] for it in refused if it in known}
-                self._commits[alias] = {**kept, **told_by}
+                self._commits[alias] = {**kept, **listed}
                 self._refused[alias] = refused
         return failures
 
-    def _asking(self, told: _Told, alias: str) -> Callable[[], Answer]:
-        config, source = told.config, told.config.sources[alias]
+    def _asking(self, inputs: _Inputs, alias: str) -> Callable[[], Answer]:
+        config, source = inputs.config, inputs.config.sources[alias]
         known = self._admins.get(alias)
         if known is None or not same_connection(known[0], source):
             if known is not None:
                 known[1].close()
             self._admins[alias] = known = (source, open_admin(config, alias))
         admin = known[1]
-        partitions = partitions_by_cluster(told.plan.routes).get(alias, [])
+        partitions = partitions_by_cluster(inputs.plan.routes).get(alias, [])
 
         def ask() -> Answer:
             timeout = config.supervision.connect_timeout

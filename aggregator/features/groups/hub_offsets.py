@@ -219,11 +219,11 @@ def _refusals(
         yield f"hub topic {topic} is not there: run it first"
         return
     # One sentence for each source topic.
-    told: set[str] = set()
+    reported: set[str] = set()
     for sp in commits:
         why = _unproven(sp, known.get(sp), now.get((sp.cluster, sp.topic), UNKNOWN_LOG))
-        if why and why not in told:
-            told.add(why)
+        if why and why not in reported:
+            reported.add(why)
             yield why
 
 

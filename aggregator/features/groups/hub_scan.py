@@ -19,7 +19,7 @@ from aggregator.model.errors import ClusterError
 from aggregator.model.values import ORIGIN_HEADERS, Raw, SourcePartition, TopicPartition
 
 POLL_RECORDS = 2_000
-TELL_SECONDS = 2.0
+REPORT_SECONDS = 2.0
 FETCH = {"queued.max.messages.kbytes": 16_384}
 """So much of a partition is fetched ahead: it is to take no memory from a stream beside it."""
 
@@ -59,7 +59,7 @@ def read_scans(
     *,
     silence: float,
     deadline: float,
-    tell: Callable[[ReadProgress], None] = lambda _: None,
+    report: Callable[[ReadProgress], None] = lambda _: None,
     stop: Event | None = None,
 ) -> None:
     """Hand the scans their records, in the order of each partition.
@@ -75,7 +75,7 @@ def read_scans(
     settings = {**reader_settings(hub, "aggregator-groups"), **FETCH}
     with closing(open_consumer("hub", settings)) as consumer:
         reader = AssignedReader(consumer, at)
-        told = time.monotonic()
+        reported_at = time.monotonic()
         while left:
             now = time.monotonic()
             if stop is not None and stop.is_set():
@@ -95,10 +95,10 @@ def read_scans(
             for tp in [tp for tp, scan in left.items() if scan.done]:
                 del left[tp]
                 reader.finish(tp)
-            if now - told > TELL_SECONDS:
-                told = now
+            if now - reported_at > REPORT_SECONDS:
+                reported_at = now
                 behind = sum(scan.end - at[tp] for tp, scan in left.items())
-                tell(ReadProgress(sum(scan.read for scan in scans.values()), behind))
+                report(ReadProgress(sum(scan.read for scan in scans.values()), behind))
 
 
 def _take(message: Message, scan: Scan) -> None:

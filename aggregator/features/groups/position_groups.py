@@ -34,7 +34,7 @@ class GroupPublisher:
         self.failure = ""
         self._alias = alias
         self._wanted: Mapping[TopicPartition, int] = {}
-        self._told: Mapping[TopicPartition, int] = {}
+        self._committed: Mapping[TopicPartition, int] = {}
         self._failed = False
         self._admin: ClusterAdmin | None = None
         self._loop = Loop(
@@ -45,7 +45,7 @@ class GroupPublisher:
             finish=self._finish,
         )
 
-    def tell(self, positions: Positions) -> None:
+    def publish(self, positions: Positions) -> None:
         """These are committed; they are told soon."""
         own = {sp.topic_partition: at for sp, at in positions.items() if sp.cluster == self._alias}
         self._wanted = own
@@ -61,13 +61,13 @@ class GroupPublisher:
 
     def _publish(self) -> None:
         wanted = self._wanted
-        news = {tp: at for tp, at in wanted.items() if self._told.get(tp) != at}
+        news = {tp: at for tp, at in wanted.items() if self._committed.get(tp) != at}
         # No client comes of its settings, perhaps. A file that they name may be mended.
         self._admin = admin = self._admin or open_admin(self.config, self._alias)
         if news:
             timeout = self.config.supervision.connect_timeout
             commit_group(admin, group_of(self.config), news, timeout)
-            self._told, self.failure, self._failed = wanted, "", False
+            self._committed, self.failure, self._failed = wanted, "", False
 
     def _fail(self, error: Exception) -> None:
         # Who coordinates a group is often not known at first; a right that is missing stays so.
@@ -115,7 +115,7 @@ class Groups(Service):
             if source.publish_group and alias not in self._publishers:
                 self._publishers[alias] = GroupPublisher(config, alias)
         for publisher in self._publishers.values():
-            publisher.tell(now.committed.positions)
+            publisher.publish(now.committed.positions)
         failures = {alias: it.failure for alias, it in self._publishers.items() if it.failure}
         for alias in failures.keys() - self.failures.keys():
             words = f"source {alias} cannot be told what is committed: {failures[alias]}"

@@ -35,7 +35,7 @@ from aggregator.store.checkpoint.rows import HUB as HUB_ALIAS
 from aggregator.store.checkpoint.start_state import CheckpointState
 from aggregator.store.state_store import StateStore
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class HubReading:
     floors: Mapping[TopicPartition, int] = field(default_factory=dict)
     pinned: bool = False
     most: int | None = None
-    tell: Callable[[ReadProgress], None] = lambda _: None
+    report: Callable[[ReadProgress], None] = lambda _: None
     stop: Event | None = None
 
 
@@ -153,11 +153,11 @@ def at_sources(
         )
 
     turns = 1 + max(map(len, names.values()), default=0) // AT_ONCE
-    told = ask_all({it: ask(it) for it in sight.aliases}, timeout * turns + LATE_SECONDS)
+    answers = ask_all({it: ask(it) for it in sight.aliases}, timeout * turns + LATE_SECONDS)
     found: dict[str, tuple[SourceGroup, ...] | ClusterError] = {}
     for group, aliases in groups.items():
         try:
-            found[group] = tuple(_at_source(it, group, told[it], states) for it in aliases)
+            found[group] = tuple(_at_source(it, group, answers[it], states) for it in aliases)
         except ClusterError as error:
             found[group] = error
     return found
@@ -167,15 +167,15 @@ Answers = tuple[Mapping[str, Mapping[TopicPartition, int]], Mapping[str, Cluster
 
 
 def _at_source(
-    alias: str, group: str, told: Answers | Exception, states: Mapping[str, Mapping[str, str]]
+    alias: str, group: str, answer: Answers | Exception, states: Mapping[str, Mapping[str, str]]
 ) -> SourceGroup:
-    commits, failed = _answer(alias, told)
+    commits, failed = _answer(alias, answer)
     if group in failed:
         raise failed[group]
     return SourceGroup(alias, states.get(alias, {}).get(group, ""), commits[group])
 
 
-def _answer(alias: str, answer: Told | Exception) -> Told:
+def _answer(alias: str, answer: Result | Exception) -> Result:
     if isinstance(answer, ClusterError):
         raise answer
     if isinstance(answer, Exception):
@@ -240,7 +240,7 @@ def translated(
         scans,
         silence=sight.config.supervision.connect_timeout,
         deadline=reading.deadline,
-        tell=reading.tell,
+        report=reading.report,
         stop=reading.stop,
     )
     return tuple(_places(it, scans, logs, lowers, past) for it in topics)

@@ -60,7 +60,7 @@ class HeartbeatWriter:
             finish=self._close,
         )
 
-    def tell(self, config: Config, aliases: Collection[str]) -> None:
+    def follow(self, config: Config, aliases: Collection[str]) -> None:
         """These sources are read now, by this config; of the hub's address it must say the same."""
         self._config = config
         self._wanted = (time.monotonic(), frozenset(aliases))
@@ -86,8 +86,8 @@ class HeartbeatWriter:
             self._admin.close()
 
     def _beat(self, admin: ClusterAdmin) -> None:
-        told_at, wanted = self._wanted
-        if time.monotonic() - told_at > STALE_SECONDS:
+        asked_at, wanted = self._wanted
+        if time.monotonic() - asked_at > STALE_SECONDS:
             wanted = frozenset()
         if wanted:
             self._write(self._producer or self._open(admin), wanted)
@@ -180,7 +180,7 @@ class Heartbeats(Service):
             self._writer.end()
             self._writer = None
         if self._writer is not None:
-            self._writer.tell(config, now.reading)
+            self._writer.follow(config, now.reading)
 
     def status(self) -> HeartbeatsStatus | None:
         """Who had one just now; None where the config asks for none."""

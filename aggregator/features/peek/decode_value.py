@@ -39,7 +39,7 @@ class Said:
     problem: str = ""
 
 
-def told(
+def decode(
     content: bytes | None,
     schema_of: SchemaOf,
     most: int | None = None,

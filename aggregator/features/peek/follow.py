@@ -33,7 +33,7 @@ def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[Peeked
             # The registry may be slow each time anew.
             interpreter = Interpreter(config, look.source, look.topic, most)
             for tp, message in polled.records:
-                yield interpreter.told(tp.partition, to_raw(message))
+                yield interpreter.show(tp.partition, to_raw(message))
             for _, error in polled.errors:
                 if not error.retriable():
                     why = mask_text(text_of(error), config)

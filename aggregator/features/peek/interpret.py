@@ -10,7 +10,7 @@ from functools import partial
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.features.peek.decode_value import Said, shown, told
+from aggregator.features.peek.decode_value import Said, decode, shown
 from aggregator.features.peek.topic_report import PeekedHeader, PeekedRecord
 from aggregator.features.quarantine.records import origin_of
 from aggregator.kafka.registry import Schema, SchemaId, id_header, open_registry, place_of
@@ -37,12 +37,12 @@ class Interpreter:
         self._most = most
         self._deadline = time.monotonic() + seconds
 
-    def told(self, partition: int, raw: Raw) -> PeekedRecord:
+    def show(self, partition: int, raw: Raw) -> PeekedRecord:
         """A record in words; never raises for what is in it."""
         origin = origin_of(raw)
         schema_of = partial(self._schema, None if origin is None else origin.partition.cluster)
         key, value = (
-            told(it, schema_of, self._most, id_header(raw.headers, what))
+            decode(it, schema_of, self._most, id_header(raw.headers, what))
             for what, it in (("key", raw.key), ("value", raw.value))
         )
         problems = (_problem(what, it) for what, it in (("key", key), ("value", value)))

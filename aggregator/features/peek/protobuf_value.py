@@ -26,7 +26,7 @@ MAIN = "the-schema.proto"
 TIMESTAMP = "google.protobuf.Timestamp"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_DEEP = 20
-Told = Callable[[Any], Any]
+Convert = Callable[[Any], Any]
 
 
 class ProtoFile(NamedTuple):
@@ -169,22 +169,22 @@ def _descriptor(name: str, text: str) -> Any:
 def plain(found: Any) -> dict[str, Any]:
     """A message as Python: enums by name, a field that was not set and says so as None."""
     said: dict[str, Any] = {}
-    for name, may_lack, told in _readers(found.DESCRIPTOR):
+    for name, may_lack, convert in _readers(found.DESCRIPTOR):
         if may_lack and not found.HasField(name):
             said[name] = None
         else:
             value = getattr(found, name)
-            said[name] = value if told is None else told(value)
+            said[name] = value if convert is None else convert(value)
     return said
 
 
 @lru_cache(maxsize=512)
-def _readers(kind: Any) -> tuple[tuple[str, bool, Told | None], ...]:
+def _readers(kind: Any) -> tuple[tuple[str, bool, Convert | None], ...]:
     """Of each field its name, whether it may be lacking, and what makes Python of its value."""
     return tuple((field.name, field.has_presence, _reader(field)) for field in kind.fields)
 
 
-def _reader(field: Any) -> Told | None:
+def _reader(field: Any) -> Convert | None:
     if is_map(field):
         of = _reader_of_one(field.message_type.fields_by_name["value"]) or _same
         # Read by key: the values of a map are messages that belong to it.
@@ -195,7 +195,7 @@ def _reader(field: Any) -> Told | None:
     return list if one is None else lambda found: [one(it) for it in found]
 
 
-def _reader_of_one(field: Any) -> Told | None:
+def _reader_of_one(field: Any) -> Convert | None:
     if field.message_type is not None:
         return _moment if field.message_type.full_name == TIMESTAMP else plain
     if field.enum_type is None:

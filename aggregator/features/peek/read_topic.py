@@ -57,14 +57,14 @@ def look_at(
         wanted = range(facts.partitions) if partition is None else (partition,)
         names = [TopicPartition(topic, number) for number in wanted]
         logs = admin.offsets(names, _left(deadline))
-    told = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
+    remarks = [*notes, *(f"{tp}: {why}" for tp, why in logs.failed.items())]
     found: list[PeekedRecord] = []
     if records and logs.ranges:
         read = config.hub if source is None else config.sources[source]
         raws, more = _newest(cluster, read, logs.ranges, records, deadline)
-        told += more
+        remarks += more
         interpreter = Interpreter(config, source, topic, most)
-        found = [interpreter.told(number, raw) for number, raw in raws]
+        found = [interpreter.show(number, raw) for number, raw in raws]
     return TopicLook(
         source=source,
         topic=topic,
@@ -75,7 +75,7 @@ def look_at(
         ),
         configs=dict(configs),
         records=tuple(found),
-        notes=tuple(mask_text(note, config) for note in told),
+        notes=tuple(mask_text(note, config) for note in remarks),
     )
 
 

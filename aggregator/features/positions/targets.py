@@ -167,8 +167,8 @@ class PositionMove:
                 if self.gone is not None:
                     gone = f"; the source has deleted all before {self.gone.latest}: a gap"
                 return f"goes on at {self.new}, where the other tool was{gone}"
-        anew = f"another log than before: all from {self.new} on is written"
-        return f"{anew}; {lost}" if lost else anew
+        words = f"another log than before: all from {self.new} on is written"
+        return f"{words}; {lost}" if lost else words
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ class QuarantineWatch(Service):
         self._topic = quarantine_partition(config)
         self._sources: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
-        self._untold: list[Quarantined] = []
-        self._told_at = 0.0
+        self._unreported: list[Quarantined] = []
+        self._reported_at = 0.0
         self._from = OFFSET_BEGINNING
         self._loop = Loop(
             "quarantine",
@@ -104,7 +104,7 @@ class QuarantineWatch(Service):
             while not self._loop.over.is_set() and self._take(
                 reader.poll(POLL_RECORDS, POLL_SECONDS)
             ):
-                if time.monotonic() >= self._told_at + EVENT_SECONDS:
+                if time.monotonic() >= self._reported_at + EVENT_SECONDS:
                     self._tell()
 
     def _take(self, polled: Polled) -> bool:
@@ -124,12 +124,12 @@ class QuarantineWatch(Service):
     def _count(self, record: Quarantined) -> None:
         self._sources[record.origin.partition.cluster] += 1
         self._reasons[record.kind] += 1
-        self._untold.append(record)
+        self._unreported.append(record)
 
     def _note(self, error: str) -> None:
         newest = self._latest.newest
-        if self._untold:
-            newest = f"{self._untold[-1].origin}: {self._untold[-1].reason}"
+        if self._unreported:
+            newest = f"{self._unreported[-1].origin}: {self._unreported[-1].reason}"
         self._latest = QuarantineStatus(
             topic=self._topic.topic,
             records=self._sources.total(),
@@ -140,12 +140,12 @@ class QuarantineWatch(Service):
         )
 
     def _tell(self) -> None:
-        if not self._untold:
+        if not self._unreported:
             return
-        self._told_at = time.monotonic()
-        told, self._untold = self._untold, []
-        newest = told[-1]
-        parts = Counter((it.origin.partition.cluster, it.kind) for it in told)
+        self._reported_at = time.monotonic()
+        reported, self._unreported = self._unreported, []
+        newest = reported[-1]
+        parts = Counter((it.origin.partition.cluster, it.kind) for it in reported)
         words = ", ".join(
             f"{count} of source {alias} ({reason})" for (alias, reason), count in parts.items()
         )
@@ -154,6 +154,6 @@ class QuarantineWatch(Service):
                 "quarantined",
                 f"records that the hub would refuse went to {self._topic.topic}: {words}; the "
                 f"newest is {newest.origin}; aggregator quarantine list shows them",
-                {"records": len(told), "newest": str(newest.origin)},
+                {"records": len(reported), "newest": str(newest.origin)},
             )
         )

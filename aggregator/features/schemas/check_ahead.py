@@ -105,8 +105,8 @@ def _compare(
 
 
 def _found(registry: Registry, place: str, subject: str, wanted: SubjectPair) -> SeenSchema | None:
-    told = newest(registry, subject)
-    if told is None:
+    answer = newest(registry, subject)
+    if answer is None:
         return None
-    kind = str(told.get("schemaType") or "AVRO")
-    return SeenSchema(place, int(told["version"]), wanted, kind, registry.whole(told))
+    kind = str(answer.get("schemaType") or "AVRO")
+    return SeenSchema(place, int(answer["version"]), wanted, kind, registry.whole(answer))

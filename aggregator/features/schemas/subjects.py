@@ -87,11 +87,11 @@ class Answers:
         for (topic, side, schema), why in self.waits.items():
             found.setdefault(topic, {}).setdefault(side, {})[str(schema)] = {"waits": why}
         for (topic, side, schema), answer in self.of.items():
-            found.setdefault(topic, {}).setdefault(side, {})[str(schema)] = _told(answer)
+            found.setdefault(topic, {}).setdefault(side, {})[str(schema)] = _as_data(answer)
         return found
 
 
-def _told(answer: Named | NoSchema) -> dict[str, int | str]:
+def _as_data(answer: Named | NoSchema) -> dict[str, int | str]:
     if isinstance(answer, NoSchema):
         return {"refused": answer.reason}
     return {"guid": str(answer)} if isinstance(answer, UUID) else {"id": answer}

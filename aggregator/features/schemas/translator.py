@@ -28,7 +28,7 @@ PACE_SECONDS = 0.1
 """Between two of these questions: they are no load for a registry, and give way to new ones."""
 MOST_NOTES = 20
 """Of ids of a topic that nobody knows, in the log: there may be one in each record."""
-MOST_TOLD = 1_000
+MAX_REPORTED = 1_000
 UNSURE = "whether the ids of its registry and the hub's are what they were is not known"
 
 
@@ -129,7 +129,7 @@ class Translator:
             raise RegistryError(f"sources.{alias} is not there any more")
         return found
 
-    def tell(self, worker: _Worker, answers: Answers) -> None:
+    def publish(self, worker: _Worker, answers: Answers) -> None:
         """Put answers into `known`, if they are of the registries of now."""
         with self._lock:
             if self._workers.get(worker.alias) is worker:
@@ -149,7 +149,7 @@ class Translator:
                 worker.stop()
                 with self._lock:
                     del self._workers[alias]
-                    self.known = {it: told for it, told in self.known.items() if it != alias}
+                    self.known = {it: answers for it, answers in self.known.items() if it != alias}
 
 
 class _Worker:
@@ -164,7 +164,7 @@ class _Worker:
         self._answers = Answers()
         self._copied: dict[Question, CopiedSchema] = {}
         self._owed: dict[str, Owed] = {}
-        self._told: dict[Question | str, str] = {}
+        self._reported: dict[Question | str, str] = {}
         self._forgotten = 0
         self._queue: list[Question] = []
         self._round_at = time.monotonic() + LOOK_SECONDS
@@ -193,7 +193,7 @@ class _Worker:
             self._wanted = {it for it in self._wanted if it.topic != topic}
             self._copied = {it: copied for it, copied in self._copied.items() if it.topic != topic}
             self._answers = self._answers.without(topic)
-            self._translator.tell(self, self._answers)
+            self._translator.publish(self, self._answers)
 
     def _loop(self) -> None:
         again_at: float | None = None
@@ -242,7 +242,7 @@ class _Worker:
                 self._copied[asked] = found.copied
             if is_new:
                 self._answers = self._answers.with_answer(asked, found.answer)
-                self._translator.tell(self, self._answers)
+                self._translator.publish(self, self._answers)
         if is_new:
             self._say_answer(asked, found.answer)
         self._owe(found.owed)
@@ -255,7 +255,7 @@ class _Worker:
             is_new = self._answers.waits.get(asked) != why and not is_answered
             if is_new and forgotten == self._forgotten:
                 self._answers = self._answers.with_wait(asked, why)
-                self._translator.tell(self, self._answers)
+                self._translator.publish(self, self._answers)
         topic, side, schema = asked
         if is_answered:
             self._say("look", f"{UNSURE}: {why}")
@@ -274,7 +274,7 @@ class _Worker:
             # Known ids are written as before; records whose ids are not known say why they wait.
             self._say("look", f"{UNSURE}: {error}")
             return False
-        self._told.pop("look", None)
+        self._reported.pop("look", None)
         if not holds:
             self._lose(asked)
         return True
@@ -286,7 +286,7 @@ class _Worker:
                 return
             self._answers = self._answers.without_answer(asked)
             self._wanted.add(asked)
-            self._translator.tell(self, self._answers)
+            self._translator.publish(self, self._answers)
         self._hurries = True
         self._news.set()
         topic, side, schema = asked
@@ -309,10 +309,10 @@ class _Worker:
             self._say(each.subject, f"{words} {each.level} of its source: {each.why}")
 
     def _say(self, about: Question | str, words: str) -> None:
-        if words != self._told.get(about) and not self._over:
-            if len(self._told) >= MOST_TOLD:
-                self._told.clear()
-            self._told[about] = words
+        if words != self._reported.get(about) and not self._over:
+            if len(self._reported) >= MAX_REPORTED:
+                self._reported.clear()
+            self._reported[about] = words
             self._translator.note(self.alias, words)
 
     def _say_answer(self, asked: Question, answer: Named | NoSchema) -> None:

@@ -36,7 +36,7 @@ class Recorder:
         in_force: InForce,
         latest: Callable[[], Status | None],
         mask: Callable[[str], str],
-        tell: EventSink,
+        emit: EventSink,
         bounds: Sequence[int],
     ) -> None:
         store = StateStore.of(in_force.config.checkpoint)
@@ -44,7 +44,7 @@ class Recorder:
         self.failing = ""
         self._in_force = in_force
         self._latest = latest
-        self._tell = tell
+        self._emit = emit
         self._bounds = bounds
         self._history = history_log(store)
         self._events = events_log(store)
@@ -92,11 +92,11 @@ class Recorder:
             self._maintain()
         if self.failing:
             self.failing = ""
-            self._tell(Event("timeline_back", "history and events are kept again"))
+            self._emit(Event("timeline_back", "history and events are kept again"))
 
     def _fail(self, error: Exception) -> None:
         if not self.failing:
-            self._tell(Event("timeline_failed", f"history and events are not kept: {error}"))
+            self._emit(Event("timeline_failed", f"history and events are not kept: {error}"))
         self.failing = str(error)
 
     def _rows(self, status: Status) -> tuple[HistoryRow, ...]:

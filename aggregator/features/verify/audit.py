@@ -73,13 +73,13 @@ def verify(
     """
     began = time.monotonic()
     stop = stop or threading.Event()
-    tell: Progress = progress or (lambda _: None)
+    report: Progress = progress or (lambda _: None)
     with _session(config, spark) as session:
         at = datetime.now(UTC)
         seen = look(config, request.scope)
         if not seen.windows and request.scope != Scope():
             raise RefusedError(["nothing to verify: no routed partition is in the scope"])
-        results, seen = _Comparison(config, request, session, stop, tell).run(seen)
+        results, seen = _Comparison(config, request, session, stop, report).run(seen)
     return VerifyReport(
         audit=uuid.uuid4().hex,
         name=config.name,
@@ -111,13 +111,13 @@ class _Comparison:
         request: VerifyRequest,
         session: Future[SparkSession],
         stop: threading.Event,
-        tell: Progress,
+        report: Progress,
     ) -> None:
         self._config = config
         self._request = request
         self._session = session
         self._stop = stop
-        self._tell = tell
+        self._report = report
         self._pairs = SchemaPairs(config)
 
     def run(self, seen: AuditLook) -> tuple[list[JobResult], AuditLook]:
@@ -140,7 +140,7 @@ class _Comparison:
                 failures += 0 if spoiled else 1
                 if failures >= ATTEMPTS:
                     raise ClusterError(f"records cannot be read: {reason}") from error
-                self._tell(f"{damaged or reason}; looking again")
+                self._report(f"{damaged or reason}; looking again")
                 seen = look(self._config, self._request.scope)
                 left = [it for it in seen.windows if it.hub_topic not in done]
                 jobs = plan_jobs(left, seen.hub, JOB_OFFSETS)
@@ -151,9 +151,9 @@ class _Comparison:
 
     def _job(self, job: Job, seen: AuditLook) -> JobResult:
         names = ", ".join(job.topics[:NAMED]) + (", ..." if len(job.topics) > NAMED else "")
-        self._tell(f"{names}: {job.offsets:,} offsets to compare")
+        self._report(f"{names}: {job.offsets:,} offsets to compare")
         spark = self._session.result()
-        with watched(spark, names, self._stop, self._tell):
+        with watched(spark, names, self._stop, self._report):
             settings = _settings(self._config, self._request, seen, job)
             return run_job(spark, job, replace(settings, same_ids=self._pairs.same))
 

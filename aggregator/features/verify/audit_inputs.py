@@ -26,7 +26,7 @@ from aggregator.features.verify.hub_ranges import (
 from aggregator.kafka.admin import HUB, discover, hub_facts, open_admin
 from aggregator.kafka.admin.all_clusters import LATE_SECONDS
 from aggregator.kafka.admin.parallel import ask_all
-from aggregator.kafka.discovery.hub_logs import told_logs
+from aggregator.kafka.discovery.hub_logs import complete_logs
 from aggregator.kafka.discovery.prepare import observe, plan_with
 from aggregator.model.values import OffsetRange, Route, SourcePartition, TopicPartition
 from aggregator.plan.plan import Plan
@@ -173,7 +173,7 @@ def _hub_logs(config: Config, topics: Collection[str]) -> dict[TopicPartition, O
     """What the hub holds of these topics now; one that does not exist holds nothing."""
     timeout = config.supervision.connect_timeout
     with open_admin(config, HUB) as hub:
-        return told_logs(hub, topics, hub.partition_counts(timeout), timeout)
+        return complete_logs(hub, topics, hub.partition_counts(timeout), timeout)
 
 
 def _offsets_at(

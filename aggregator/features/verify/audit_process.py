@@ -14,7 +14,7 @@ from pydantic import Field
 
 from aggregator.config.mask import mask_text
 from aggregator.config.schema import Config
-from aggregator.features.child_process import Child, be_apart, begin, hand_over, live, told_by
+from aggregator.features.child_process import Child, be_apart, begin, hand_over, live, messages_of
 from aggregator.features.verify.audit_scope import Scope
 from aggregator.model.errors import AggregatorError, RefusedError
 from aggregator.status.schema import Document
@@ -88,25 +88,25 @@ class AuditRunner:
                 child.wait()
 
     def _follow(self, child: Child, config: Config, scope: Scope) -> None:
-        told: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         try:
             hand_over(child, (config, scope))
-            for news in told_by(child):
-                told |= news
-                words = mask_text(str(told.get("progress", "")), config)
+            for news in messages_of(child):
+                result |= news
+                words = mask_text(str(result.get("progress", "")), config)
                 self._latest = self._latest.model_copy(update={"progress": words})
         except Exception as error:  # a thread has no caller to raise to: it becomes the answer
-            told["error"] = str(error)
+            result["error"] = str(error)
             child.kill()
         code = child.wait()
-        if not told.get("audit") and not told.get("error"):
-            told["error"] = f"it ended with {code}, and told nothing; try `aggregator verify`"
+        if not result.get("audit") and not result.get("error"):
+            result["error"] = f"it ended with {code}, and told nothing; try `aggregator verify`"
         ended = {
             "running": False,
             "ended_at": datetime.now(UTC),
-            "audit": told.get("audit"),
-            "exit_code": told.get("exit_code"),
-            "error": mask_text(told.get("error", ""), config),
+            "audit": result.get("audit"),
+            "exit_code": result.get("exit_code"),
+            "error": mask_text(result.get("error", ""), config),
         }
         self._latest = self._latest.model_copy(update=ended)
 
@@ -116,19 +116,19 @@ def main() -> None:
     from aggregator.features.verify.audit import VerifyRequest, verify
     from aggregator.features.verify.audit_rows import record
 
-    (config, scope), tell, stop = be_apart()
+    (config, scope), send, stop = be_apart()
 
     def work() -> None:
         report = verify(
             config,
             VerifyRequest(scope),
             stop=stop,
-            progress=lambda line: tell({"progress": line}),
+            progress=lambda line: send({"progress": line}),
         )
-        tell({"audit": report.audit, "exit_code": report.exit_code})
+        send({"audit": report.audit, "exit_code": report.exit_code})
         record(config, report)
 
-    live(tell, work)
+    live(send, work)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 LOOK_SECONDS = 0.5
-TELL_SECONDS = 10.0
+REPORT_SECONDS = 10.0
 
 
 @contextmanager
@@ -28,13 +28,13 @@ def watched(
     over = threading.Event()
 
     def watch() -> None:
-        tell_at = time.monotonic() + TELL_SECONDS
+        report_at = time.monotonic() + REPORT_SECONDS
         while not over.wait(LOOK_SECONDS):
             if stop.is_set():
                 # Again and again: one job may begin while another is cancelled.
                 context.cancelJobGroup(group)
-            elif time.monotonic() >= tell_at:
-                tell_at = time.monotonic() + TELL_SECONDS
+            elif time.monotonic() >= report_at:
+                report_at = time.monotonic() + REPORT_SECONDS
                 progress(f"{what}: {_tasks(spark, group)}")
 
     thread = threading.Thread(target=watch, name="verify-watch", daemon=True)

@@ -96,7 +96,7 @@ def read_logs(
     counts = hub.partition_counts(timeout)
     if absent := sorted(set(topics) - counts.keys()):
         raise ClusterError(f"hub: its end offsets are not all known: no {', '.join(absent)}")
-    return told_logs(hub, topics, counts, timeout)
+    return complete_logs(hub, topics, counts, timeout)
 
 
 def read_topics(hub: ClusterAdmin, topics: Collection[str], timeout: float) -> TopicLogs:
@@ -203,7 +203,7 @@ def whole_logs(
     return TopicLogs(now, found.waits).without(waits)
 
 
-def told_logs(
+def complete_logs(
     hub: ClusterAdmin, topics: Collection[str], counts: Mapping[str, int], timeout: float
 ) -> dict[TopicPartition, OffsetRange]:
     """The logs of hub topics, of `counts` partitions; a topic that is not in there has none.

@@ -79,10 +79,10 @@ class SourcesWatch:
             for alias, watch in self._watches.items()
         }
         silent = sick_sources(probes, self._config.supervision.deadline, now)
-        told_at = {alias: it.answered_at for alias, it in latest.items()}
+        answered_at = {alias: it.answered_at for alias, it in latest.items()}
         return Measured(
             ends,
-            self._delays.follow(own, ends, told_at, silent.keys(), now),
+            self._delays.follow(own, ends, answered_at, silent.keys(), now),
             lags(positions, ends),
             stuck(self._movements, now, self._config.supervision.stuck_after),
             silent,

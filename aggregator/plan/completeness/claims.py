@@ -61,7 +61,7 @@ class Claim:
 class ClaimSight:
     """What claims are made by: who flows where, when topics were last listed, what was lost.
 
-    `listed_ms` is when each source was last asked for its topics and told them. `came` are the
+    `listed_ms` is when each source last listed its topics. `came` are the
     topics that a source did not have before. Of those in `unsettled` something is still to be
     copied, or to be decided. `blame` says why a partition, or a source (None), holds a claim up
     that is not fresh.
@@ -151,13 +151,15 @@ def _laggard(
     if (why := sight.scope.untaken.get(key)) is not None:
         return Laggard(alias, "not_taken", why)
     if key in sight.scope.unseen:
-        told = sight.blame(alias, None)
-        return told if told.reason else Laggard(alias, "away", "it has not told its topics yet")
+        laggard = sight.blame(alias, None)
+        return (
+            laggard if laggard.reason else Laggard(alias, "away", "its topics are not yet listed")
+        )
     listed = sight.listed_ms.get(alias)
     if key in sight.scope.listed and (slowest is None or reached == listed):
-        told = sight.blame(alias, None)
-        words = "a topic of it may flow into this one that it has not told yet"
-        return told if told.reason else Laggard(alias, "not_listed", words)
+        laggard = sight.blame(alias, None)
+        words = "a topic of it that is not listed yet may flow into this one"
+        return laggard if laggard.reason else Laggard(alias, "not_listed", words)
     return sight.blame(alias, slowest)
 
 

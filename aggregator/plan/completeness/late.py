@@ -1,4 +1,4 @@
-"""How many records came later than a claim that had been made: at least so many. Pure.
+"""A lower bound of the records that came later than a claim already made. Pure.
 
 The tasks count records by their age when the hub acknowledged them, in buckets, for each source. A
 record counts here when even the youngest of its bucket was below all that was claimed of its source

@@ -1,8 +1,8 @@
-"""Up to which moment each source partition is in the hub, by what probes and positions tell. Pure.
+"""Up to which moment each source partition is in the hub, from probes and positions. Pure.
 
-Before a probe is sent, its moment is noted. The end that it then tells is at or beyond all that the
-source had acknowledged at that moment. So when the position has reached that end, all of it is in
-the hub. Between two probes nothing is claimed. Moments are those of our own clock.
+Before a probe is sent, its moment is noted. The end that it then reports is at or beyond all that
+the source had acknowledged at that moment. So when the position has reached that end, all of it is
+in the hub. Between two probes nothing is claimed. Moments are those of our own clock.
 
 The ends are high watermarks, also of a source that is read committed: behind the last stable offset
 lies what others have acknowledged while a transaction is open.
@@ -27,12 +27,12 @@ NEW_PARTITIONS = "its topic has partitions that are not read yet"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one probe of a source told: when it was sent, nothing was acknowledged beyond `ends`.
+    """The answer to one probe: when it was sent, nothing was acknowledged beyond `ends`.
 
     `asked_at` and `asked_ms` are that moment, by the monotonic clock and by that of the day, both
     taken before the probe was sent. `partitions` is how many each topic had after that, and the ids
-    prove what the ends belong to. `stable` are the ends for who reads committed, where they are
-    lower: there a transaction is open.
+    prove what the ends belong to. `stable` are the ends for a reader of committed records, where
+    they are lower: there a transaction is open.
     """
 
     asked_at: float
@@ -56,7 +56,7 @@ class Reached(NamedTuple):
 
 
 class MarkLedger:
-    """The ends that were told and are still to be reached. Used by one thread."""
+    """The reported ends that positions have not reached yet. Used by one thread."""
 
     def __init__(self) -> None:
         self._logs: dict[SourcePartition, _Log] = {}
@@ -77,7 +77,7 @@ class MarkLedger:
         reading: Iterable[SourcePartition],
         logs: Mapping[SourcePartition, LogId],
     ) -> None:
-        """Take what a probe told of the partitions of its source that are read.
+        """Take a probe's answer about the partitions of its source that are read.
 
         `counts` is how many partitions of each topic are known to flow; `logs` is what their
         positions count in. To be called after `follow`, with positions that are not older than
@@ -89,22 +89,22 @@ class MarkLedger:
             if end is None or position is None:
                 continue
             log = self._logs.setdefault(sp, _Log())
-            told, read = mark.log(sp.topic), logs.get(sp, UNKNOWN_LOG)
+            log_id, read = mark.log(sp.topic), logs.get(sp, UNKNOWN_LOG)
             if mark.partitions.get(sp.topic) != counts.get(sp.topic):
                 log.doubt = NEW_PARTITIONS
-            elif read.is_other(told):
+            elif read.is_other(log_id):
                 log.doubt = OTHER_LOG
             else:
-                log.is_of(told)
+                log.is_of(log_id)
                 log.reach(position)
                 log.take(mark, sp, before.get(sp, 0))
 
     def forget_others(self, kept: Collection[SourcePartition]) -> None:
-        """Forget the partitions that are no longer spoken of."""
+        """Forget all partitions but these."""
         self._logs = {sp: log for sp, log in self._logs.items() if sp in kept}
 
     def least(self, partitions: Iterable[SourcePartition]) -> Reached:
-        """The partition that is least far of these, and how far it is."""
+        """The partition that is furthest behind of these, and how far it is."""
         found = Reached(None)
         for sp in partitions:
             at_ms = log.reached if (log := self._logs.get(sp)) is not None else None
@@ -119,11 +119,11 @@ class MarkLedger:
         return log.reached if (log := self._logs.get(sp)) is not None else None
 
     def doubt(self, sp: SourcePartition) -> str:
-        """Why what was told last of a partition cannot be gone by; "" when it can."""
+        """Why the last answer about a partition cannot be used; "" when it can."""
         return log.doubt if (log := self._logs.get(sp)) is not None else ""
 
     def waits_for(self, sp: SourcePartition) -> tuple[int, int] | None:
-        """The position, and the end that it is to reach next; None when it has reached all."""
+        """The position, and the end that it must reach next; None when it has reached all."""
         log = self._logs.get(sp)
         return (log.position, log.marks[0][1]) if log is not None and log.marks else None
 
@@ -146,10 +146,10 @@ class MarkLedger:
 
 @dataclass(slots=True)
 class _Log:
-    """`marks` are (moment, end), both growing, of which none is reached. `end` was told last.
+    """`marks` are (moment, end), both growing, of which none is reached.
 
-    `stable` is where a transaction is open: two marks in a row told the same. One alone may be of a
-    moment before its end.
+    `end` is the last reported. `stable` is where a transaction is open: two marks in a row reported
+    the same. One alone may be of a moment before its end.
     """
 
     id: LogId = UNKNOWN_LOG
@@ -157,21 +157,21 @@ class _Log:
     position: int = 0
     end: int = 0
     stable: int | None = None
-    told_stable: int | None = None
+    last_stable: int | None = None
     doubt: str = ""
     step: int = 0
     was_lower: bool = False
     marks: list[tuple[int, int]] = field(default_factory=list)
 
-    def is_of(self, told: LogId) -> None:
-        """Begin anew where this is another log; one whose id is not known proves nothing."""
-        if self.id.is_other(told):
+    def is_of(self, log_id: LogId) -> None:
+        """Start over where this is another log; one whose id is not known proves nothing."""
+        if self.id.is_other(log_id):
             self.reached, self.position, self.end, self.marks = None, 0, 0, []
-        self.id = LogId(told.cluster or self.id.cluster, told.topic or self.id.topic)
+        self.id = LogId(log_id.cluster or self.id.cluster, log_id.topic or self.id.topic)
 
     def reach(self, position: int) -> None:
         if position < self.position:
-            # It was set back, or its log was cut: what was to be reached counts no more.
+            # It was set back, or its log was cut: the ends to reach no longer count.
             self.end, self.marks = 0, []
         self.position = position
         passed = 0
@@ -186,10 +186,10 @@ class _Log:
     def take(self, mark: Mark, sp: SourcePartition, read: int) -> None:
         """Take an end; `read` is how far it was read before that was asked for."""
         end = mark.ends[sp]
-        before, self.told_stable = self.told_stable, mark.stable.get(sp)
-        self.stable = self.told_stable if self.told_stable == before else None
+        before, self.last_stable = self.last_stable, mark.stable.get(sp)
+        self.stable = self.last_stable if self.last_stable == before else None
         if end < read or (end < self.end and not self.was_lower):
-            # A leader that is new, or none any more, may tell an end of before: once.
+            # A new or former leader may report an old end: once.
             self.was_lower, self.doubt = end < self.end, CUT
             return
         if end < self.end:

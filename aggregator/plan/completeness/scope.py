@@ -17,10 +17,10 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Feeding:
-    """What claims are about, by the plan that is gone by.
+    """What claims are about, by the plan in use.
 
     `feeds` are the routes of each source into a hub topic. Of those in `untaken` (-> why) a topic
-    is there and does not flow. `unseen` are sources that have not told their topics since the
+    exists and does not flow. `unseen` are sources that have not listed their topics since the
     start. To what is in `listed` a topic may come that no probe knows of: the listing of the
     source's topics is the bound.
     """
@@ -49,7 +49,7 @@ class Feeding:
         return self._topics.get(key, frozenset())
 
     def sources(self, hub_topic: str) -> list[str]:
-        """The sources that have a say about a hub topic."""
+        """The sources that feed, or may feed, a hub topic."""
         return self.by_topic().get(hub_topic, [])
 
     def by_topic(self) -> dict[str, list[str]]:

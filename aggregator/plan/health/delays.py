@@ -1,8 +1,8 @@
-"""How long each position has been behind its log, by the ends that probes told. Pure.
+"""How long each position has been behind its log, from the ends that probes reported. Pure.
 
-A position is behind since the moment when a probe first told an end beyond it. So it is known to
-the time between two probes, and of a long delay to about a twentieth of it. No clock: the moments
-are arguments.
+A position is behind since the moment when a probe first reported an end beyond it. So it is known
+to the time between two probes, and of a long delay to about a twentieth of it. No clock: the
+moments are arguments.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_END = Delay(0.0)
 
 
 class Delays:
-    """What the probes told of the logs, as far as it is still beyond the positions.
+    """The log ends reported by probes that are still beyond the positions.
 
     Used by one thread.
     """
@@ -45,15 +45,15 @@ class Delays:
         self,
         positions: Mapping[SourcePartition, int],
         ends: Mapping[SourcePartition, int],
-        told_at: Mapping[str, float],
+        answered_at: Mapping[str, float],
         silent: Collection[str],
         now: float,
     ) -> dict[SourcePartition, Delay]:
         """The delays after one more look at these positions and log ends (NEXT offsets).
 
-        `told_at` says when the ends of each source (alias) were told; these and `now` are seconds
-        of one clock. Sources in `silent` tell no ends any more: what was at its end may be so no
-        longer. A partition whose delay is unknown is absent.
+        `answered_at` says when the ends of each source (alias) were reported; these and `now` are
+        seconds of one clock. Sources in `silent` no longer report ends: what was at its end may be
+        so no longer. A partition whose delay is unknown is absent.
         """
         logs = self._logs
         if len(logs) > len(positions):
@@ -66,7 +66,7 @@ class Delays:
             log = logs.get(sp)
             if log is None:
                 log = logs[sp] = _Log()
-            since = log.look(position, end, told_at.get(sp.cluster, now))
+            since = log.look(position, end, answered_at.get(sp.cluster, now))
             if since is not None:
                 found[sp] = Delay(max(0.0, now - since), log.at_least(position))
             elif sp.cluster not in silent:
@@ -110,9 +110,9 @@ def longest_by_source(delays: Mapping[SourcePartition, Delay]) -> dict[str, Dela
 
 @dataclass(slots=True)
 class _Log:
-    """`samples` are (when, end): the ends beyond the position, each when it was first told.
+    """`samples` are (when, end): the ends beyond the position, each when it was first reported.
 
-    `before` is the end that was told before the first of them; None when none was.
+    `before` is the end that was reported before the first of them; None when none was.
     """
 
     before: int | None = None
@@ -136,7 +136,8 @@ class _Log:
         if not samples:
             samples.append((at, end))
         elif end > samples[-1][1]:
-            # A log that stands still needs no samples: an end counts from when it was first told.
+            # A log that does not grow needs no samples: an end counts from when it was first
+            # reported.
             (first, _), (last, _) = samples[0], samples[-1]
             if (at - last) * SPAN_SHARE >= at - first:
                 samples.append((at, end))
@@ -145,5 +146,5 @@ class _Log:
         return samples[0][0]
 
     def at_least(self, position: int) -> bool:
-        """Whether no end is known that was told earlier and is not beyond the position."""
+        """Whether no end is known that was reported earlier and is not beyond the position."""
         return self.before is None or self.before > position

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What the probes of one source have told: when it last answered, and why it does not now."""
+    """The probe results of one source: when it last answered, and why it does not now."""
 
     answered_at: float
     failure: str = ""

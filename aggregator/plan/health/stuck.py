@@ -48,7 +48,7 @@ def stuck(
     """Stuck partitions, with the reason in words.
 
     Position below log end is not enough: behind the last record there may be transaction markers,
-    which are never read. Only a log that went on for `after_seconds` without us counts.
+    which are never read. Only a log that grew for `after_seconds` without us counts.
     """
     return {
         sp: f"its log has moved on from {it.end}, its position has stayed at {it.position} for "

@@ -1,7 +1,7 @@
-"""Whether the log of a partition that runs still fits its reader, by what both tell. Pure.
+"""Whether the log of a running partition still fits its reader, from what both report. Pure.
 
-A reader names a position that its log does not hold by itself. What it cannot see is that its topic
-or cluster is another one by now, and that a log was cut below what it has read already.
+A reader reports by itself a position that its log does not hold. It cannot see that its topic or
+cluster has been replaced, or that a log was cut below what it has already read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the last probe of one source told: its ids, its log ends, and when it asked for them.
+    """The last probe's answer of one source: its ids, its log ends, and when it asked for them.
 
     `topic_ids` are those of the topics that were asked for; one that is not there is absent. Where
     an open transaction holds the ends back, `highs` are the ends of all that is acknowledged; a
@@ -36,7 +36,7 @@ class Seen:
 
 
 def seen_of(observed: Observed) -> dict[str, Seen]:
-    """What a look found, as what the probes of its sources told."""
+    """A snapshot's findings in the form of probe answers."""
     return {
         alias: Seen(
             0.0,
@@ -50,15 +50,15 @@ def seen_of(observed: Observed) -> dict[str, Seen]:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """Where a reader stands, and what it reads."""
+    """Where a reader is, and what it reads."""
 
     position: int
     log: LogId = UNKNOWN_LOG
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
-    """Since when a reader stands at a position.
+class Progress:
+    """Since when a reader has been at its position.
 
     `cut_at` is when its log was first seen to end before that, and `lowest` the lowest end of then
     and since; None when the reader has moved since.
@@ -88,47 +88,46 @@ def foreign(
     return found
 
 
-def follow_stands(
-    before: Mapping[SourcePartition, Stand],
+def follow_progress(
+    before: Mapping[SourcePartition, Progress],
     readings: Mapping[SourcePartition, ReadPosition],
     seen: Mapping[str, Seen],
     now: float,
-) -> dict[SourcePartition, Stand]:
-    """The stands after one more look, by what the probes told.
+) -> dict[SourcePartition, Progress]:
+    """The progress of each reader after one more round of probes.
 
-    A probe is older than the moment it is looked at: only one that asked after the reader came to
-    stand there counts.
+    A probe is older than the moment of this comparison: only one that asked after the reader got to
+    its position counts.
     """
     after = {}
     for sp, reading in readings.items():
-        stand = before.get(sp)
-        if stand is None or stand.position != reading.position:
-            stand = Stand(reading.position, now, None if stand is None else stand.cut_at)
+        own = before.get(sp)
+        if own is None or own.position != reading.position:
+            own = Progress(reading.position, now, None if own is None else own.cut_at)
         probe = seen.get(sp.cluster, Seen())
         end = probe.end(sp)
-        if end is not None and probe.asked_at > stand.since:
-            if end >= stand.position:
-                stand = Stand(stand.position, stand.since)
+        if end is not None and probe.asked_at > own.since:
+            if end >= own.position:
+                own = Progress(own.position, own.since)
             else:
-                lowest = end if stand.lowest is None else min(end, stand.lowest)
-                stand = replace(stand, cut_at=stand.cut_at or now, lowest=lowest)
-        after[sp] = stand
+                lowest = end if own.lowest is None else min(end, own.lowest)
+                own = replace(own, cut_at=own.cut_at or now, lowest=lowest)
+        after[sp] = own
     return after
 
 
-def cut(stands: Mapping[SourcePartition, Stand], now: float) -> dict[SourcePartition, str]:
+def cut(progress: Mapping[SourcePartition, Progress], now: float) -> dict[SourcePartition, str]:
     """Partitions whose log ends below what was read of it, with the reason.
 
     A reader that knows the epoch of what it has read finds out by itself, and from where on its log
     is another one. So it is given a moment; one that reads on is not.
     """
     return {
-        sp: f"its log ended at {stand.lowest}, and was read up to {stand.position} before"
-        if stand.lowest is not None
-        else f"its log ended before {stand.position}, where its reader is by now"
-        for sp, stand in stands.items()
-        if stand.cut_at is not None
-        and (stand.lowest is None or now - stand.cut_at >= PATIENCE_SECONDS)
+        sp: f"its log ended at {own.lowest}, and was read up to {own.position} before"
+        if own.lowest is not None
+        else f"its log ended before {own.position}, where its reader is by now"
+        for sp, own in progress.items()
+        if own.cut_at is not None and (own.lowest is None or now - own.cut_at >= PATIENCE_SECONDS)
     }
 
 

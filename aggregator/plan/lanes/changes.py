@@ -1,7 +1,7 @@
 """From the lanes that run to those that are planned: which end, which start now, which later. Pure.
 
-A lane ends when its tasks have told where they are. Nobody waits for it: what is to take its place
-is planned now and starts when it has ended, and everything else goes on meanwhile.
+A lane ends when its tasks have reported their positions. Nothing waits for it: its successor is
+planned now and starts when it has ended, and everything else continues meanwhile.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from aggregator.model.values import Lane, SourcePartition
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is to be done with lanes: `leave` (names) are to end, `start` to begin at once.
+    """The steps for lanes: `leave` (names) end, `start` begin at once.
 
-    `hold` are partitions that a lane is to read no more while it goes on. `later` are to begin when
-    the lanes that have their partitions or their name have given them up.
+    `hold` are partitions that a running lane stops reading. `later` begin when the lanes that have
+    their partitions or their name have released them.
     """
 
     leave: frozenset[str]
@@ -34,8 +34,8 @@ def plan_steps(
 ) -> Steps:
     """The steps to the planned lanes. No partition is ever in two lanes that run.
 
-    `changed` are the names of planned lanes that have to start anew to be as they are planned,
-    `ending` those of running ones that were told to end. A lane that is only to read less goes on.
+    `changed` are the names of planned lanes that must restart to match the plan, `ending` those of
+    running ones that are ending. A lane that only reads less keeps running.
     """
     goal = {lane.name: lane for lane in planned}
     leave = running.keys() - (goal.keys() - set(changed))
@@ -50,7 +50,7 @@ def plan_steps(
     start: list[Lane] = []
     later: list[Lane] = []
     for lane in planned:
-        # One that ends is to begin again, even when it is planned now as it was.
+        # One that ends must start again, even when its plan has not changed.
         if lane.name not in changed and lane.name not in ending:
             continue
         waits = lane.name in ends or not taken.isdisjoint(lane.partitions)

@@ -1,7 +1,7 @@
 """Source partitions -> lanes: which of them share a streaming query. Pure.
 
 By default one lane unions everything. What is new while it runs gets a lane beside it, so that the
-union need not stop; a source that is left out stops nobody. The plan is stable: a lane keeps the
+union need not stop; a source that is left out stops no other. The plan is stable: a lane keeps the
 partitions that it has.
 """
 

@@ -22,14 +22,14 @@ MOST_BUFFER = 64 * MIB
 
 
 def fetch_sizes(heap: int, tasks: int) -> dict[str, str]:
-    """Settings of a consumer, when so many tasks share a heap of so many bytes."""
+    """Consumer settings when `tasks` tasks share a heap of `heap` bytes."""
     fetch = min(max(heap // SHARE // max(1, tasks), LEAST_FETCH), MOST_FETCH)
     partition = min(max(fetch // 4, LEAST_PARTITION_FETCH), MOST_PARTITION_FETCH)
     return {"fetch.max.bytes": str(fetch), "max.partition.fetch.bytes": str(partition)}
 
 
 def buffer_memory(heap: int, tasks: int, least: int) -> int:
-    """Bytes that a producer may buffer, when so many tasks share the heap; at least `least`."""
+    """Bytes that a producer may buffer when `tasks` tasks share the heap; at least `least`."""
     return max(least, min(heap // SHARE // max(1, tasks), MOST_BUFFER))
 
 

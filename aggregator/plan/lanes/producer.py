@@ -32,8 +32,8 @@ CAREFUL_REQUEST_MS = 300_000
 """A broker that hangs for less answers in the end, and nothing is in doubt."""
 
 FOREVER = {"delivery.timeout.ms": str(2**31 - 1), "max.block.ms": str(2**63 - 1)}
-"""While the hub is away a producer waits. One that gave a batch up would go on with later ones of
-the same partition when the hub is back, and what is written again then comes out of order."""
+"""While the hub is away a producer waits. One that gave a batch up would continue with later ones
+of the same partition when the hub is back, and what is written again then comes out of order."""
 
 
 def hub_producer(
@@ -78,7 +78,7 @@ class HubProducers:
 
 
 def hub_producers(producer: Mapping[str, str], expiry_ms: int | None) -> HubProducers:
-    """Both producers, out of the settings of one, for a hub that remembers producers so long.
+    """Both producers, from the settings of one, for a hub with this `expiry_ms` of producer ids.
 
     A broker forgets a producer when that time has gone by since the timestamp of its last record,
     and we keep those of the sources. What is sent again then is written twice. So of the time

@@ -78,7 +78,7 @@ def rate_shares(
 
 
 def is_held_back(config: Config, alias: str, backlog: int, *, held: bool) -> bool:
-    """Whether a source with so many records to read is to keep to its limit for catching up.
+    """Whether a source with this backlog must keep to its catch-up limit.
 
     `held`: it does so now.
     """

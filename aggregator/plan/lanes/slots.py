@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LOCAL_SLOTS = 256
-"""`auto` gives at least so many: slots are threads that cost nothing while idle."""
+"""`auto` gives at least this many: slots are threads that cost nothing while idle."""
 GROWTH = 8
-"""`auto` gives so many for each source, so that new topics need no new session."""
+"""`auto` gives this many for each source, so that new topics need no new session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class SlotPlan:
 def slots_of(
     master: str, conf: Mapping[str, str] | None = None, cores: int | None = None
 ) -> int | None:
-    """Task slots of a master URL, None when it cannot be told.
+    """Task slots of a master URL, None when unknown.
 
     `conf` gives `spark.executor.instances` and `.cores` for real clusters; `cores` is what
-    `local[*]` stands for.
+    `local[*]` means.
     """
     conf = conf or {}
     if master == "local":
@@ -60,7 +60,7 @@ def plan_slots(
     conf: Mapping[str, str] | None = None,
     cores: int | None = None,
 ) -> SlotPlan:
-    """The master with its slots; refused when so many tasks cannot each have one.
+    """The master with its slots; refused when the tasks cannot each have one.
 
     A source needs one for each transform in it, and one for what is not transformed, or as many as
     its config says. `auto` becomes `local[N]` with room for growth. Unknown slots are a warning:

@@ -14,7 +14,7 @@ TASKS_PER_CORE = 2
 
 
 def tasks_per_source(cores: int, sources: int, slots: int | None = None) -> int:
-    """How many tasks each of so many sources has at most: together some two for each core.
+    """The most tasks for each of `sources` sources: together about two for each core.
 
     At most half of the `slots`, where these are known, so that there is room for lanes that come
     beside those that run; at least one.

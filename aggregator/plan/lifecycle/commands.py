@@ -1,7 +1,7 @@
-"""What is to be done, as values, and what came of it. The engine carries them out in order. Pure.
+"""Commands as values, and their outcomes. The engine executes them in order. Pure.
 
-One that fails takes those with it that `needs` it: nothing starts from a position that could not be
-committed. Their partitions are judged anew by the next step.
+When one fails, the commands that `needs` it are skipped: nothing starts from a position that could
+not be committed. The next step judges their partitions again.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Ends = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Check the transforms of a look's plan, and change the hub as it says.
+    """Check the transforms of a snapshot's plan and apply its changes to the hub.
 
-    The result is a `Ready`: the hub may refuse some of it, and people decide about gaps meanwhile.
+    The result is a `Ready`: the hub may refuse some of it, and gaps may be decided meanwhile.
     """
 
     look: Look
@@ -46,7 +46,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Remember:
-    """Keep which topics the sources were seen to have, beyond what is kept."""
+    """Store topics seen at the sources that the checkpoint does not list yet."""
 
     topics: TopicsSeen
 
@@ -60,11 +60,11 @@ class AskHub:
 
 @dataclass(frozen=True, slots=True)
 class Distrust:
-    """Commit, all at once, what is not believed before the hub was looked into.
+    """Commit, in one go, what is not trusted until the hub has been read.
 
     `positions` as no clean ones, with their `ends`: anything beyond lies behind these ends of the
     hub. Of the sources `opened` (alias) so do partitions without a position; of those in `closed`
-    nothing is left to be looked for.
+    nothing is left to search for.
     """
 
     positions: Positions = field(default_factory=Positions)
@@ -75,10 +75,10 @@ class Distrust:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Begin to look what the hub holds of these partitions; the result is a `Recovered`, later.
+    """Begin reading what the hub holds of these partitions; a `Recovered` follows later.
 
-    `alone`: no lane of ours runs, so the hub can be expected to come to rest. `left_at` are moments
-    up to which partitions were read.
+    `alone`: no lane of this instance runs, so the hub's logs should stop growing. `left_at` are the
+    moments up to which partitions were read.
     """
 
     partitions: frozenset[SourcePartition]
@@ -89,7 +89,7 @@ class Recover:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A partition of which the hub lacks something below what it holds: what to leave out then.
+    """What to skip in a partition of which the hub holds later records but lacks earlier ones.
 
     `ends` are the hub's before anything beyond the position came. It is true of one commit only: of
     this position, and of `snapshot` (see `Remembered.snapshots`).
@@ -105,11 +105,11 @@ class Hole:
 class Recovered:
     """What a recovery found and has committed.
 
-    `tail` is how many offsets it read for so many partitions, `found` how many records there were
-    beyond the checkpoint, `seconds` how long it took. `silent` are partitions to be recovered again
-    later, and why: their source did not tell whether what was found is of it. So are those that
-    are `waiting` for a hub topic that does not show all that it holds; `waits` says why it does
-    not. Nothing was committed of these.
+    `tail` is how many offsets it read for `partitions`, `found` how many records there were beyond
+    the checkpoint, `seconds` how long it took. `silent` are partitions to recover again later, and
+    why: their source did not confirm that the records found are its own. So are those `waiting` for
+    a hub topic that does not show all of its records yet; `waits` has the reason. Nothing was
+    committed for these.
     """
 
     holes: Mapping[SourcePartition, Hole] = field(default_factory=dict)
@@ -144,14 +144,14 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Let a lane end as soon as its tasks have told where they are."""
+    """End a lane as soon as its tasks have reported their positions."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Let a lane read no more of these partitions while it goes on."""
+    """Stop reading these partitions in a lane that keeps running."""
 
     name: str
     partitions: frozenset[SourcePartition]
@@ -159,8 +159,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Stop a lane that has ended, or is to, and commit where it got to; the result is the text of
-    what went wrong, or "". `clean`: its tasks have told that they send nothing more.
+    """Stop a lane that has ended or must end, and commit its last positions.
+
+    The result is an error text, or "". `clean`: its tasks report that they send nothing more.
     """
 
     name: str
@@ -169,7 +170,7 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Commit where a lane has given these partitions up."""
+    """Commit the positions at which a lane has released these partitions."""
 
     name: str
     partitions: frozenset[SourcePartition]
@@ -184,12 +185,12 @@ class SetPace:
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """Have a look at the clusters soon."""
+    """Run discovery soon."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Something that people are told."""
+class Emit:
+    """Emit an event."""
 
     event: Event
 
@@ -216,14 +217,14 @@ Command = (
     | Release
     | SetPace
     | LookAgain
-    | Tell
+    | Emit
     | Abort
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a command: a result, or an error; or it was not tried, as an earlier failed."""
+    """The outcome of a command: a result, an error, or not tried because an earlier one failed."""
 
     command: Command
     result: object = None

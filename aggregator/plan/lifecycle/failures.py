@@ -1,6 +1,6 @@
 """What follows when a lane fails, or the next record of a partition cannot be written. Pure.
 
-The others go on, and what failed is tried again with longer and longer pauses.
+The others keep running, and what failed is retried with growing delays.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ DELAYS_SECONDS = (2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 HUB_DELAY_SECONDS = 4.0
 """No longer when the hub was in doubt: to begin again it has to be read, so by then it is well."""
 FORGOTTEN_AFTER_SECONDS = 300.0
-"""What failed so long ago begins again with the shortest delay."""
+"""After this time without a failure, the delay starts again at its shortest."""
 TRIES_ALLOWED = 3
-"""A run that is to end gives a lane so many; one that goes on for ever gives it endless."""
+"""The failures that a run with an end allows a lane; an endless run allows any number."""
 RECOVERY = "recovery"
 WAIT_SECONDS = 120.0
-"""A run that is to end waits so long for a hub topic: a replica that died is given up sooner."""
+"""How long a run with an end waits for a hub topic: longer than a dead replica takes to leave."""
 
 
 def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
@@ -46,25 +46,25 @@ def fail_lane(d: Draft, name: str, life: LaneLife, reason: str) -> None:
     restarts = life.restarts + 1
     d.lane(name, None, LaneOver(life.lane, life.generation, restarts, reason))
     words = f"lane {name} failed, next try in {delay:.0f} s: {reason}"
-    d.tell("lane_failed", words, {"lane": name})
+    d.emit("lane_failed", words, {"lane": name})
     if not explained:
         _check_abort(d, f"lane {name} failed", reason)
     d.dirty = True
 
 
 def fail_recovery(d: Draft, partitions: Iterable[SourcePartition], reason: str) -> None:
-    """What was to be recovered is tried again later."""
+    """Schedule another recovery of these partitions."""
     delay, _ = _count(d, RECOVERY)
     for sp in partitions:
         d.go(Way.NOT_RECOVERED, sp, Stage.RESTING, until=d.now + delay, why=reason)
-    d.tell("recovery_failed", reason)
+    d.emit("recovery_failed", reason)
     d.dirty = True
 
 
 def put_back(d: Draft, silent: Mapping[SourcePartition, str]) -> None:
-    """Recover these again later: their sources did not tell what has to be known of them.
+    """Recover these again later: their sources did not answer what recovery has to know.
 
-    A run that is to end tries so three times.
+    A run with an end tries this three times.
     """
     for alias in sorted({sp.cluster for sp in silent}):
         own = {sp: why for sp, why in silent.items() if sp.cluster == alias}
@@ -72,19 +72,19 @@ def put_back(d: Draft, silent: Mapping[SourcePartition, str]) -> None:
         given_up = d.state.until_done and count >= TRIES_ALLOWED
         stage = Stage.DONE if given_up else Stage.RESTING
         why = (
-            "the hub holds records of it, and the source does not tell whether they are its own: "
+            "the hub holds records of it, and the source does not show whether they are its own: "
             f"{next(iter(own.values()))}"
         )
         for sp in own:
             d.go(Way.NOT_RECOVERED, sp, stage, until=d.now + delay, why=why)
-        d.tell("recovery_failed", f"{alias}: {len(own)} partitions: {why}")
+        d.emit("recovery_failed", f"{alias}: {len(own)} partitions: {why}")
         d.dirty = True
 
 
 def wait_for_hub(d: Draft, found: Recovered) -> None:
-    """Recover those that wait for a hub topic again soon: each time the hub says how it is by then.
+    """Recover again soon what waits for a hub topic: each time the hub reports its state of then.
 
-    Told once. A run that is to end gives them up some time.
+    The event is emitted once. A run with an end gives them up after a while.
     """
     for topic in sorted(set(found.waiting.values())):
         name, own = _of_topic(topic), [sp for sp, it in found.waiting.items() if it == topic]
@@ -97,12 +97,12 @@ def wait_for_hub(d: Draft, found: Recovered) -> None:
             d.go(Way.NOT_RECOVERED, sp, stage, until=until, why=why)
         if count == 1 or given_up:
             words = f"hub topic {topic}: {found.waits[topic]} {len(own)} partitions wait for it"
-            d.tell("recovery_waits", words, {"hub_topic": topic, "partitions": len(own)})
+            d.emit("recovery_waits", words, {"hub_topic": topic, "partitions": len(own)})
         d.dirty = True
 
 
 def forget_waits(d: Draft, topics: Collection[str]) -> None:
-    """These hub topics show all that they hold: if one does not again, that is news."""
+    """These hub topics show all their records; if one stops doing so, that is reported again."""
     names = {_of_topic(topic) for topic in topics} & d.state.failures.keys()
     if names:
         d.note(failures={it: at for it, at in d.state.failures.items() if it not in names})
@@ -113,18 +113,18 @@ def _of_topic(topic: str) -> str:
 
 
 def stop_partition(d: Draft, sp: SourcePartition, reason: str) -> None:
-    """The next record of a partition cannot be read, or written: its lane is to give it up."""
+    """The next record of a partition cannot be read or written: its lane must release it."""
     delay, _ = _count(d, str(sp))
     d.keep(sp, replace(d.at(sp), stopped=reason, until=d.now + delay))
     when = "" if d.state.until_done else f", next try in {delay:.0f} s"
     words = f"{sp} is stopped{when}: {reason}"
-    d.tell("partition_stopped", words, {"partition": str(sp)})
+    d.emit("partition_stopped", words, {"partition": str(sp)})
     _check_abort(d, f"{sp} is stopped", reason)
     d.dirty = True
 
 
 def may_try(d: Draft, sp: SourcePartition) -> bool:
-    """Whether a run that is to end tries a partition that was stopped once more."""
+    """Whether a run with an end tries a stopped partition once more."""
     known = d.state.failures.get(str(sp))
     return known is None or known.count < TRIES_ALLOWED
 
@@ -174,7 +174,7 @@ def _is_explained(d: Draft, partitions: Collection[SourcePartition], reason: str
         f"the hub has refused a record of {names} ({reason}): from now on each one is checked "
         "before it is sent, and goes where topics.on_poison says"
     )
-    d.tell("records_checked", words, {"topics": names})
+    d.emit("records_checked", words, {"topics": names})
     return True
 
 

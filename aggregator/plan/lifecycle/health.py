@@ -1,4 +1,4 @@
-"""How the sources are: well, far behind, silent, paused or failed; who stands still. Pure."""
+"""The health of sources: running, catching up, silent, paused or failed; what is stuck. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from aggregator.plan.lifecycle.step_context import Draft
 from aggregator.plan.snapshot import Look
 
 CATCHING_UP_ABOVE = 10_000
-"""A source further behind than so many offsets, and what comes in a few seconds, catches up."""
+"""A source is catching up when its lag exceeds this, plus what arrives in a few seconds."""
 
 
 def meet_sources(d: Draft, look: Look) -> None:
-    """Take up sources that are new with a look: they run, but for those that gave no answer."""
+    """Add sources that are new in a snapshot: they run, except those that gave no answer."""
     found = dict(d.state.sources)
     for alias in d.news.config.sources:
         if alias not in found:
@@ -32,13 +32,13 @@ def meet_sources(d: Draft, look: Look) -> None:
 
 
 def follow_sources(d: Draft) -> None:
-    """Compare the sources with what was measured of them, and tell what has changed."""
+    """Update each source's state from the measurements, and emit what has changed."""
     measured, before = d.news.measured, d.state.sources
     if measured is None:
         return
     for sp, reason in sorted(measured.stuck.items()):
         if sp not in d.state.stuck:
-            d.tell("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)})
+            d.emit("partition_stuck", f"{sp}: {reason}", {"partition": str(sp)})
     d.note(stuck=frozenset(measured.stuck))
     failed, errors = _failed(d), _errors(d)
     after = {}
@@ -49,7 +49,7 @@ def follow_sources(d: Draft) -> None:
         life = before[alias]
         if state != life.state:
             words = f"source {alias} is {state}" + (f": {reason}" if reason else "")
-            d.tell("source_state", words, {"source": alias, "state": str(state)})
+            d.emit("source_state", words, {"source": alias, "state": str(state)})
             life = replace(life, state=state, since=d.news.at, reason=reason)
         elif reason != life.reason:
             life = replace(life, reason=reason)
@@ -94,7 +94,7 @@ def _failed(d: Draft) -> dict[str, str]:
 
 
 def _errors(d: Draft) -> dict[str, str]:
-    """Sources that give nothing, as the readers tell of lanes that go on: alias -> why."""
+    """Sources that give no records, as reported by readers of running lanes: alias -> why."""
     found: dict[str, str] = {}
     for name, life in d.state.lanes.items():
         if life.key and life.ends_by is None and name in d.news.lanes:

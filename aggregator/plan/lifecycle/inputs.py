@@ -1,4 +1,4 @@
-"""What a step is told: looks, the checkpoint, reports of lanes, probes, orders, outcomes. Pure."""
+"""The inputs of a step: snapshots, checkpoint, lane reports, probes, orders, outcomes. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from aggregator.plan.snapshot import Look
 class Known:
     """What the checkpoint knows, and the newest positions of what runs, which are ahead of it.
 
-    Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` is how far the
-    hub is known to have been, `by_hand` what people went by who set positions; `is_empty` when
-    there is no commit at all. `doubts` are sources (alias) of which partitions that it does not
-    know are to be looked for in the hub, behind these ends.
+    Of a partition in `unclean` the hub may hold more than was committed. `hub_ends` are the last
+    known ends of the hub, `by_hand` those that set positions were based on; `is_empty` when there
+    is no commit at all. `doubts` are sources (alias) whose unknown partitions must be searched for
+    in the hub, behind these ends.
     """
 
     remembered: Remembered = field(default_factory=Remembered)
@@ -43,7 +43,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class LaneSeen:
-    """A lane as its tasks tell of it, and its query.
+    """A lane as its tasks report it, and its query.
 
     `states` has only partitions that are not being read. `ended`: nothing more is sent, and all
     positions are exact. `failure` says why the query ended by itself, None while that is not known.
@@ -65,10 +65,10 @@ class LaneSeen:
 class Measured:
     """The sources as they were measured, about once a second.
 
-    `ends` are log ends (NEXT offsets) of what is read, as probes told them, and `behind` since when
-    the positions are behind those. `lags` are offsets, of the sources (alias) of which any is
+    `ends` are log ends (NEXT offsets) of what is read, as probes reported them, and `behind` since
+    when the positions are behind those. `lags` are offsets, of the sources (alias) of which any is
     known. `stuck` says why a partition does not move though its log does, `silent` why a source
-    gives no answer. `answered` are those that have answered a probe at all. `arrivals` is how many
+    gives no answer. `answered` are those that have ever answered a probe. `arrivals` is how many
     records come in a few seconds.
     """
 
@@ -99,13 +99,12 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Everything that a step may go by. `turn` is False for what follows commands at once.
+    """Everything that a step may use. `turn` is False for a step that directly follows commands.
 
     `paused` and `leaving` are sources (alias -> why) of which nothing is to run, `parts` topics and
-    partitions (-> why) of others. `open` are the
-    keys of lanes that failed and have a task that may still send. `measured` is None where nothing
-    was measured since the last step. `again`: somebody wants a look at the clusters soon.
-    `look_failed`: the last one found nothing out.
+    partitions (-> why) of others. `open` are the keys of lanes that failed and have a task that may
+    still send. `measured` is None where nothing was measured since the last step. `again`:
+    discovery was requested. `look_failed`: the last discovery failed.
     """
 
     config: Config
@@ -127,7 +126,7 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class HubLogs:
-    """The result of `AskHub`: the logs of topics, and those of which not all is told."""
+    """The result of `AskHub`: the logs of topics, and the topics that do not report all of them."""
 
     logs: Mapping[TopicPartition, OffsetRange] = field(default_factory=dict)
     silent: frozenset[str] = frozenset()

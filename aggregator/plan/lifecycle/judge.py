@@ -1,4 +1,4 @@
-"""Judges each partition that is in no lane: by a look, the checkpoint and the gaps. Pure."""
+"""Judges each partition that is in no lane by the snapshot, the checkpoint and the gaps. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from aggregator.plan.snapshot import Look, is_selected
 
 CREATING = "its hub topic is being created"
 LOOKS_ALLOWED = 3
-"""Looks in a row, one right after the other, for offsets that could not be read."""
+"""How often discovery repeats at once for offsets that could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a decision goes by.
+    """What a decision is based on.
 
-    `positions` is where each partition starts that may. `may_read` are those in a lane that may go
-    on. `waits`: positions are to be moved before all of them can start. `doubtful` would start
-    where the hub may hold what the checkpoint does not know: they are looked for first.
+    `positions` is where each partition starts that may. `may_read` are those in a lane that may
+    continue. `waits`: positions must be moved before all of them can start. `doubtful` would
+    start where the hub may hold what the checkpoint does not know: they are looked for first.
     """
 
     positions: Positions
@@ -127,18 +127,18 @@ def _settle(d: Draft, start: StartPlan, sight: GapSight) -> GapPlan:
 
 
 def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
-    """Tell people of gaps, each once, and once more when it is decided."""
+    """Emit an event for each gap, once when found and once when decided."""
     for record in records:
         news = (record.id, str(record.decision), record.resolved)
-        if news in d.state.told:
+        if news in d.state.reported:
             continue
-        d.note(told=d.state.told | {news})
+        d.note(reported=d.state.reported | {news})
         gap, alias = record.gap, record.gap.partition.cluster
         if not record.resolved:
             goes_on = (
-                f"goes on at {gap.position}, and what the hub holds of it comes again"
+                f"continues at {gap.position}, and what the hub holds of it comes again"
                 if gap.kind is GapKind.FOREIGN_ORIGIN
-                else "goes on without what is lost"
+                else "continues without what is lost"
             )
             words = (
                 f"quarantined; `aggregator gaps accept {record.id}` {goes_on}, "
@@ -155,11 +155,11 @@ def tell_gaps(d: Draft, records: Collection[GapRecord]) -> None:
             "decision": str(record.decision),
             "lost": -1 if gap.lost is None else gap.lost,
         }
-        d.tell("gap", f"{gap} [{record.id}] {words}", fields)
+        d.emit("gap", f"{gap} [{record.id}] {words}", fields)
 
 
 class _Stages:
-    """The stages of what stands, by one judgement."""
+    """The stages of the partitions in no lane, by one judgement."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Stages:
         self._doubtful = doubtful
         self._creating = look.plan.waiting
         self.too_old = False
-        """Whether the look began before something of which it would have to tell."""
+        """Whether the snapshot is older than something that it would have to show."""
 
     def take(self, sp: SourcePartition) -> None:
         """Take one partition to its stage."""
@@ -193,13 +193,13 @@ class _Stages:
             d.keep(sp, partition := replace(partition, hole=None))
         stage, why = self._of(sp, partition)
         if stage is Stage.HELD and why == self._gaps.held.get(sp, "") != partition.why:
-            d.tell("held", f"{sp}: {why}", {"partition": str(sp)})
+            d.emit("held", f"{sp}: {why}", {"partition": str(sp)})
         if stage is Stage.OUT and not why and partition.left_at <= self._look.began:
             d.forget(sp)
         else:
-            # What is fit to start has nothing more to be judged by what its last reader told.
-            told = {"cut": None, "damaged": False} if stage is Stage.READY else {}
-            d.go(Way.JUDGED, sp, stage, why=why, **told)
+            # A partition that may start no longer depends on what its last reader reported.
+            reset = {"cut": None, "damaged": False} if stage is Stage.READY else {}
+            d.go(Way.JUDGED, sp, stage, why=why, **reset)
 
     def _of(self, sp: SourcePartition, partition: Partition) -> tuple[Stage, str]:
         gaps = self._gaps
@@ -212,7 +212,7 @@ class _Stages:
         if sp in self._out and not looked_for:
             return Stage.OUT, self._out[sp]
         if sp in gaps.moves:
-            return Stage.HELD, f"it goes on at {gaps.moves[sp]} when that is committed"
+            return Stage.HELD, f"it continues at {gaps.moves[sp]} when that is committed"
         if sp in self._creating:
             return Stage.HELD, CREATING
         if unclean:
@@ -246,7 +246,7 @@ def _hole(d: Draft, look: Look, sp: SourcePartition, partition: Partition) -> Ho
 
 
 def _out_of(d: Draft, sp: SourcePartition) -> str | None:
-    """Why a partition is not to run, None when it is."""
+    """Why a partition must not run, None when it may."""
     if sp.cluster in d.news.leaving:
         return "its lanes are to end"
     return d.news.paused.get(sp.cluster) or paused_part(sp, d.news.parts)
@@ -269,9 +269,9 @@ def _goes_on(d: Draft, sp: SourcePartition, out: Mapping[SourcePartition, str]) 
 
 
 def _look_again(d: Draft, look: Look, *, unread: bool, too_old: bool) -> None:
-    """Look again for what this look could not read: a broker may be slow for a moment.
+    """Repeat discovery for what could not be read: a broker may be slow for a moment.
 
-    Of one that stays silent others look after.
+    Longer silence is handled elsewhere.
     """
     if d.state.judged != look.began:
         # One look may be judged several times.

@@ -31,7 +31,7 @@ from aggregator.plan.topics.refused_records import after_refusal
 
 
 def decide(d: Draft, look: Look) -> None:
-    """Judge every partition that stands, then bring recoveries and lanes in step with that."""
+    """Judge every partition in no lane, then adjust recoveries and lanes to that."""
     if not (d.state.doubted or _doubt(d, look)):
         return
     judgement = judge(d, look)
@@ -45,18 +45,18 @@ def decide(d: Draft, look: Look) -> None:
 
 
 def _remember(d: Draft) -> None:
-    """Keep which topics there were, so that a start knows which came while nothing ran."""
+    """Store which topics exist, so that the next start knows which came while nothing ran."""
     known = {(sp.cluster, sp.topic) for sp in d.news.known.positions}
     if (new := d.state.topics.beyond(d.state.kept, known)).topics:
         d.do(Remember(new))
 
 
 def _doubt(d: Draft, look: Look) -> bool:
-    """Decide, before the first commit of a run, what is believed of the checkpoint it begins with.
+    """Decide, before the first commit of a run, what to trust of the checkpoint it begins with.
 
-    Later the hub is further by what this run has written, and nobody could tell. So what is not
-    believed is committed as that, all at once: it waits for its source, or for another start, and
-    is recovered as after a crash. Returns whether nothing is to be done about it.
+    Later the hub also holds what this run has written, and the two look the same. So what is not
+    trusted is committed as such, in one go: it waits for its source, or for another start, and is
+    recovered as after a crash. Returns whether nothing has to be done about it.
     """
     known, plan = d.news.known, look.plan
     if d.state.fresh:
@@ -75,20 +75,20 @@ def _doubt(d: Draft, look: Look) -> bool:
         d.do(AskHub(frozenset(topics)))
         return False
     believed = Believed(clean, known.hub_ends, known.by_hand, absent, away, known.is_empty)
-    told = d.state.hub_logs or HubLogs()
-    doubt = plan_doubt(plan.routes, believed, told.logs, told.silent)
+    hub_logs = d.state.hub_logs or HubLogs()
+    doubt = plan_doubt(plan.routes, believed, hub_logs.logs, hub_logs.silent)
     if not (doubt.ends or doubt.sources):
         d.note(doubted=True)
         return True
     if doubt.reason and not known.unclean:
-        d.tell("doubt", doubt.reason)
+        d.emit("doubt", doubt.reason)
     opened = dict.fromkeys(doubt.sources, doubt.hub_ends)
     d.do(Distrust(known.positions.only(set(doubt.ends)), doubt.ends, opened))
     return False
 
 
 def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
-    """Commit where partitions begin that are to be looked for; and end doubts that are settled.
+    """Commit the start of partitions to search for, and close doubts that are settled.
 
     A source is in doubt until each of its partitions was seen: some may be of a topic that is
     paused, or have no leader.
@@ -111,9 +111,9 @@ def _settle_doubts(d: Draft, look: Look, judgement: Judgement) -> None:
 
 
 def _recover(d: Draft, look: Look) -> None:
-    """Recover what is unclean, one after the other; beside running lanes, or before there are any.
+    """Recover unclean partitions one after the other, beside running lanes or before there are any.
 
-    While lanes run the others must not wait for it, and the hub does not come to rest.
+    Running lanes do not wait for it, and the hub keeps growing meanwhile.
     """
     unclean = frozenset(d.state.of(Stage.UNCLEAN))
     if not unclean or d.state.recovering:
@@ -127,7 +127,7 @@ def _recover(d: Draft, look: Look) -> None:
 
 
 def _arrange(d: Draft, look: Look, judgement: Judgement) -> None:
-    """Let lanes end, read less and start, so that they become what is planned.
+    """End, reduce and start lanes so that they match the plan.
 
     No partition is ever in two lanes: what another one has starts when that has given it up.
     """
@@ -192,7 +192,7 @@ def _start(d: Draft, lane: Lane, look: Look, positions: Positions) -> None:
 
 
 def _forget_over(d: Draft, lane: Lane) -> None:
-    """Lanes that are over, and whose partitions this one reads now, are no news any more."""
+    """Forget ended lanes whose partitions this lane reads now."""
     own = set(lane.partitions)
     d.note(
         over={
@@ -242,9 +242,9 @@ def _note_new(d: Draft, positions: Positions, creating: Collection[SourcePartiti
 
 
 def _is_changed(d: Draft, lane: Lane, routes: tuple[Route, ...]) -> bool:
-    """Whether a planned lane is not running, or has to start anew to be as it is planned now.
+    """Whether a planned lane is not running, or must restart to match the plan.
 
-    One that is to read less than it does needs no start.
+    One that only reads fewer partitions needs no restart.
     """
     life = d.state.lanes.get(lane.name)
     if life is None or set(lane.partitions) - set(life.lane.partitions):

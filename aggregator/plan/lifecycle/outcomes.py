@@ -1,7 +1,7 @@
-"""What came of the commands of the step before. Pure.
+"""Applies the outcomes of the previous step's commands to the state. Pure.
 
-A command changes nothing by being given: its outcome does. So one that failed, or was not tried,
-leaves a state from which the next decision gives it again.
+Issuing a command changes nothing; its outcome does. So one that failed, or was not tried, leaves a
+state from which the next decision issues it again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def take(d: Draft, outcome: Outcome) -> None:
                 _postpone_gaps(d, outcome.error)
             elif not outcome.dropped:
                 gaps = {**d.state.gaps, **{it.id: it for it in records}}
-                d.note(gaps=gaps, gap_error_told="")
+                d.note(gaps=gaps, gap_error_reported="")
                 tell_gaps(d, records)
         case Move():
             _take_move(d, outcome.command, outcome)
@@ -63,7 +63,7 @@ def take(d: Draft, outcome: Outcome) -> None:
             elif outcome.error is not None:
                 # The next decision tries again.
                 words = f"which topics there are is not kept yet: {outcome.error}"
-                d.tell("checkpoint_error", words)
+                d.emit("checkpoint_error", words)
         case AskHub():
             assert isinstance(outcome.result, HubLogs)
             d.note(hub_logs=outcome.result)
@@ -71,7 +71,7 @@ def take(d: Draft, outcome: Outcome) -> None:
         case Distrust():
             if outcome.error is not None:
                 # They wait; the next look tries it again.
-                d.tell("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
+                d.emit("checkpoint_error", f"a doubt is not committed yet: {outcome.error}")
             else:
                 d.note(doubted=True)
                 d.dirty = True
@@ -89,7 +89,7 @@ def take(d: Draft, outcome: Outcome) -> None:
 
 def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
     if outcome.error is not None:
-        d.tell("plan_failed", str(outcome.error))
+        d.emit("plan_failed", str(outcome.error))
         d.ask_anew()
         return
     assert isinstance(outcome.result, Ready)
@@ -98,11 +98,11 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
     known = before.plan.warnings if before is not None else ()
     for warning in look.plan.warnings:
         if warning not in known:
-            d.tell("warning", warning)
+            d.emit("warning", warning)
     refused = before.plan.refused if before is not None else ()
     for topic in look.plan.refused:
         if topic not in refused:
-            d.tell("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
+            d.emit("topic_refused", f"not taken: {topic}", {"hub_topic": topic.hub_topic})
     asked = d.state.asked_at
     d.note(
         look=look,
@@ -121,9 +121,9 @@ def _take_look(d: Draft, look: Look, outcome: Outcome) -> None:
 
 
 def _postpone_gaps(d: Draft, error: Exception | str) -> None:
-    if str(error) != d.state.gap_error_told:
-        d.tell("gap_failed", f"gaps cannot be decided about now: {error}")
-    d.note(gap_error=str(error), gap_error_told=str(error))
+    if str(error) != d.state.gap_error_reported:
+        d.emit("gap_failed", f"gaps cannot be decided about now: {error}")
+    d.note(gap_error=str(error), gap_error_reported=str(error))
     d.dirty = True
 
 
@@ -136,7 +136,7 @@ def _take_move(d: Draft, command: Move, outcome: Outcome) -> None:
         # The next look finds them new as well, and this is tried again.
         count = len(command.positions)
         words = f"where {count} new partitions begin is not committed yet: {outcome.error}"
-        d.tell("checkpoint_error", words)
+        d.emit("checkpoint_error", words)
 
 
 def _take_recovery(d: Draft, outcome: Outcome) -> None:
@@ -179,7 +179,7 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
         f", of {count} {what}"
         for count, what in (
             (foreign, "what was found is of another log"),
-            (len(found.silent), "the source does not tell whether it is theirs"),
+            (len(found.silent), "the source does not show whether it is theirs"),
         )
         if count
     )
@@ -188,7 +188,7 @@ def _take_recovery(d: Draft, outcome: Outcome) -> None:
         f"{found.found} records found beyond the checkpoint, {missing}{doubtful}, "
         f"{found.seconds:.1f} s"
     )
-    d.tell("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
+    d.emit("recovered", words, {"tail": found.tail, "found": found.found, "holed": holed})
     d.dirty = True
 
 
@@ -216,13 +216,13 @@ def _take_finish(d: Draft, command: Finish, outcome: Outcome) -> None:
         give_back(d, sp, finished=life.finished)
     d.lane(command.name, None, LaneOver(life.lane, life.generation, life.restarts))
     if life.finished:
-        d.tell("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
+        d.emit("lane_ended", f"lane {command.name} has ended", {"lane": command.name})
 
 
 def _take_release(d: Draft, command: Release, outcome: Outcome) -> None:
     if outcome.error is not None:
         # The next turn tries it again.
-        d.tell("checkpoint_error", str(outcome.error))
+        d.emit("checkpoint_error", str(outcome.error))
         return
     life = d.state.lanes[command.name]
     for sp in sorted(command.partitions):

@@ -78,4 +78,4 @@ def _hold_back(d: Draft, behind: Collection[str], lags: Mapping[str, int]) -> No
 
 
 def _say(d: Draft, alias: str, words: str) -> None:
-    d.tell("source_pace", f"source {alias} {words}", {"source": alias})
+    d.emit("source_pace", f"source {alias} {words}", {"source": alias})

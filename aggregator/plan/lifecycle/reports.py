@@ -1,4 +1,4 @@
-"""What lanes and probes tell: who has ended, who has given up, whose log is another one. Pure."""
+"""Applies reports of lanes and probes: what has ended, was released, or is another log. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from aggregator.model.values import ReaderState, SourcePartition
-from aggregator.plan.health.suspects import ReadPosition, cut, follow_stands, foreign, gone
+from aggregator.plan.health.suspects import ReadPosition, cut, follow_progress, foreign, gone
 from aggregator.plan.lifecycle.commands import End, Finish, Release
 from aggregator.plan.lifecycle.failures import may_try, stop_partition
 from aggregator.plan.lifecycle.inputs import LaneSeen
@@ -18,7 +18,7 @@ STOPPED = (ReaderState.POISONED, ReaderState.DAMAGED)
 
 
 def notice_lanes(d: Draft) -> None:
-    """Finish lanes that have ended or are late; take back what was given up; see what stopped."""
+    """Finish ended or late lanes; take back released partitions; note stopped ones."""
     for name, life in sorted(d.state.lanes.items()):
         seen = d.news.lanes.get(name)
         if seen is None:
@@ -37,7 +37,7 @@ def notice_lanes(d: Draft) -> None:
 
 
 def end_lane(d: Draft, name: str, *, finished: bool = False) -> None:
-    """Let a lane end; until it has told that it did its partitions are leaving."""
+    """Let a lane end; until it has reported that, its partitions are leaving."""
     life = d.state.lanes[name]
     for sp in life.lane.partitions:
         if d.at(sp).stage is Stage.READING:
@@ -63,18 +63,18 @@ def give_back(d: Draft, sp: SourcePartition, *, finished: bool) -> None:
 
 
 def notice_logs(d: Draft) -> None:
-    """Take partitions out of which the log is not the one, or not as long, as it was read.
+    """Take out partitions whose log is another one, or shorter, than was read.
 
-    A reader says itself when its log does not hold its position. But into a topic that was created
-    again it may read on. So what the probes tell is compared with what is read. A whole look
-    follows, and judges each log by where its reader has stopped.
+    A reader reports by itself when its log does not hold its position. But in a topic that was
+    created again it may keep reading. So the probes' answers are compared with what is read. A full
+    discovery follows, and judges each log by where its reader has stopped.
     """
     known, seen = d.news.known, d.news.seen
     out_of_range, cuts = _out_of_range(d)
     before, probed = d.state.probed, {alias: it.asked_at for alias, it in seen.items()}
     fresh = {alias for alias, at in probed.items() if before.get(alias) != at}
     if not fresh and all(d.at(sp).suspect for sp in out_of_range) and _are_noted(d, cuts):
-        # Nobody was asked since the last step.
+        # No source was probed since the last step.
         return
     reading, logs = d.state.in_lanes, known.remembered.logs
     readings = {
@@ -82,48 +82,48 @@ def notice_logs(d: Draft) -> None:
         for sp in reading
         if sp.cluster in fresh and (at := known.positions.get(sp)) is not None and sp in logs
     }
-    stands = follow_stands(d.state.stands, readings, seen, d.now)
-    found = {**out_of_range, **cut(stands, d.now), **foreign(readings, seen)}
+    progress = follow_progress(d.state.progress, readings, seen, d.now)
+    found = {**out_of_range, **cut(progress, d.now), **foreign(readings, seen)}
     for sp, reason in sorted(found.items()):
-        stand = stands.get(sp)
-        ends = [cuts.get(sp), d.at(sp).cut, stand.lowest if stand is not None else None]
+        own = progress.get(sp)
+        ends = [cuts.get(sp), d.at(sp).cut, own.lowest if own is not None else None]
         lowest = min((it for it in ends if it is not None), default=None)
         is_new = not d.at(sp).suspect
         d.keep(sp, replace(d.at(sp), suspect=d.at(sp).suspect or reason, cut=lowest))
         if is_new:
-            d.tell("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
+            d.emit("partition_suspect", f"{sp}: {reason}", {"partition": str(sp)})
             d.dirty = True
             d.look_again()
     missing = gone(readings, seen)
     if missing - d.state.gone:
         d.look_again()
     others = probed.keys() - fresh
-    stands |= {
-        sp: stand for sp, stand in d.state.stands.items() if sp.cluster in others and sp in reading
+    progress |= {
+        sp: own for sp, own in d.state.progress.items() if sp.cluster in others and sp in reading
     }
     missing |= {key for key in d.state.gone if key[0] in others}
-    d.note(stands=stands, gone=frozenset(missing), probed=probed)
+    d.note(progress=progress, gone=frozenset(missing), probed=probed)
 
 
 def _notice_poison(d: Draft, life: LaneLife, seen: LaneSeen) -> None:
-    for sp, told in sorted(seen.states.items()):
+    for sp, state in sorted(seen.states.items()):
         is_new = sp in life.lane.partitions and d.at(sp).stage is Stage.READING
-        if told in STOPPED and is_new and not d.at(sp).stopped:
-            stop_partition(d, sp, seen.reasons.get(sp, told))
-            d.keep(sp, replace(d.at(sp), damaged=told == ReaderState.DAMAGED))
+        if state in STOPPED and is_new and not d.at(sp).stopped:
+            stop_partition(d, sp, seen.reasons.get(sp, state))
+            d.keep(sp, replace(d.at(sp), damaged=state == ReaderState.DAMAGED))
 
 
 def _out_of_range(
     d: Draft,
 ) -> tuple[dict[SourcePartition, str], dict[SourcePartition, int]]:
-    """What its readers tell: the reasons, and from where on a log is another one."""
+    """What readers report: the reasons, and the offset from which a log is another one."""
     found, cuts = {}, {}
     for name, life in d.state.lanes.items():
         seen = d.news.lanes.get(name)
-        for sp, told in seen.states.items() if seen is not None else ():
-            if told == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions and seen:
+        for sp, state in seen.states.items() if seen is not None else ():
+            if state == ReaderState.OUT_OF_RANGE and sp in life.lane.partitions and seen:
                 at = d.news.known.positions.get(sp)
-                found[sp] = f"its log does not hold {at}, where its reader stands"
+                found[sp] = f"its log does not hold {at}, where its reader is"
                 if sp in seen.cuts:
                     cuts[sp] = seen.cuts[sp]
                     found[sp] = f"its log was cut off at {cuts[sp]}, and read up to {at} before"
@@ -136,10 +136,10 @@ def _are_noted(d: Draft, cuts: Mapping[SourcePartition, int]) -> bool:
 
 def _has_left(seen: LaneSeen, sp: SourcePartition) -> bool:
     # One that is refused, or waits, is tried again, until the order has reached its task.
-    told = seen.states.get(sp, ReaderState.READING)
-    return told not in (ReaderState.READING, ReaderState.REFUSED, ReaderState.AWAITING)
+    state = seen.states.get(sp, ReaderState.READING)
+    return state not in (ReaderState.READING, ReaderState.REFUSED, ReaderState.AWAITING)
 
 
 def _is_done(life: LaneLife, seen: LaneSeen) -> bool:
-    told = (seen.states.get(sp, ReaderState.READING) for sp in life.lane.partitions)
-    return seen.whole and all(it in (ReaderState.DONE, ReaderState.HELD) for it in told)
+    states = (seen.states.get(sp, ReaderState.READING) for sp in life.lane.partitions)
+    return seen.whole and all(it in (ReaderState.DONE, ReaderState.HELD) for it in states)

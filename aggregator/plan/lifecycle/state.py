@@ -1,4 +1,4 @@
-"""All that a running instance remembers to decide, in one value. Pure."""
+"""All that a running instance keeps for its decisions, in one value. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.model.values import Lane, Part, Route, SourcePartition, SourceState
-from aggregator.plan.health.suspects import Stand
+from aggregator.plan.health.suspects import Progress
 from aggregator.plan.lanes.rate_limits import Pace
 from aggregator.plan.lifecycle.commands import Hole, Recovered
 from aggregator.plan.lifecycle.inputs import HubLogs
@@ -25,9 +25,9 @@ class Partition:
 
     `lane` has it while it is in one. `left_at` is until when a lane read it, `until` when it is
     tried again (monotonic seconds). `key` names the life of a lane whose tasks may still send of
-    it. `suspect` and `stopped` say why its lane is to give it up. `hole` is what its next lane has
-    to leave out. `cut` is from where on its log is another one than was read, and `damaged`:
-    its reader could not read the record at its position; both until a look has judged that.
+    it. `suspect` and `stopped` say why its lane must release it. `hole` is what its next lane must
+    skip. `cut` is from where on its log is another one than was read, and `damaged`: its reader
+    could not read the record at its position; both until a look has judged that.
     """
 
     stage: Stage = Stage.OUT
@@ -47,8 +47,8 @@ class Partition:
 class LaneLife:
     """A lane that runs: what it reads, by which routes, and how it is ending.
 
-    `leaving` are partitions that it was told to read no more. `ends_by` is when a lane that was
-    told to end is stopped. `finished`: it ends because it has copied all that it was to copy.
+    `leaving` are partitions that it must stop reading. `ends_by` is when a lane that is ending is
+    stopped by force. `finished`: it ends because it has copied all it had to copy.
     """
 
     lane: Lane
@@ -73,9 +73,9 @@ class LaneOver:
 
 @dataclass(frozen=True, slots=True)
 class SourceLife:
-    """How a source is, since when, and why where that does not go without saying.
+    """A source's state, since when, and the reason unless it is obvious.
 
-    `cluster_id` is the one that it last told.
+    `cluster_id` is the last that it reported.
     """
 
     state: SourceState
@@ -86,7 +86,7 @@ class SourceLife:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How often something has failed lately, when it last did, and since when it does."""
+    """How often something has failed lately, when it last did, and since when."""
 
     count: int
     at: float
@@ -95,18 +95,18 @@ class Failures:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of a run. `until_done`: it is to end when all is copied that there was at first.
+    """The state of a run. `until_done`: it ends when all that existed at its start is copied.
 
     `refused` are the topics (alias, name) of which the hub has refused a record; `alone` the
-    sources that share no lane. `begun`: its first lanes have been started. `undecided`: a
-    decision is still to follow. `arrangement` are the lanes as they were last planned, of which
-    some may still wait for others to end. `plan` is that of the last look that was gone by,
-    also while there is no `look` of the config in force. `asked_at` is when a look was asked
-    for that is awaited. `gap_error` is why no gap is decided about until the next look, and
-    `gap_error_told` what people were last told of that. `refused_plan` is why nothing new is
-    taken: what a plan since was refused for. `hub_logs` is what the hub held at the
-    start, None before it has told; `doubted`: by that it was decided what is believed of the
-    checkpoint. `topics` are those of the sources, `kept` those that a restart will know of.
+    sources that share no lane. `begun`: its first lanes have been started. `undecided`: a decision
+    is still to follow. `arrangement` are the lanes as they were last planned, of which some may
+    still wait for others to end. `plan` is that of the last snapshot in use, also while there is no
+    `look` of the config in force. `asked_at` is when the awaited discovery was requested.
+    `gap_error` is why no gap is decided until the next discovery, and `gap_error_reported` the last
+    such error that was emitted. `refused_plan` is why a later plan was refused. `hub_logs` is what
+    the hub held at the start, None before it has answered; `doubted`: it was decided from that what
+    to trust of the checkpoint. `topics` are those of the sources, `kept` those that a restart will
+    know of.
     """
 
     config: Config
@@ -131,8 +131,8 @@ class State:
     unread_looks: int = 0
     gaps: Mapping[str, GapRecord] = field(default_factory=dict)
     gap_error: str = ""
-    gap_error_told: str = ""
-    told: frozenset[tuple[str, str, bool]] = frozenset()
+    gap_error_reported: str = ""
+    reported: frozenset[tuple[str, str, bool]] = frozenset()
     failures: Mapping[str, Failures] = field(default_factory=dict)
     alone: frozenset[str] = frozenset()
     refused: frozenset[tuple[str, str]] = frozenset()
@@ -140,7 +140,7 @@ class State:
     recovers_alone: bool = False
     recovered: tuple[datetime, Recovered] | None = None
     hub_logs: HubLogs | None = None
-    stands: Mapping[SourcePartition, Stand] = field(default_factory=dict)
+    progress: Mapping[SourcePartition, Progress] = field(default_factory=dict)
     gone: frozenset[tuple[str, str]] = frozenset()
     probed: Mapping[str, float] = field(default_factory=dict)
     until: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -165,7 +165,7 @@ class State:
 
     @property
     def damaged(self) -> frozenset[SourcePartition]:
-        """What a reader could not read, and nobody has settled."""
+        """What a reader could not read, and is not settled."""
         open_ = {
             it.gap.partition
             for it in self.gaps.values()
@@ -180,6 +180,6 @@ class State:
 
     @property
     def is_over(self) -> bool:
-        """Whether a run that is to end has nothing more to do."""
+        """Whether a run with an end has nothing more to do."""
         going = {*Stage} - {Stage.OUT, Stage.HELD, Stage.QUARANTINED, Stage.DONE}
         return self.asked_at is None and not self.recovering and not self.of(*going)

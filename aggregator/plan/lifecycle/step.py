@@ -1,10 +1,10 @@
 """The one decision of a running instance: state and news go in, state and commands come out. Pure.
 
-    what came of the last commands -> what was found -> what lanes and probes tell -> whose time
+    outcomes of the last commands -> discovery -> reports of lanes and probes -> whose time
     has come -> judge, recover, arrange -> health, pace
 
 Time goes by between two steps, and anything may have happened. So a step never waits, and it
-believes only what it was told.
+relies only on its inputs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from aggregator.plan.lifecycle.step_context import Draft
 def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ...]]:
     """What follows from the news; `now` are monotonic seconds.
 
-    The commands are to be carried out in their order, and what came of them is news of the next
-    step, which is to follow at once. Guarantees, whatever fails: no partition is ever in two lanes;
-    none starts but from a position that is committed or proven by the hub; what is lost is recorded
-    before anything goes on behind it.
+    The commands must be executed in their order; their outcomes are news of the next step, which
+    must follow at once. Guarantees, whatever fails: no partition is ever in two lanes; none starts
+    but from a position that is committed or proven by the hub; what is lost is recorded before
+    anything continues behind it.
     """
     d = Draft(state, news, now)
     for outcome in news.outcomes:
@@ -40,7 +40,7 @@ def step(state: State, news: News, now: float) -> tuple[State, tuple[Command, ..
         notice_logs(d)
         notice_rests(d)
     look = d.state.look
-    # What a lane is to be asked for first may change all: a decision follows it.
+    # What a lane must be asked first may change everything: a decision follows it.
     waits = any(isinstance(it, (Finish, Release)) for it in d.commands)
     if d.dirty and look is not None and not waits:
         d.dirty = False
@@ -62,7 +62,7 @@ def _prepare(d: Draft) -> None:
     if look.plan.refusals and d.state.begun:
         why = "; ".join(look.plan.refusals)
         if why != d.state.refused_plan:
-            d.tell("plan_refused", why)
+            d.emit("plan_refused", why)
         d.note(refused_plan=why)
         d.ask_anew()
     else:
@@ -70,16 +70,16 @@ def _prepare(d: Draft) -> None:
 
 
 def _take_orders(d: Draft) -> None:
-    """What people want: other settings, what is paused, sources that are to leave, a new look."""
+    """Apply orders: new settings, pauses, sources that leave, a requested discovery."""
     state, news = d.state, d.news
     if (state.paused, state.leaving, state.parts) != (news.paused, news.leaving, news.parts):
         d.note(paused=dict(news.paused), leaving=news.leaving, parts=dict(news.parts))
         d.dirty = True
     if state.config is not news.config:
-        # By the look of the old one nothing is decided any more.
+        # Nothing is decided any more from the old config's snapshot.
         d.note(config=news.config, look=None)
         d.dirty = True
-        d.tell("reloaded", "the config was read again, and is in force")
+        d.emit("reloaded", "the config was read again, and is in force")
         d.look_again()
     if news.again:
         d.look_again()

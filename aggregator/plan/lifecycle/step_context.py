@@ -8,14 +8,14 @@ from typing import Any
 
 from aggregator.model.events import Event
 from aggregator.model.values import SourcePartition
-from aggregator.plan.lifecycle.commands import Command, LookAgain, Tell
+from aggregator.plan.lifecycle.commands import Command, Emit, LookAgain
 from aggregator.plan.lifecycle.inputs import News
 from aggregator.plan.lifecycle.stage import TRANSITIONS, Stage, Way
 from aggregator.plan.lifecycle.state import LaneLife, LaneOver, Partition, State
 
 
 class Draft:
-    """What the parts of a step change. `dirty`: a decision is to follow."""
+    """What the parts of a step change. `dirty`: a decision must follow."""
 
     def __init__(self, state: State, news: News, now: float) -> None:
         self.news = news
@@ -27,7 +27,7 @@ class Draft:
 
     @property
     def state(self) -> State:
-        """The state as it is by now."""
+        """The state so far."""
         if self._partitions is not None:
             self._state = replace(self._state, partitions=self._partitions)
             self._partitions = None
@@ -35,7 +35,7 @@ class Draft:
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What is to be done by now."""
+        """The commands so far."""
         return tuple(self._commands)
 
     def note(self, **changes: Any) -> None:
@@ -43,21 +43,21 @@ class Draft:
         self._state = replace(self.state, **changes)
 
     def do(self, command: Command) -> None:
-        """Have something done."""
+        """Add a command."""
         self._commands.append(command)
 
-    def tell(self, kind: str, message: str, fields: Mapping[str, str | int] | None = None) -> None:
-        """Tell people something."""
-        self.do(Tell(Event(kind, message, fields or {}, self.news.at)))
+    def emit(self, kind: str, message: str, fields: Mapping[str, str | int] | None = None) -> None:
+        """Emit an event."""
+        self.do(Emit(Event(kind, message, fields or {}, self.news.at)))
 
     def look_again(self) -> None:
-        """Have a look at the clusters soon; one that has begun before does not do."""
+        """Request discovery; one that has begun already does not count."""
         if self.state.asked_at is None:
             self.note(asked_at=self.now)
             self.do(LookAgain())
 
     def ask_anew(self) -> None:
-        """A look came to nothing: if one is awaited, another one is to follow."""
+        """Discovery failed: if one is awaited, request another."""
         if self.state.asked_at is not None:
             self.note(asked_at=None)
             self.look_again()
@@ -73,14 +73,14 @@ class Draft:
         self._put(sp, partition)
 
     def go(self, way: Way, sp: SourcePartition, stage: Stage, **changes: Any) -> None:
-        """Take a partition from its stage to another one, on a way that there is."""
+        """Move a partition from its stage to another one, by an allowed transition."""
         before, transition = self.at(sp), TRANSITIONS[way]
         assert before.stage in transition.before, f"{sp} is {before.stage}: not {way}"
         assert stage in transition.after, f"{sp} cannot be {stage} when {way}"
         self._put(sp, replace(before, stage=stage, **{"why": "", **changes}))
 
     def forget(self, sp: SourcePartition) -> None:
-        """Nothing needs to be known of a partition any more."""
+        """Drop a partition from the state."""
         if self._partitions is None:
             self._partitions = dict(self._state.partitions)
         self._partitions.pop(sp, None)

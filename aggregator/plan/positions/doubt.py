@@ -1,6 +1,6 @@
-"""What a start does not believe of a checkpoint before it has been looked for in the hub. Pure.
+"""What a start does not trust of a checkpoint until it has read the hub. Pure.
 
-Nothing of ours is in the hub behind the ends that the checkpoint holds, but for what is unclean. If
+None of our records are in the hub behind the ends in the checkpoint, except what is unclean. If
 there is something, somebody else wrote it, or the checkpoint is older than it looks: commits were
 lost, the folder was restored from a backup, or it is gone. To look costs little, and what it would
 cost not to look is every record of that time once more.
@@ -22,7 +22,7 @@ class Believed:
 
     `hub_ends` are the furthest that any commit of a run knows. `by_hand` are ends that belong to
     positions which people set: they say nothing of other partitions. `absent` are partitions
-    without a position, `away` sources of which nobody knows what they have. `is_empty`: there is no
+    without a position, `away` sources whose topics are unknown. `is_empty`: there is no
     commit at all.
     """
 
@@ -36,7 +36,7 @@ class Believed:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What is to be looked for in the hub, and behind which of its ends.
+    """What to search for in the hub, and behind which of its ends.
 
     `ends` are those of partitions that the checkpoint calls clean; `sources` those of which any
     partition that it does not know has to be looked for, behind `hub_ends`. `reason` says why, in
@@ -58,8 +58,8 @@ def plan_doubt(
     """Decide about a start, by what the hub's logs hold before anything is committed.
 
     A partition is doubted when a hub topic that it goes to holds anything behind the known ends, or
-    is `silent` about that; one whose route nobody knows when any hub topic does. A source that is
-    away is doubted anyhow: what it has may be in hub topics of which nobody knows yet.
+    is `silent` about that; one whose route is unknown when any hub topic does. A source that is
+    away is always doubted: its records may be in hub topics that are not known yet.
     """
     known = believed.hub_ends
     topics_of: dict[tuple[str, str], set[str]] = {}
@@ -104,7 +104,7 @@ def _furthest(one: Ends, other: Ends) -> dict[TopicPartition, int]:
 
 def _unknown(topics: Collection[str]) -> str:
     return (
-        f"the hub does not tell what it holds in {', '.join(sorted(topics))}: when it does, what "
+        f"the hub does not show what it holds in {', '.join(sorted(topics))}: when it does, what "
         "the checkpoint does not know of is looked for there"
     )
 

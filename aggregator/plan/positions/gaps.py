@@ -1,6 +1,6 @@
-"""What becomes of a gap: the partition stays out, or goes on, and from where. Pure.
+"""What becomes of a gap: the partition stays out, or continues, and from where. Pure.
 
-A gap has a name that does not change while nobody decides about it, so that it is recorded once,
+A gap has a name that does not change until it is decided, so that it is recorded once,
 however often it is seen. What is decided is recorded before any position is moved: a crash in
 between finds the same gap again, and the same record.
 """
@@ -38,9 +38,9 @@ class Decision(StrEnum):
 class GapRecord:
     """A gap as it is recorded: what was found, and what was decided about it.
 
-    It is open until it is resolved. `resumes_at` is the position from which the partition goes on,
-    None while it does not, or where there is nothing to read; `decided_on` is the commit of the
-    position that is left for it (its snapshot, in ms). `note` says how it was resolved.
+    It is open until it is resolved. `resumes_at` is the position from which the partition
+    continues, None while it does not, or where there is nothing to read; `decided_on` is the commit
+    of the position that is left for it (its snapshot, in ms). `note` says how it was resolved.
     """
 
     id: str
@@ -59,17 +59,19 @@ class GapRecord:
         return replace(self, decided_at=at, resolved=True, note=how)
 
     def accepted(self, at: datetime) -> GapRecord:
-        """The record after a person said to go on; the running instance, or the next, does so."""
+        """The record after a person chose to continue, which the running or the next instance
+        does.
+        """
         return replace(self, decision=Decision.ACCEPT, decided_at=at)
 
 
 @dataclass(frozen=True, slots=True)
 class GapPlan:
-    """What the gaps come to.
+    """What is decided about the gaps.
 
-    `records` are to be written first, then `moves` committed as positions; `positions` holds the
+    `records` must be written first, then `moves` committed as positions; `positions` holds the
     start of every partition that may run, those included. `held` are the others with their reason;
-    of these `quarantined` wait for a decision, the rest for something that will pass by itself.
+    of these `quarantined` wait for a decision, the rest for a condition that passes by itself.
     """
 
     positions: Positions
@@ -82,7 +84,7 @@ class GapPlan:
 def gap_id(gap: Gap) -> str:
     """The name of a gap: of its partition, its cause, the position, and the ids then and now.
 
-    Not of its end: retention goes on deleting, and it is the same gap still.
+    Its end is not part of it: retention keeps deleting, and it is still the same gap.
     """
     now = gap.now if gap.kind in OF_IDENTITY else ()
     parts = (*gap.partition, gap.kind, gap.position, *gap.then, *now)
@@ -92,7 +94,7 @@ def gap_id(gap: Gap) -> str:
 def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
     """What a source's `on_gap` means for one kind of gap.
 
-    `restart` is for topics that were created anew: a range lost from a topic that is still the
+    `restart` is for topics that were created again: a range lost from a topic that is still the
     same is a loss, and stops. A topic that is gone has nothing to stop.
     """
     if accepted:
@@ -105,7 +107,7 @@ def decide(kind: GapKind, policy: Policy, accepted: bool = False) -> Decision:
 
 
 def resume_at(gap: Gap, log: OffsetRange | None) -> int | None:
-    """Where a partition goes on that is not to stop; None where there is nothing to read.
+    """Where a partition continues; None where there is nothing to read.
 
     After a loss, or what cannot be read: behind it. In a log that was truncated: where it ended
     when that was found, since all that came later is new. In a log that is another one: at its
@@ -158,7 +160,7 @@ def plan_gaps(start: StartPlan, records: Iterable[GapRecord], sight: GapSight) -
     found = {gap_id(gap): gap for gap in start.gaps}
     for name, gap in found.items():
         plan.settle(gap, recorded.get(name))
-    # What nobody has decided comes first: nothing of its partition moves before.
+    # What is not decided comes first: nothing of its partition moves before.
     for name, record in sorted(recorded.items(), key=lambda item: _is_decided(item[1])):
         if name not in found:
             plan.follow(record)
@@ -192,7 +194,7 @@ class _Planning:
         if record is not None:
             gap = _with_what_was_known(gap, record.gap)
         if sight.is_busy(gap) or (log is None and sp in sight.selected):
-            # Not yet: it runs, or is to be recovered, or its log is not known.
+            # Not yet: it runs, or must be recovered, or its log is not known.
             self._hold(gap)
             return
         accepted = record is not None and record.decision is Decision.ACCEPT
@@ -219,7 +221,7 @@ class _Planning:
             resolved=True,
             resumes_at=at,
             decided_on=None if at is None else sight.known.snapshots.get(sp),
-            note="nothing to read" if at is None else f"goes on at {at}",
+            note="nothing to read" if at is None else f"continues at {at}",
         )
         if record is None or _decided(record) != _decided(after):
             self.records.append(after)

@@ -1,4 +1,4 @@
-"""Whether what the hub holds by an origin is of the log that is there now. Pure.
+"""Whether hub records with an origin come from the log that exists there now. Pure.
 
 An origin names an alias, not a log: another aggregation may use the same alias for another cluster,
 and a topic may have been created again. So before found origins are believed, a few of the hub's
@@ -17,11 +17,11 @@ from aggregator.model.values import LogId, Route, Skip, SourcePartition
 from aggregator.plan.positions.start import Gap, GapKind
 
 READS = 4_000
-"""So many records of all sources are asked for at most, but two of each partition at least."""
+"""The most records requested of all sources, but at least two of each partition."""
 
 
 class Print(NamedTuple):
-    """A hub record: its timestamp at the source, None when that is not told, and its content."""
+    """A hub record: its timestamp at the source, None when unknown, and its content."""
 
     timestamp: int | None
     content: int
@@ -44,8 +44,8 @@ class HubSample:
 
 
 @dataclass(frozen=True, slots=True)
-class SampleTold:
-    """What sources told of the samples: records, log ends where none is there, or why nothing."""
+class SampleAnswers:
+    """The sources' answers for the samples: records, log ends where there is none, or why not."""
 
     records: Mapping[SourcePartition, Mapping[int, SourceRecord]] = field(default_factory=dict)
     ends: Mapping[SourcePartition, int] = field(default_factory=dict)
@@ -54,9 +54,8 @@ class SampleTold:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Partitions of which nothing found is believed: `foreign` are not theirs, and why in words.
-
-    Of those in `silent` that is not known yet, as the source does not tell.
+    """Partitions whose records in the hub are not trusted: `foreign` are not theirs, and why. Of
+    those in `silent` that is not known yet, as the source does not answer.
     """
 
     foreign: Mapping[SourcePartition, str] = field(default_factory=dict)
@@ -82,7 +81,7 @@ def plan_samples(
 
 def judge_origins(
     samples: Mapping[SourcePartition, Sequence[HubSample]],
-    told: SampleTold,
+    sampled: SampleAnswers,
     starts: Mapping[SourcePartition, int],
     routes: Sequence[Route],
 ) -> Judged:
@@ -94,13 +93,13 @@ def judge_origins(
     foreign, silent = {}, {}
     for sp, own in samples.items():
         route = own_routes.get((sp.cluster, sp.topic))
-        records = told.records.get(sp, {})
+        records = sampled.records.get(sp, {})
         if why := _unlike(own, records, "" if route is None else _plain_topic(route)):
             foreign[sp] = why
-        elif sp in told.silent:
-            silent[sp] = told.silent[sp]
-        elif not records and sp in told.ends:
-            end = told.ends[sp]
+        elif sp in sampled.silent:
+            silent[sp] = sampled.silent[sp]
+        elif not records and sp in sampled.ends:
+            end = sampled.ends[sp]
             first = min(sample.offset for sample in own)
             if starts[sp] <= end <= first:
                 foreign[sp] = f"the log ends at {end}, and offset {first} there is beyond that"
@@ -125,7 +124,7 @@ def plan_foreign(
             f"hub topic {topics.get((sp.cluster, sp.topic), '?')} holds {count} records with the "
             f"origin {sp} at {first} to {last - 1} that are not, or not all, of this log: {why}. "
             f"Another aggregation uses the alias {sp.cluster} for this hub topic, or the topic or "
-            "its cluster was made anew, or the log was cut off, and the checkpoint does not know. "
+            "its cluster was created again, or the log was cut off, unknown to the checkpoint. "
             "Nothing of it is taken for copied"
         )
         gaps.append(

@@ -1,4 +1,4 @@
-"""What a recovery reads, and what follows: positions, and what the next lanes leave out. Pure."""
+"""What a recovery reads, and its result: positions, and what the next lanes skip. Pure."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ def recovered_positions(
     """Positions below which the hub holds everything that the sources still hold.
 
     `found` are the origin offsets that the tail holds per source partition, `logs` what the sources
-    hold; a partition without one is another log by now. Nobody can tell a hole from offsets that
-    are no records, so a position moves on to the first of either, and the next lane looks through
-    the rest.
+    hold; a partition without one is another log by now. A hole and offsets that are no records look
+    the same, so a position moves up to the first of either, and the next lane reads through the
+    rest.
     """
     moved = {}
     for sp, ranges in found.items():
@@ -93,7 +93,7 @@ def plan_skips(
     found: Mapping[SourcePartition, Skip],
     log_ends: Mapping[SourcePartition, int],
 ) -> dict[SourcePartition, Skip]:
-    """What is to be left out beyond these positions; nothing of a partition that has no hole.
+    """What to skip beyond these positions; nothing of a partition that has no hole.
 
     `log_ends` are ends of logs that are certain to be younger than all that was read of them. What
     was found beyond one is of a log that was cut since: what comes there now are other records.
@@ -137,8 +137,8 @@ def plan_losses(
     """What a recovery could not replay, because it was deleted from the source meanwhile.
 
     `tops` are the NEXT offsets behind what the hub holds, `found` says of how many offsets below
-    the log's earliest the hub holds the record. Nothing is told of a partition of which the hub
-    held nothing beyond its position: that shows by itself.
+    the log's earliest the hub holds the record. A partition of which the hub held nothing beyond
+    its position is left out: that shows by itself.
     """
     gaps = []
     for sp in sorted(after):
@@ -212,7 +212,7 @@ def needed_topics(
 def hub_topics_of(
     routes: Iterable[Route], partitions: Collection[SourcePartition]
 ) -> frozenset[str]:
-    """The hub topics that records of these source partitions go to, or are set aside in."""
+    """The hub topics to which records of these source partitions go, quarantine topics included."""
     topics = {(sp.cluster, sp.topic) for sp in partitions}
     own = [route for route in routes if (route.cluster, route.topic) in topics]
     return frozenset(name for route in own for name in route.hub_topics)

@@ -1,4 +1,4 @@
-"""Where each source partition starts, and which positions do not fit their log any more.
+"""Where each source partition starts, and which positions no longer fit their log.
 
 Real-time mode started outside the log stays silent or fails, so every start position lies in
 [earliest, latest]. A partition that does not fit is named as a gap and not started;
@@ -44,7 +44,7 @@ class GapKind(StrEnum):
 class Gap:
     """A finding about one partition: offsets [start, end) are lost or in doubt.
 
-    `end` is None when nothing tells where the loss ends. `position` is where the partition stands.
+    `end` is None when the end of the loss is unknown. `position` is where the partition is.
     `lost` is how many of the offsets the hub does not hold, None when that is unknown; compaction
     and transactions use up offsets, so it may exceed the records. `then` is the log that the
     position belongs to, `now` the one that is there.
@@ -94,13 +94,12 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The clusters now: ids, every topic's id ("" = not told), partition ranges.
+    """The clusters now: ids, every topic's id ("" = not reported), partition ranges.
 
     A cluster that is not in `cluster_ids` did not answer; nothing is concluded from its silence.
     Where the end of a log is a last stable offset, which an open transaction holds back, `highs`
     has the end of all that is acknowledged, for positions beyond the former; of a source in
-    `stable` that is to be known first. `damages` are logs that were read because a reader could
-    not.
+    `stable` that must be known first. `damages` are logs that were read because a reader could not.
     """
 
     cluster_ids: Mapping[str, str]
@@ -137,10 +136,10 @@ class Remembered:
     """What the checkpoint knows of each partition: its position, and what that belongs to.
 
     The `logs` are each partition's own: of one topic some partitions may have been decided about
-    after it was created again, and others not yet. `snapshots` tell one commit of a position from
-    the next. Of a partition in `unsure` the hub may hold more than the position says; its log is
-    not compared until that is known. `copied` are offsets beyond a position that the hub holds.
-    `cuts` are offsets from which on a log is another one than was read, as its reader tells.
+    after it was created again, and others not yet. `snapshots` distinguish one commit of a position
+    from the next. Of a partition in `unsure` the hub may hold more than the position says; its log
+    is not compared until that is known. `copied` are offsets beyond a position that the hub holds.
+    `cuts` are offsets from which a log differs from what was read, as its reader reports.
     """
 
     positions: Positions = field(default_factory=Positions)
@@ -301,7 +300,7 @@ def _range_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Ga
 
 
 def _damage_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> Gap | None:
-    """Offsets that nobody can read: neither a task, nor the client that tried it after that."""
+    """Offsets that cannot be read: neither by a task, nor by the client that tried after it."""
     found, position = observed.damages.get(sp), known.positions[sp]
     if found is None or found.position != position or found.end in (None, position):
         return None
@@ -320,7 +319,7 @@ def _damage_gap(sp: SourcePartition, known: Remembered, observed: Observed) -> G
 
 
 def _unproven(sp: SourcePartition, known: Remembered, observed: Observed) -> str:
-    """Why nothing is to start from a position that no gap was found at; "" when it may."""
+    """Why nothing may start from a position although it has no gap; "" when it may."""
     position, found = known.positions[sp], observed.damages.get(sp)
     if observed.end(sp, position) is None:
         return (

@@ -33,8 +33,8 @@ _TEXTS = {
 def facts_after(hub: ClusterFacts, actions: Iterable[Action]) -> dict[str, TopicFacts]:
     """Every topic of the hub, with the effective values that the actions leave it with.
 
-    For a topic that is still to be created, what no action sets is Kafka's default: the next look
-    at the hub tells what it is.
+    For a topic that is still to be created, what no action sets is Kafka's default: the next
+    discovery shows it.
     """
     changes: dict[str, dict[str, str]] = defaultdict(dict)
     for action in actions:

@@ -46,7 +46,7 @@ def configs_at_creation(
 def changes_of(
     hub: TopicFacts, sources: Sequence[Contribution], rules: TopicRules, warnings: list[str]
 ) -> Changes:
-    """What is to be changed of a hub topic that exists."""
+    """What to change of a hub topic that exists."""
     configs = _configs_to_take(hub.name, sources, rules, warnings)
     changes: Changes = {}
     if rules.sync_configs:

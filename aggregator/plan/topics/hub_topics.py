@@ -99,7 +99,7 @@ def plan_hub_topics(
 ) -> HubTopicsPlan:
     """Compare what the sources need (hub topic -> its contributions) with what the hub has.
 
-    `flowing` are copied already. One of these alone goes on when another source comes to a
+    `flowing` are copied already. One of these alone continues when another source comes to a
     compacted topic, and of two names that clash it keeps its own. `refusals` are what the hub does
     not take, `aside` hub topics that are ours.
     """
@@ -246,7 +246,7 @@ def _overwrite(
     rules: TopicRules,
     hub: ClusterFacts,
 ) -> bool:
-    """Whether equal keys of several sources would overwrite each other, and nobody confirmed it."""
+    """Whether equal keys of several sources would overwrite each other, unconfirmed."""
     if len(sources) < 2 or rules.merge_compacted:
         return False
     found = _planned(name, sources, rules, hub, _Notes(), NOTHING_REFUSED)
@@ -372,7 +372,7 @@ def _look_alike(planned: Collection[str], hub: ClusterFacts) -> list[str]:
     """Warnings of names at the hub that differ by '.' and '_' only."""
     return [
         f"hub topics {' and '.join(group)} differ only by '.' and '_': their metrics cannot be "
-        "told apart"
+        "distinguished"
         for group in colliding_names({*planned, *hub.topics})
         if any(name in planned for name in group)
     ]

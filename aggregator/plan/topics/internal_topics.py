@@ -1,4 +1,4 @@
-"""Topics that belong to a program and not to its users: whose they are, by their names. Pure."""
+"""Topics that belong to a program and not to its users, recognised by their names. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OF_STREAMS = (r".*-(changelog|repartition)",)
 """What an application of Kafka Streams keeps for itself; left out only where somebody asks."""
 
 RESERVED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""Hub topics that Kafka alone writes: whoever else tries is refused."""
+"""Hub topics that Kafka alone writes: any other writer is refused."""
 
 
 def owner_of(topic: str, *, streams: bool = False) -> str:

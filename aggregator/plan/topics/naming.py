@@ -45,7 +45,7 @@ class HubName:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How the topics of one source are called: `steps` are settings and what stands there.
+    """How the topics of one source are named: `steps` are settings and their values.
 
     A template names every topic, so nothing behind it counts; a rule names those that match.
     `renamed` are names that an override replaces.
@@ -119,7 +119,7 @@ def topic_name_problem(name: str) -> str | None:
 
 
 def colliding_names(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Groups of names that differ only by '.' and '_', which Kafka's metrics cannot tell apart."""
+    """Groups of names that differ only by '.' and '_', which Kafka's metrics cannot distinguish."""
     groups: dict[str, set[str]] = defaultdict(set)
     for name in names:
         groups[name.replace(".", "_")].add(name)

@@ -1,4 +1,4 @@
-"""The hub topics for records that do not go to their own: which, and what it takes to have them.
+"""The hub topics for quarantined and dropped records: which, and how they are set up.
 
 One is for records that the hub refuses, one for those that dedup drops. They keep what they get: no
 compaction, and the time of arrival as their timestamps, so that they refuse no record for its
@@ -30,7 +30,7 @@ from aggregator.plan.topics.source_configs import (
 )
 
 QUARANTINE_PARTITION = 0
-"""Everything goes to one partition: so what became of a record later stands behind it."""
+"""Everything goes to one partition: so a later outcome of a record follows behind it."""
 APPEND_TIME = "LogAppendTime"
 
 

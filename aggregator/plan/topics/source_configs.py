@@ -89,7 +89,7 @@ def wanted_configs(
             warnings.append(warning)
     if CLEANUP_POLICY not in configs and first_match(excluded, CLEANUP_POLICY) is None:
         # A policy from a broker default counts as well: a compacted history without the policy
-        # would grow for ever, and a mix is dangerous whoever set it.
+        # would grow for ever, and a mix is dangerous whatever set it.
         value, warning = _cleanup_policy(hub_topic, sources)
         if value != "delete":
             configs[CLEANUP_POLICY] = value

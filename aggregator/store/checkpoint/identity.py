@@ -70,11 +70,11 @@ def own_ends(state: CheckpointState, seen: Mapping[str, Seen]) -> dict[SourcePar
 def known_ends(
     positions: Positions,
     identity: Identity,
-    told: Mapping[SourcePartition, int],
+    reported: Mapping[SourcePartition, int],
     entries: Mapping[SourcePartition, Entry],
 ) -> dict[SourcePartition, int]:
-    """The log ends that belong to these positions: as told now, else as told at the last commit."""
-    ends = {sp: told[sp] for sp in positions if sp in told}
+    """The log ends of these positions: as reported now, else as stored by the last commit."""
+    ends = {sp: reported[sp] for sp in positions if sp in reported}
     for sp in positions.keys() - ends.keys() & entries.keys():
         entry = entries[sp]
         same = entry.topic_id == identity.topic_ids.get((sp.cluster, sp.topic), "")

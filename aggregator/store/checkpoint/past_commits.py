@@ -187,8 +187,8 @@ class Past:
         for own, _ in self._rows(columns, since):
             both = own.filter(~pc.field("full")).join(begun, keys, join_type="inner")
             later = pc.field("seq") > pc.field("reached")
-            told = pc.field("snapshot_at") > pc.field("reached_at")
-            _fold(found, both.filter(later & told), "seq", "min")
+            after = pc.field("snapshot_at") > pc.field("reached_at")
+            _fold(found, both.filter(later & after), "seq", "min")
         # What had been reached before is bounded closer by an older commit.
         return {
             sp: seq for sp, seq in found.items() if not since or lowest[sp] < targets.get(sp, 0)

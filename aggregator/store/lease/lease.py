@@ -95,12 +95,12 @@ class Lease:
         self,
         title: Title,
         seconds: float,
-        tell: Callable[[str, str], None],
+        emit: Callable[[str, str], None],
         clock: Callable[[], Moment] = now,
     ) -> None:
         self._title = title
         self._seconds = seconds
-        self._tell = tell
+        self._emit = emit
         self._clock = clock
         self._renewed = clock()
         self._resting = 0.0
@@ -153,7 +153,7 @@ class Lease:
             return
         if age >= self._seconds * USABLE and not self._waits:
             self._waits = True
-            self._tell("lease_over", f"the lease is {age:.0f} s old: nothing is sent until renewed")
+            self._emit("lease_over", f"the lease is {age:.0f} s old: nothing is sent until renewed")
         if tried is Tried.RENEWED:
             self._see(began)
         else:
@@ -166,7 +166,7 @@ class Lease:
         self._tell_jvm()
         if self._waits and self._renewed.until(self._clock()) < self._seconds * USABLE:
             self._waits = False
-            self._tell("lease_renewed", "the lease is renewed, nobody has taken over: going on")
+            self._emit("lease_renewed", "the lease is renewed, nobody has taken over: going on")
 
     def _fence(self, age: float) -> None:
         self.error = self._title.lost() or CheckpointConflictError(

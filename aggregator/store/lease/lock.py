@@ -222,13 +222,13 @@ def holder_of(path: str) -> Owner | None:
 
 
 @contextmanager
-def for_the_next(place: CheckpointConfig, tell: Callable[[str], object]) -> Iterator[None]:
+def for_the_next(place: CheckpointConfig, report: Callable[[str], object]) -> Iterator[None]:
     """While the block runs nobody writes this checkpoint: what it notes is for the next start.
 
     Raises as `refuse_if_held` does, and HeldError at the end of the block when one has begun in the
     meantime: what was noted stays, but that one may have been too early to read it.
     """
-    before = refuse_if_held(place, tell)
+    before = refuse_if_held(place, report)
     yield
     record, mark = _sign_of(place)
     if _is_locked(place.path) or mark != before:
@@ -239,7 +239,7 @@ def for_the_next(place: CheckpointConfig, tell: Callable[[str], object]) -> Iter
         )
 
 
-def refuse_if_held(place: CheckpointConfig, tell: Callable[[str], object]) -> object:
+def refuse_if_held(place: CheckpointConfig, report: Callable[[str], object]) -> object:
     """Raise HeldError that names another writer of the checkpoint, and how to reach it.
 
     By the lock, and where none can be seen (an object store, another machine) by its record: a
@@ -259,7 +259,7 @@ def refuse_if_held(place: CheckpointConfig, tell: Callable[[str], object]) -> ob
     if move is ClaimMove.REFUSE:
         raise _unreached(place.path, holder)
     if move is ClaimMove.WATCH:
-        tell(f"{holder} left no word: waiting {holder.lease:.0f} s for a sign that it goes on")
+        report(f"{holder} left no word: waiting {holder.lease:.0f} s for a sign that it goes on")
         deadline = time.monotonic() + holder.lease
         while time.monotonic() < deadline:
             time.sleep(WATCH_SECONDS)

@@ -54,19 +54,19 @@ class Standby:
         config: Config,
         emit: EventSink,
         stop: threading.Event,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         follow: Callable[[], object],
     ) -> None:
         self._config = config
         self._path = config.checkpoint.path
         self._emit = emit
         self._stop = stop
-        self._tell = tell
+        self._report = report
         self._follow = follow
         self._followed = time.monotonic()
         self._local = has_lock(self._path)
         self._table: CheckpointTable | None = None
-        self._told = ""
+        self._reported = ""
 
     def wait(self) -> str:
         """Return when this one may start; "" when nobody has to be ended for that.
@@ -106,9 +106,9 @@ class Standby:
     def again(self, error: HeldError) -> None:
         """Another one has it after all: wait a moment. StoppedEarlyError as `wait`."""
         words = f"stands by: {error}"
-        if words == self._told:
+        if words == self._reported:
             # It is no news, but meanwhile it was shown to start.
-            self._tell(words)
+            self._report(words)
         self._note(words)
         self._pause(AGAIN_SECONDS)
 
@@ -146,13 +146,13 @@ class Standby:
         )
 
     def _say(self, turn: Turn, found: WriterRecord | None) -> None:
-        if found is None and not self._told:
+        if found is None and not self._reported:
             return
         who = f"{found.owner}: " if found is not None else ""
         self._emit(Event("standing_in", f"{who}{turn.value}"))
 
     def _note(self, words: str) -> None:
-        if words != self._told:
-            self._told = words
+        if words != self._reported:
+            self._reported = words
             self._emit(Event("standing_by", words))
-            self._tell(words)
+            self._report(words)
