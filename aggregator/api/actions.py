@@ -1,4 +1,4 @@
-"""Our own calls by which people decide: accept a gap, try records again, verify now."""
+"""Our own calls for decisions: accept a gap, retry records, verify now."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AcceptRequest(_Wanted):
 class RetryRequest(_Wanted):
     """Records by their origins (`eu/orders-3@5`), or all that fit; with nothing named all.
 
-    At most 200 at once. Unless `dry_run` is false it is only told what would be done.
+    At most 200 at once. Unless `dry_run` is false the answer only shows what would be done.
     """
 
     origins: list[str] | None = Field(default=None, min_length=1, max_length=10_000)
@@ -61,7 +61,7 @@ router = APIRouter(prefix="/api", dependencies=CHANGING)
 
 @router.post("/gaps/accept")
 def accept(here: Here, wanted: AcceptRequest) -> GapsReport:
-    """Let partitions go on without what they lost."""
+    """Let partitions continue without what they lost."""
     return here.desk.accept(wanted.gaps, wanted.source, wanted.topic)
 
 

@@ -50,8 +50,8 @@ STANDING_BY = "Another instance writes: this one waits for it to end."
 READY = "Worker has completed startup and is ready to handle requests."
 ALIVE = "The process answers."
 HUNG_SECONDS = 600.0
-"""An engine that runs tells something about once a second. A hub or a store that is slow may hold
-it up for minutes, not for so long."""
+"""A running engine publishes about once a second. A slow hub or store may hold it up for minutes,
+but not for this long."""
 
 
 router = APIRouter()
@@ -83,12 +83,12 @@ async def alive(here: Here) -> Response:
     return JSONResponse(body, code)
 
 
-# A plain function: many sources take a while to write down, and nobody is to wait for that.
+# A plain function: many sources take a while to write out, and no other request waits for it.
 @router.get("/metrics", response_class=Response, responses=text("text/plain"))
 def metrics(here: Here) -> Response:
     """The status in Prometheus' words."""
     config, holder = here.control.config.metrics, here.holder
-    # The earlier one is made for whoever asks, so only for the names that need it.
+    # The earlier one is made on request, so only for the names that need it.
     earlier = holder.earlier() if "mm2" in config.names else None
     text = metrics_text(holder.latest(), config, earlier)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -151,8 +151,8 @@ def make_app(
 ) -> ASGIApp:
     """The API of one instance: `steered` commands it, `holder` has its latest status.
 
-    `recorder` has its history and events. `audits` runs those that are asked for; whoever gives it
-    ends it.
+    `recorder` has its history and events. `audits` runs those that are asked for; its owner ends
+    it.
     """
     instance = Instance(
         control=steered,
@@ -169,7 +169,7 @@ def make_app(
 def health_of(phase: Phase | None) -> tuple[int, dict[str, str]]:
     """HTTP code and body of `/health` in a phase, None before the first.
 
-    Nobody is asked for a token there. So the reasons stand in the status alone: they may name
+    These calls need no token. So the reasons are in the status alone: they may name
     addresses, paths and processes.
     """
     if phase is Phase.STANDBY:

@@ -1,4 +1,4 @@
-"""Who is let in: by a token, or a certificate where one is asked for; and with how much."""
+"""Who is let in: by a token, or a client certificate; and with which request sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aggregator.model.errors import EXIT_CONFIG, EXIT_OTHER
 
 RIGHT = "aggregator.right"
 OPEN_PATHS = ("/health", "/alive")
-"""What load balancers and containers ask, who have no token; it tells what they need alone."""
+"""What load balancers and containers ask, which have no token; it answers only what they need."""
 PAGES = "/ui"
 """The files of the dashboard: the same everywhere. What they show is asked for with a token."""
 
@@ -34,8 +34,8 @@ class Right(StrEnum):
 
 
 class Gate:
-    """Answers 401 to whoever shows no token, where there is one; notes what the others may, and
-    lets their requests through as far as there is room for them.
+    """Answers 401 without a token, where there is one; notes what the others may do, and lets their
+    requests through as far as there is room for them.
 
     A token comes as `Authorization: Bearer TOKEN`, or, for clients that were made for Connect, as
     the password of any user (Basic). We never ask a browser for a password: it would send that with
@@ -83,9 +83,9 @@ class Gate:
                 self._in_hand.release(trusted=trusted)
 
     def _is_strange(self, scope: Scope) -> bool:
-        """Whether a page may have pointed a name of its own at us, to read what we tell.
+        """Whether a page may have pointed a name of its own at us, to read our answers.
 
-        Who shows a token is no such page, and without one only this machine is listened to.
+        A request with a token is no such page, and without one only this machine is listened to.
         """
         if self._api.read_token is not None or self._api.write_token is not None:
             return False
@@ -111,7 +111,7 @@ def right_of(api: ApiConfig, authorization: str) -> Right | None:
     if api.write_token is not None and _same(shown, api.write_token):
         return Right.WRITE
     if api.read_token is not None and _same(shown, api.read_token):
-        # Where nobody has a token to write, whoever is on this machine may.
+        # Where there is no write token, any user of this machine may write.
         return Right.PLACE if api.write_token is None else Right.READ
     return None
 

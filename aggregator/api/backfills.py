@@ -1,4 +1,4 @@
-"""The endpoints of backfills: what would be read, orders, how far each is, and taking one back."""
+"""The endpoints of backfills: dry run, order, progress, cancel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Name = Annotated[str, Path(max_length=40)]
 
 
 class BackfillBody(backfills.BackfillRequest):
-    """What is to be read. Unless `dry_run` is false it is only told what that would be."""
+    """What to read. Unless `dry_run` is false the answer only shows what that would be."""
 
     dry_run: bool = Field(default=True)
 
 
 router = APIRouter(prefix="/api/backfills")
-"""Anybody may look at them; those may order one who may change something."""
+"""Any caller may list them; ordering one needs the right to change something."""
 
 
 # Plain functions: FastAPI runs them in threads, as they ask clusters and wait for the engine.

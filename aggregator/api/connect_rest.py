@@ -27,7 +27,7 @@ ROOT = "root"
 ADDED: dict[int | str, dict[str, Any]] = {201: {"description": "there was none of this name"}}
 SET: dict[int | str, dict[str, Any]] = {204: {"description": "it is set, with scope=cluster"}}
 STATES_TOLD: dict[int | str, dict[str, Any]] = {
-    202: {"description": "with includeTasks or onlyFailed: the status, as GET tells it"}
+    202: {"description": "with includeTasks or onlyFailed: the status, as GET shows it"}
 }
 
 
@@ -86,7 +86,7 @@ def one(here: Here, name: str) -> Any:
 
 @router.get("/connectors/{name}/config")
 def config(here: Here, name: str) -> Any:
-    """The config of a connector; a secret that stands in the YAML is masked."""
+    """The config of a connector; a secret from the YAML is masked."""
     return here.connectors.get(name).config
 
 
@@ -107,7 +107,7 @@ def patch(here: Here, request: Request, name: str, wanted: Annotated[Changes, Bo
 
 @router.delete("/connectors/{name}", status_code=204, dependencies=CHANGING)
 def remove(here: Here, request: Request, name: str) -> None:
-    """Take a source out. Its positions stay: added again, it goes on from where it was."""
+    """Take a source out. Its positions stay: added again, it continues from where it was."""
     here.connectors.remove(name, caller_name(request))
 
 
@@ -151,7 +151,7 @@ def reset_topics(here: Here, name: str) -> Response:
 
 @router.get("/connectors/{name}/offsets")
 def offsets(here: Here, name: str) -> Any:
-    """How far each partition is copied, as MirrorMaker 2 tells it: the last offset."""
+    """How far each partition is copied, as MirrorMaker 2 shows it: the last offset."""
     return connector_json.offsets_of(here.connectors.get(name))
 
 
@@ -189,7 +189,7 @@ def pause(here: Here, name: str, request: Request) -> Response:
     "/connectors/{name}/resume", status_code=202, dependencies=CHANGING, response_class=Response
 )
 def resume(here: Here, name: str, request: Request) -> Response:
-    """Let a source go on from where it is."""
+    """Resume a source from where it is."""
     here.connectors.get(name)
     here.control.resume(name, by=caller_name(request))
     # As Connect's: no body at all, not even a null.

@@ -41,8 +41,8 @@ STATES: Mapping[str, InitialState] = {
 
 
 class Connectors:
-    """Thread-safe. What was put over REST is kept as it was put; a source of the YAML is told in
-    the same words. Errors are those of `Control`, and CallerError with Connect's codes.
+    """Thread-safe. What was put over REST is kept as it was put; a source of the YAML is shown with
+    the same keys. Errors are those of `Control`, and CallerError with Connect's codes.
     """
 
     def __init__(self, control: Control, holder: StatusHolder) -> None:

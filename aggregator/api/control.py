@@ -18,7 +18,7 @@ Number = Annotated[int | None, Query(ge=0, lt=1 << 31)]
 
 
 class PositionsRequest(rewind.MoveRequest):
-    """Where positions are to go. Unless `dry_run` is false it is only told what would be done."""
+    """The new positions. Unless `dry_run` is false the answer only shows what would be done."""
 
     dry_run: bool = Field(default=True)
 
@@ -36,7 +36,7 @@ def pause(here: Here, alias: str, request: Request) -> SourceControl:
 
 @router.put("/sources/{alias}/resume")
 def resume(here: Here, alias: str, request: Request) -> SourceControl:
-    """Let a source go on from where it is."""
+    """Resume a source from where it is."""
     check_source(here, alias)
     return here.control.resume(alias, by=caller_name(request))
 
@@ -45,7 +45,7 @@ def resume(here: Here, alias: str, request: Request) -> SourceControl:
 def pause_topic(
     here: Here, alias: str, topic: str, request: Request, partition: Number = None
 ) -> SourceControl:
-    """Let a topic, or one partition of it, rest while the rest of its source goes on."""
+    """Pause a topic, or one partition of it, while the rest of its source continues."""
     check_source(here, alias)
     return here.control.pause_part(Part(alias, topic, partition), by=caller_name(request))
 
@@ -54,7 +54,7 @@ def pause_topic(
 def resume_topic(
     here: Here, alias: str, topic: str, request: Request, partition: Number = None
 ) -> SourceControl:
-    """Let a topic, with all its partitions, or one of them, go on from where it is."""
+    """Resume a topic, with all its partitions, or one of them, from where it is."""
     check_source(here, alias)
     return here.control.resume_part(Part(alias, topic, partition), by=caller_name(request))
 

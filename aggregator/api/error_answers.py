@@ -1,4 +1,4 @@
-"""What any call may answer instead of its document, and how an OpenAPI description tells it."""
+"""The error answers that any call may give, and their OpenAPI description."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from aggregator.features.timeline.feed import Feed
 
 POLL_SECONDS = 0.25
 PING_SECONDS = 15.0
-"""So often an idle stream says that it lives, as proxies cut off what is silent."""
+"""How often an idle stream sends a ping, as proxies cut off what is silent."""
 
 
 class Followers:
@@ -20,7 +20,7 @@ class Followers:
         self.count = 0
 
     async def follow(self, feed: Feed, number: int) -> AsyncGenerator[str, None]:
-        """Events after `number` as text, until the feed is closed or nobody reads any more."""
+        """Events after `number` as text, until the feed is closed or its reader is gone."""
         self.count += 1
         try:
             yield ": here\n\n"

@@ -16,7 +16,7 @@ from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.status.schema import Document, GapStatus, Phase, RecoveryStatus
 
 SLACK = timedelta(seconds=5)
-"""An event is told a little before the recovery that it tells of."""
+"""An event is emitted a little before the end of the recovery that it is about."""
 
 
 class IncidentKind(StrEnum):
@@ -29,7 +29,7 @@ class IncidentKind(StrEnum):
 
 
 class Incident(Document):
-    """One of them. `id` names it to whoever acts on it: a gap, the origin of a record."""
+    """One of them. `id` names it for actions on it: a gap, the origin of a record."""
 
     at: datetime
     kind: IncidentKind
@@ -70,7 +70,7 @@ def incidents(
 
 
 def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
-    """Whether an event told of this recovery, which ended some time after that."""
+    """Whether an event was about this recovery, which ended some time after it."""
     if recovery is None:
         return False
     begun = recovery.at - timedelta(seconds=recovery.seconds) - SLACK
@@ -80,7 +80,7 @@ def _is_of(event: EventRow, recovery: RecoveryStatus | None) -> bool:
 def _gap(gap: GapStatus) -> Incident:
     to = "an unknown offset" if gap.to_offset is None else f"{gap.to_offset}"
     waits = not gap.resolved and gap.decided_at is None
-    state = "decided" if gap.resolved else "open" if waits else "accepted, goes on soon"
+    state = "decided" if gap.resolved else "open" if waits else "accepted, continues soon"
     return Incident(
         at=gap.found_at,
         kind=IncidentKind.GAP,

@@ -1,6 +1,6 @@
-"""The running instance that is asked: what the endpoints read, and what they command.
+"""The running instance behind the API: what the endpoints read and command.
 
-The endpoints are declared once for a process. Which instance a request is for stands in its scope.
+The endpoints are declared once for a process. A request's scope names its instance.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OF_CONNECT = ("/connectors/", "/connector-plugins/", "/admin/")
 
 
 class StartingError(Exception):
-    """There is no status yet that could be told."""
+    """There is no status yet to show."""
 
 
 @dataclass(frozen=True, slots=True)

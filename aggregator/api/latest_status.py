@@ -15,7 +15,7 @@ KEPT = 12
 
 
 class _Moment:
-    """A status that is made when somebody asks for it first: for most nobody does."""
+    """A status that is made at its first request: most are never requested."""
 
     def __init__(self, at: datetime, phase: Phase, make: Callable[[], Status]) -> None:
         self.at = at

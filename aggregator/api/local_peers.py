@@ -1,4 +1,4 @@
-"""Which user of this machine holds the other end of a connection, as the kernel tells it."""
+"""Which user of this machine holds the other end of a connection, as the kernel reports it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _End(NamedTuple):
 def is_same_user(peer: Address, own: Address, tables: tuple[Path, ...] = TABLES) -> bool:
     """Whether the process at the other end runs as the user of this one, or as root.
 
-    False also when nothing tells: without such tables, or with the other end in another network.
+    False also when it is unknown: without such tables, or with the other end in another network.
     A socket that was closed counts as root's in the table. So it has to be open, and the same, in
     two readings. A reading may miss a line, or show it twice, where other connections come and go
     meanwhile: the kernel hands a long table out in pieces. So there are a few of them.

@@ -1,6 +1,6 @@
-"""`/metrics`: the status document in Prometheus' words, in seconds and bytes.
+"""`/metrics`: the status document as Prometheus metrics, in seconds and bytes.
 
-Nothing is counted here: each scrape tells the newest status. Per source and topic, so that there
+Nothing is counted here: each scrape shows the newest status. Per source and topic, so that there
 are as many series as topics; per partition only when the config asks for it.
 """
 
@@ -39,7 +39,7 @@ from aggregator.status.sizes import sizes_of
 
 PREFIX = "aggregator_"
 EVERY = 4
-"""Of our buckets each so many-th is told: bounds that grow by 2.4, 18 of them."""
+"""Of our buckets every n-th is shown: bounds that grow by 2.4, 18 of them."""
 
 FINDINGS = (
     *("expected", "present", "missing", "twice", "altered", "out_of_order", "foreign"),
@@ -199,7 +199,7 @@ def _of_topics(status: Status) -> Iterator[Metric]:
             lags[key] += it.lag
     yield _gauge(
         "lag_offsets",
-        "Offsets behind, of the partitions that tell.",
+        "Offsets behind, of the partitions with a known lag.",
         labels,
         [(key, float(lag)) for key, lag in lags.items()],
     )
@@ -389,7 +389,7 @@ def _counter(name: str, words: str, labels: Sequence[str], rows: Rows) -> Metric
 
 def _filled(metric: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
     for key, value in rows:
-        # What is not known is not told: a 0 would be a claim.
+        # What is not known is left out: a 0 would be a claim.
         if value is not None:
             metric.add_metric(list(key), value)
     return metric
@@ -424,7 +424,7 @@ def _histogram(name: str, words: str, rows: Iterable[tuple[SourceStatus, Sequenc
 
 
 def _buckets(counts: Sequence[int], bounds: Sequence[int]) -> list[tuple[str, float]]:
-    """Counts up to each bound that is told, in seconds."""
+    """Counts up to each bound that is shown, in seconds."""
     seen = list(accumulate(counts))
     shown = range(EVERY - 1, len(bounds), EVERY)
     return [*((str(bounds[at] / 1000), float(seen[at])) for at in shown), ("+Inf", float(seen[-1]))]

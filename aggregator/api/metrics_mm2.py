@@ -1,7 +1,8 @@
-"""The names that MirrorMaker 2's metrics have in Prometheus, so that boards made for it go on.
+"""The names that MirrorMaker 2's metrics have in Prometheus, so that its dashboards keep working.
 
 By the pattern that Strimzi's exporter uses: kafka_connect_mirror_mirrorsourceconnector_*, with the
-hub's topic. Where MirrorMaker tells a partition, `all` stands: what is copied is counted by topic.
+hub's topic. Where MirrorMaker names a partition, `all` is shown: what is copied is counted by
+topic.
 """
 
 from __future__ import annotations

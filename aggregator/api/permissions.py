@@ -1,6 +1,6 @@
-"""Who may change something, and the error of whoever may not.
+"""Who may change something, and the error for all others.
 
-Whoever shows the write token, or a certificate where those are asked for, may. Else a request has
+A request with the write token, or a certificate where those are required, may. Else a request has
 to come from this machine, by default from the user that this process runs as, and to name it as its
 host (a page that points a name of its own at us does not). Never may it come from a page of another
 site.
@@ -86,4 +86,4 @@ def _split(url: str) -> SplitResult:
 
 def caller_name(request: Request) -> str:
     """Who asks, as it is kept with what they change."""
-    return f"REST from {request.client.host if request.client is not None else 'nobody'}"
+    return f"REST from {request.client.host if request.client is not None else 'unknown'}"

@@ -1,4 +1,4 @@
-"""What the API reads beside the status: gaps, quarantine, audits, commits, topics as they are."""
+"""What the API reads beside the status: gaps, quarantine, audits, commits, live topics."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from aggregator.store.gaps import GapTable
 from aggregator.store.state_store import StateStore
 
 INCIDENTS = 200
-"""So many of each kind are shown in the timeline."""
+"""The number of each kind in the timeline."""
 RECOVERING = "recovering"
-"""The kind of the event that tells of a recovery."""
+"""The kind of the event about a recovery."""
 BUSY_SECONDS = 5.0
 READ_SECONDS = 0.7
 """A page is answered within a second: what is read later is there when it is asked for again."""
 LOOKS = 8
-"""So many may look at topics at once: each holds a thread until its cluster answers."""
+"""How many may look at topics at once: each holds a thread until its cluster answers."""
 MOST_RETRIED = 200
 """Each is fetched and written by itself; commands try any number."""
 
@@ -79,7 +79,7 @@ class Desk:
         return gaps_report(found, only_open=only_open, limit=limit)
 
     def accept(self, names: list[str], source: str | None, topic: str | None) -> GapsReport:
-        """Accept open gaps; what they hold back goes on at once. Raises as `accept_gaps` does."""
+        """Accept open gaps; what they hold back continues at once. Raises as `accept_gaps` does."""
         accepted = accept_gaps(self._gaps(), names, source, topic)
         # Where it only starts, or stops, the next look is the first one of a start.
         with suppress(NotReadyError):
@@ -147,8 +147,8 @@ class Desk:
     def look(self, status: Status, source: str | None, topic: str, records: int) -> TopicLook:
         """A topic as it is now at a source, or with None at the hub; only one that is copied.
 
-        A cluster that does not answer is told as such. Raises CallerError for a topic that is not
-        copied, or is not there, NotReadyError while many others look.
+        A cluster that does not answer is reported as such. Raises CallerError for a topic that is
+        not copied, or is not there, NotReadyError while many others look.
         """
         copied = {
             it.hub_topic if source is None else it.topic
@@ -193,7 +193,7 @@ class Desk:
         gaps = tried("gaps", lambda: self.gaps(None, None, only_open=False, limit=INCIDENTS), None)
         records: tuple[QuarantinedRecord, ...] = ()
         if status.quarantine is not None:
-            # A hub that hangs is not waited for: what was known last is told then.
+            # A hub that hangs is not waited for: what was known last is shown then.
             answers = ask_all({"quarantine": self._read_on}, READ_SECONDS)
             failure = answers["quarantine"]
             if isinstance(failure, Exception):
@@ -218,7 +218,7 @@ class Desk:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[ClusterAdmin, QuarantineReader, Ledger]]:
-        """The ledger as it is now, for nobody else meanwhile."""
+        """The ledger as it is now, exclusively for the block."""
         if not self._quarantine.acquire(timeout=BUSY_SECONDS):
             raise NotReadyError("the quarantine topic is just being read: try again in a moment")
         try:

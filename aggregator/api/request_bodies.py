@@ -12,8 +12,8 @@ MOST_BYTES = 2_000_000
 SECONDS = 15.0
 """Within these a body has to be there."""
 MOST_AT_ONCE = 12
-"""So many requests that have a body or change something are in hand at once: of those who showed
-that they may change things, and of all others. Threads remain for those who only look."""
+"""How many requests with a body, or that change something, are handled at once: of callers with the
+right to change things, and of all others. Threads remain for those that only read."""
 LOOKING = ("GET", "HEAD", "OPTIONS")
 
 

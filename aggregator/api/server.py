@@ -24,14 +24,14 @@ BACKLOG = 128
 HEADER_BYTES = 65_536
 """So much of a request line and its headers is taken."""
 TICK_SECONDS = 1.0
-"""So often the time changes that answers tell in their headers."""
+"""How often the time in the headers of answers changes."""
 
 
 class ApiServer:
-    """Serves an app on host:port. Port 0 takes a free one; `port` tells which.
+    """Serves an app on host:port. Port 0 takes a free one; `port` is that one.
 
-    The port is taken when this is made: ConfigError when it cannot be had. `on_death` is told why
-    it has ended without being told to; nothing else ends with it.
+    The port is taken when this is made: ConfigError when it cannot be had. `on_death` gets the
+    reason when it has ended unasked; nothing else ends with it.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ApiServer:
         reason = "it has ended by itself"
         try:
             self._server.run(sockets=[self._socket])
-        except Exception as error:  # a thread has no caller to raise to: it is told
+        except Exception as error:  # a thread has no caller to raise to: it is passed on
             reason = f"{type(error).__name__}: {error}"
         if not self._server.should_exit:
             self._socket.close()
@@ -102,9 +102,9 @@ class ApiServer:
 
 
 class _Server(uvicorn.Server):
-    """One that ends as soon as it is told; uvicorn itself looks ten times a second whether it was.
+    """One that ends at once when asked; uvicorn itself polls for that ten times a second. So an
+    idle one wakes only once a second.
 
-    So it also wakes once a second instead, when nobody asks anything.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:

@@ -40,6 +40,6 @@ def reset(here: Here, request: Request, alias: str) -> ReloadReport:
 
 @router.put("/{alias}/restart")
 def restart(here: Here, alias: str) -> SourceControl:
-    """Let the lanes of a source end, and start anew."""
+    """Restart the lanes of a source."""
     here.connectors.get(alias)
     return here.control.restart(alias)

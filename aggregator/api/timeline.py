@@ -17,13 +17,13 @@ from aggregator.features.timeline.past_queries import read_events, read_history
 from aggregator.features.timeline.timeline_report import EventsReport, HistoryReport
 
 FOLLOWERS = 50
-"""So many may follow at once."""
+"""How many may follow at once."""
 ROWS = 100_000
 DAY = "24h"
 EVENTS = "text/event-stream"
 LEAST_STEP_SECONDS = 1.0
 
-Since = Annotated[str, Query(description="so long ago (1h, 7d), or an ISO time")]
+Since = Annotated[str, Query(description="a duration ago (1h, 7d), or an ISO time")]
 Until = Annotated[str, Query(description="the same; 0s is now")]
 Text = Annotated[str | None, Query()]
 

@@ -1,7 +1,7 @@
-"""A process of our own beside this one: what it is to do goes in, what it tells comes out.
+"""A child process of our own: a job goes in, messages come out.
 
-Python runs a module of the package, with low priority. A value comes on its stdin; it tells JSON
-objects, one a line, on its stdout. It ends when whoever started it is gone, however that one died.
+Python runs a module of the package, with low priority. A value comes on its stdin; it writes JSON
+objects, one a line, to its stdout. It ends when its parent is gone, however that one died.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NICENESS = 10
 """The stream goes first."""
 ORPHAN_SECONDS = 10.0
 SPARK_VARIABLES = ("PYSPARK_", "SPARK_")
-"""What spark-submit tells a driver: by it another Python would take part in the instance's JVM."""
+"""What spark-submit passes to a driver: with it another Python would join the instance's JVM."""
 
 Child = subprocess.Popen[bytes]
 
@@ -39,15 +39,15 @@ def begin(module: str) -> Child:
 
 
 def hand_over(child: Child, what: Any) -> None:
-    """Tell the child what to do; OSError when it has ended already."""
+    """Send the child its job; OSError when it has ended already."""
     assert child.stdin is not None
-    # Through a pipe between two processes of ours: secrets stand on no command line.
+    # Through a pipe between two processes: no secrets on a command line.
     pickle.dump(what, child.stdin)
     child.stdin.flush()
 
 
 def messages_of(child: Child) -> Iterator[dict[str, Any]]:
-    """What the child tells, until it has ended."""
+    """The child's messages, until it has ended."""
     assert child.stdout is not None
     for line in child.stdout:
         yield json.loads(line)
@@ -61,14 +61,14 @@ def ask_to_end(child: Child) -> None:
 
 
 def close(child: Child) -> None:
-    """Nothing more is told to a child that has ended, nor by it."""
+    """Close the pipes of a child that has ended."""
     ask_to_end(child)
     if child.stdout is not None:
         child.stdout.close()
 
 
 def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
-    """In the child: what it is to do, what tells, and what is set when it is to end.
+    """In the child: its job, the function that sends, and the event that is set when it must end.
 
     Nothing else, such as Java, writes to stdout from here on.
     """
@@ -80,7 +80,7 @@ def be_apart() -> tuple[Any, Callable[[dict[str, Any]], None], threading.Event]:
 
 
 def live(send: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> NoReturn:
-    """Do it, and end; what goes wrong is told as `error`, and by the code with which it ends.
+    """Do the job, and end; a failure is sent as `error`, and shown by the exit code.
 
     `held` with it says that somebody else does the same already.
     """
@@ -90,7 +90,7 @@ def live(send: Callable[[dict[str, Any]], None], work: Callable[[], None]) -> No
         held = {"held": True} if isinstance(error, HeldError) else {}
         send({"error": str(error), **held})
         leave(error.exit_code)
-    except Exception as error:  # nobody is there to see it: it is the answer
+    except Exception as error:  # no one is there to see it: it is the answer
         send({"error": f"{type(error).__name__}: {error}"})
         leave(EXIT_OTHER)
     leave(0)
@@ -104,7 +104,7 @@ def leave(code: int) -> NoReturn:
 
 
 def _watch(stop: threading.Event) -> None:
-    """When whoever started this is gone, end soon: also while a JVM starts, or a cluster hangs."""
+    """End soon after the parent is gone: also while a JVM starts, or a cluster hangs."""
     # Nothing more is ever written there: what comes is the end of it. Not by the buffer of stdin,
     # whose lock a thread that waits would take along to the end of the process.
     while os.read(0, 1024):

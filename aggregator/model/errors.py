@@ -9,10 +9,10 @@
     |   |-- LateError                       it did not answer in time (`discover`)
     |   `-- PortTakenError                  a broker of the demo found its port taken (`embedded`)
     |-- CheckpointError            exit 1   the checkpoint cannot be read or written
-    |   `-- CheckpointConflictError exit 4  another writer committed: this one must not go on
+    |   `-- CheckpointConflictError exit 4  another writer committed: this one must stop
     |       `-- HeldError                   another one has it, found before anything was written
     |-- JarsError                  exit 1   the jars cannot be had
-    |-- RegistryError              exit 3   a schema registry has not told a schema (`registry`)
+    |-- RegistryError              exit 3   a schema registry has not given a schema (`registry`)
     |-- NotReadyError              exit 1   no command now: it starts or stops (`engine`)
     |-- CommandError                        the running instance refused a command (`cli`)
     |-- CallerError                exit 2   a request that is not for us to carry out (`serve`)
@@ -20,7 +20,7 @@
     |-- CutoverError                        a group did not come over in time (`groups`)
     |-- FailoverError                       a source was not copied in time (`failover`)
     |-- AbsentError                         a topic that was to be looked at is not there (`peek`)
-    |-- StoppedError, StoppedEarlyError     it was told to stop before it was done
+    |-- StoppedError, StoppedEarlyError     a stop was requested before it was done
     `-- FailpointError                      a failpoint of the tests
 
 A failure of one cluster among many is not raised at all: it is a `ClusterFailure` value in the
@@ -110,7 +110,7 @@ class CheckpointError(AggregatorError):
 
 
 class CheckpointConflictError(CheckpointError):
-    """Someone else wrote the checkpoint since we read it; going on could write twice."""
+    """Another writer wrote the checkpoint since we read it; continuing could write twice."""
 
     exit_code = EXIT_DATA
 

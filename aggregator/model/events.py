@@ -1,4 +1,4 @@
-"""What happened, as a value: the engine tells, the command line logs. Pure."""
+"""Events as values: the engine emits them, the command line logs them. Pure."""
 
 from __future__ import annotations
 

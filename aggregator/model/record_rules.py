@@ -17,7 +17,7 @@ class PoisonReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """By what the events of a hub topic are told apart, each of which is to come once.
+    """What identifies the events of a hub topic, each of which must come once.
 
     `by` is key, header:NAME or value:$.PATH; an event is remembered for `window_ms`. What is
     dropped goes to the hub topic `duplicates`; a record larger than `duplicate_bytes` not whole.
@@ -26,7 +26,7 @@ class EventRule:
     by: str
     window_ms: int
     duplicates: str
-    # Not compared: a change of this alone is no reason to start a lane anew.
+    # Not compared: a change of this alone is no reason to restart a lane.
     duplicate_bytes: int = field(default=0, compare=False)
 
 

@@ -1,4 +1,4 @@
-"""The words of the project as frozen values: partitions, positions, facts, routes, lanes.
+"""The model as frozen values: partitions, positions, facts, routes, lanes.
 
 Everything here is plain data: no Spark, no Kafka client, no clock. Offsets are always the NEXT
 offset: a position of 7 means that 0 to 6 are done; a log end of 7 means that 6 is the newest.
@@ -119,7 +119,7 @@ class Pause:
 
 
 def parse_origin_text(text: str) -> tuple[SourcePartition, int] | None:
-    """Source partition and offset in a value of ORIGIN_HEADER; None when it is none of ours."""
+    """Source partition and offset in a value of ORIGIN_HEADER; None when it is not one."""
     if (match := re.fullmatch(ORIGIN_TEXT, text)) is None:
         return None
     cluster, topic, partition, offset = match.groups()
@@ -243,7 +243,7 @@ class TopicFacts:
 class ClusterFacts:
     """A cluster as it is now: its id, its topics, and its brokers with their `addresses`.
 
-    A topic that nobody asked about has no id ("") and no configs. `notes`: what is not known.
+    A topic that was not asked about has no id ("") and no configs. `notes`: what is not known.
     """
 
     alias: str
@@ -266,7 +266,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterFailure:
-    """What went wrong with one cluster, as a value: the others go on."""
+    """The failure of one cluster, as a value: the others continue."""
 
     alias: str
     kind: FailureKind
@@ -363,7 +363,7 @@ class PoisonRule:
 
     quarantine: str = ""
     limits: Limits = Limits()
-    # Not compared: a change of these alone is no reason to start a lane anew.
+    # Not compared: a change of these alone is no reason to restart a lane.
     quarantine_bytes: int = field(default=0, compare=False)
     once_refused: Limits = field(default=Limits(), compare=False)
 

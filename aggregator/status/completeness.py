@@ -1,4 +1,4 @@
-"""Up to when the hub is complete, as status, commands and notebooks tell it."""
+"""Up to when the hub is complete, as status, commands and notebooks show it."""
 
 from __future__ import annotations
 

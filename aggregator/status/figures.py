@@ -1,4 +1,4 @@
-"""Figures of the sources, of what the tasks report: records and bytes since the start, latency.
+"""Figures of the sources from the tasks' reports: records and bytes since the start, latency.
 
 A task counts from 0 in each life, and a source may be in several lanes: here it is added up over
 both. Percentiles are of what came in about the last minute.
@@ -76,7 +76,7 @@ class Figures:
         """The figures of each source (alias) that has reported; `now` are monotonic seconds.
 
         What a source in `catching_up` copies is old whatever we do, so when that is over its ages
-        count anew.
+        count from 0.
         """
         with self._lock:
             newest, self._newest = self._newest, {}
@@ -188,7 +188,7 @@ class _Sums:
 
 
 def _is_another_life(before: TaskReport, task: TaskReport) -> bool:
-    """Whether a task has begun anew since, also within one life of its lane, as on another machine.
+    """Whether a task has restarted since, also within one life of its lane, as on another machine.
 
     Nothing that it counts ever goes back.
     """

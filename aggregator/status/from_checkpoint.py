@@ -1,4 +1,4 @@
-"""What the checkpoint alone tells, when no running instance answers: positions, lag, history."""
+"""The status from the checkpoint alone, when no instance answers: positions, lag, history."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATE_COMMITS = 200
 SILENT_INTERVALS = 3
 SILENT_GRACE_SECONDS = 30.0
 STILL_SECONDS = 60.0
-"""Where nothing moves an instance that runs commits no more often than that."""
+"""Where nothing moves, a running instance commits no more often than this."""
 
 
 class PositionRow(Document):
@@ -176,7 +176,7 @@ def position_changes(
 
 
 def stopped_lag(config: Config) -> LagReport:
-    """The lag as far as the checkpoint tells: positions, and rates of its last commits.
+    """The lag as far as the checkpoint shows it: positions, and rates of its last commits.
 
     Log ends are those of the checkpoint; `aggregator.status.lag.measured` puts live ones in.
     """

@@ -1,4 +1,4 @@
-"""Gaps as they are shown: one by one, and in numbers."""
+"""Gaps in the status document: a list, and counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aggregator.plan.positions.gaps import GapRecord
 from aggregator.status.schema import Document, GapsStatus, GapStatus
 
 SHOWN = 20
-"""So many gaps stand in the status document; `aggregator gaps` lists all."""
+"""The status document has at most this many gaps; `aggregator gaps` lists all."""
 
 
 class GapsReport(Document):

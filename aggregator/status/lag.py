@@ -26,7 +26,7 @@ Number = TypeVar("Number", int, float)
 ALL = "(all)"
 """The name of the sum; no source can have it as its alias."""
 SHORTEST_SECONDS = 2.0
-"""Positions of a running instance are told about once a second."""
+"""Positions of a running instance are reported about once a second."""
 
 
 class LagRow(Document):
@@ -238,7 +238,7 @@ def _with_end(
         if row.position < log.earliest:
             change["reason"] = f"offsets {row.position} to {log.earliest - 1} are deleted"
     elif row.position is not None:
-        change["reason"] = "the position is beyond the log's end: was the topic made anew?"
+        change["reason"] = "the position is beyond the log's end: was the topic created again?"
     return row.model_copy(update=change)
 
 

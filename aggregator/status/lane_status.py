@@ -1,4 +1,4 @@
-"""The lanes of the status document: those that run, and those that are over."""
+"""The lanes of the status document: running and ended ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aggregator.status.view import LaneProgress, View
 
 
 def lanes_of(view: View) -> dict[str, LaneStatus]:
-    """Lanes by name, in order: also what is over, while nobody else reads its partitions."""
+    """Lanes by name, in order: ended ones too, while no other lane reads their partitions."""
     found = {}
     for name, over in view.state.over.items():
         state = LaneState.FAILED if over.reason else LaneState.DONE

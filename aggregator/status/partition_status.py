@@ -79,16 +79,16 @@ def _state(
     if known.why and known.stage in SHOWN_AS_HELD:
         return PartitionState.HELD, known.why
     if sp in unread:
-        # Before what is only seen from outside: its reader knows why it does not go on.
+        # Before what is only seen from outside: its reader knows why it does not continue.
         return PartitionState.HELD, unread[sp]
     if sp in stuck:
         return PartitionState.STUCK, stuck[sp]
-    # What is to start when another lane has let it go says so.
+    # What starts when another lane has released it says so.
     return PartitionState.RUNNING, known.why if known.stage is Stage.READY else ""
 
 
 def _unread(view: View, lanes: Mapping[str, LaneStatus]) -> dict[SourcePartition, str]:
-    """What the readers of the lanes that run cannot go on with, and why."""
+    """What the readers of running lanes cannot read, and why."""
     found: dict[SourcePartition, str] = {}
     for name, life in view.state.lanes.items():
         progress, lane = view.progress.get(name), lanes.get(name)

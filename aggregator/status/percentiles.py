@@ -9,7 +9,7 @@ def percentile(counts: Sequence[int], bounds: Sequence[int], percent: int) -> in
     """The value that `percent` of a hundred do not exceed, as the upper bound of its bucket.
 
     `bounds` are the buckets' upper bounds in order; what `counts` has beyond them, which has no
-    bound, is told as the last one. None when nothing was counted.
+    bound, is reported as the last one. None when nothing was counted.
     """
     total = sum(counts)
     if total == 0:

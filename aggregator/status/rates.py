@@ -45,7 +45,7 @@ class Eta:
 def rates(first: LagSample, second: LagSample, shortest: float = 0.0) -> Rates:
     """The rates between two readings; unknown when they are not `shortest` seconds apart.
 
-    A position that went back is a rewind and tells no rate.
+    A position that went back is a rewind and gives no rate.
     """
     seconds = second.at - first.at
     if seconds <= 0 or seconds < shortest:

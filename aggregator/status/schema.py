@@ -67,7 +67,8 @@ class Document(BaseModel):
 class PartitionStatus(Document):
     """One source partition. `position` and `log_end` are NEXT offsets; unknown is null, never 0.
 
-    HELD with a reason may also be told by its reader: its source refuses it, or does not hold it.
+    HELD with a reason may also be reported by its reader: its source refuses it, or does not hold
+    it.
     """
 
     cluster: str
@@ -95,7 +96,7 @@ class PartitionStatus(Document):
 
 
 class LaneStatus(Document):
-    """One lane: its query's generation and what it has told last."""
+    """One lane: its query's generation and its last report."""
 
     name: str
     state: LaneState
@@ -141,7 +142,7 @@ class SourceStatus(Document):
     since: datetime
     reason: str = ""
     group_error: str = Field(
-        default="", description="why it cannot be told what is committed (publish_group)"
+        default="", description="why its committed offsets cannot be published (publish_group)"
     )
     cluster_id: str = ""
     topics: int = 0
@@ -193,7 +194,7 @@ class RecoveryStatus(Document):
 
 
 class GapStatus(Document):
-    """One gap: what was found, and how it stands. Offsets are [from_offset, to_offset)."""
+    """One gap: what was found, and its state. Offsets are [from_offset, to_offset)."""
 
     id: str
     cluster: str
@@ -201,7 +202,7 @@ class GapStatus(Document):
     partition: int
     cause: str
     from_offset: int
-    to_offset: int | None = Field(description="null when nothing tells where the loss ends")
+    to_offset: int | None = Field(description="null when the end of the loss is unknown")
     lost: int | None = Field(description="offsets that the hub does not hold; null when unknown")
     position: int = Field(description="where the partition stood")
     reason: str
@@ -214,7 +215,7 @@ class GapStatus(Document):
     decision: str
     decided_at: datetime | None
     resolved: bool
-    resumes_at: int | None = Field(description="the position from which the partition went on")
+    resumes_at: int | None = Field(description="the position from which the partition continued")
     note: str
 
 
@@ -245,9 +246,7 @@ class AuditCounts(Document):
 
     partitions: int = Field(default=0, description="source partitions that it judged")
     not_compared: int = Field(default=0, description="of these: silent, or with a conflict")
-    not_judged: int = Field(
-        default=0, description="records of which it could not tell how they are"
-    )
+    not_judged: int = Field(default=0, description="records whose state it could not determine")
     expected: int = 0
     present: int = 0
     missing: int = 0

@@ -1,4 +1,4 @@
-"""How the tee stands that runs beside an instance: a part of the status document."""
+"""The state of the tee beside an instance: a part of the status document."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TeeStatus(ServiceStatus):
 
     state: TeeState
     path: str = Field(description="tee.path")
-    at: datetime | None = Field(default=None, description="when it told this")
+    at: datetime | None = Field(default=None, description="when it reported this")
     topics: int = Field(default=0, description="hub topics that it lands")
     records: int = Field(default=0, description="landed since the start of the instance")
     undecoded: int = Field(default=0, description="of these could not be decoded")
@@ -52,7 +52,7 @@ class TeeStatus(ServiceStatus):
         yield from (f"Delta: {it}" for it in self.problems)
 
     def figures(self) -> Iterable[Figure]:
-        """How it stands, and its counts since the start of the instance."""
+        """Its state, and its counts since the start of the instance."""
         well = float(self.state is TeeState.RUNNING)
         yield Figure.of("tee_up", "1 while hub records land in Delta.", well)
         states = [((it,), float(it is self.state)) for it in TeeState]

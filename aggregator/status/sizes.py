@@ -1,7 +1,7 @@
-"""What a lag comes to in bytes, by the records that a running instance has copied. Pure.
+"""Estimates a lag in bytes, by the records that a running instance has copied. Pure.
 
-An estimate: so many offsets, each of the mean size of what was copied of its topic since the start.
-Where nothing was copied yet it is not known, which is None, never 0.
+The estimate is the number of offsets times the mean size of what was copied of the topic since the
+start. Where nothing was copied yet it is not known, which is None, never 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Sizes = Callable[[str, str, int | None], int | None]
 
 
 def sizes_of(status: Status) -> Sizes:
-    """What tells the bytes of a lag, by this status."""
+    """A function that estimates the bytes of a lag, by this status."""
     means = {
         (source.alias, topic): mean
         for source in status.sources

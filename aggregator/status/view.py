@@ -1,4 +1,4 @@
-"""All that is known of a running instance at one moment, as values that nobody changes any more.
+"""All that is known of a running instance at one moment, as immutable values.
 
 The engine makes one about once a second. Nothing is decided from it.
 """
@@ -23,7 +23,7 @@ from aggregator.status.schema import BackfillStatus, Phase, QuarantineStatus
 
 @dataclass(frozen=True, slots=True)
 class LaneProgress:
-    """What a lane has told last: the records of all its lives since the start, and when it was."""
+    """A lane's last report: the records of all its lives since the start, and when it was made."""
 
     records: int = 0
     replayed: int = 0
@@ -58,12 +58,12 @@ class Complete:
 class View:
     """A moment of a run. `config` is the one in force; `state` is what has been decided by then.
 
-    `paused` are sources, `parts` topics and partitions; `groups` says why a source cannot be told
-    what is committed of it. `services` has the parts of those that are on, by their names.
-    `waiting` are keys of the config that was read last which hold from the next start on.
-    `ended` are lanes that have ended as all stops: name -> what went wrong, or "".
-    `replayed_before` are the records that lanes had written of what recoveries before the last one
-    found missing. `config_error` says why the newest config cannot be used.
+    `paused` are sources, `parts` topics and partitions; `groups` says why committed offsets cannot
+    be published to a source. `services` has the parts of those that are on, by their names.
+    `waiting` are keys of the config that was read last which hold from the next start on. `ended`
+    are lanes that have ended as all stops: name -> what went wrong, or "". `replayed_before` are
+    the records that lanes had written of what recoveries before the last one found missing.
+    `config_error` says why the newest config cannot be used.
     """
 
     config: Config
@@ -107,5 +107,5 @@ def first_view(config: Config) -> View:
 
 
 def waiting_view(config: Config, reason: str) -> View:
-    """The view of an instance that stands by, and whom it waits for."""
+    """The view of a standby instance, and which writer it waits for."""
     return replace(first_view(config), phase=Phase.STANDBY, reason=reason)

@@ -76,7 +76,7 @@ class Controls:
 
 
 def to_resume(part: Part, paused: Collection[Part]) -> list[Part]:
-    """What is to be resumed with a part: of a topic its partitions, too.
+    """What to resume together with a part: for a topic, its partitions too.
 
     RefusedError for a partition of a topic that is paused as a whole.
     """

@@ -29,7 +29,7 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 
 _NEW_FILE = re.compile(r"\S+\.parquet#\d+")
 """A file that delta-rs is about to write. Its name is another one with each try, and the same error
-is to be known as the same."""
+must be recognised as the same."""
 FIXES = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",

@@ -1,6 +1,6 @@
 """The table of gaps, beside the checkpoints: a row when a gap is found, one for what became of it.
 
-Append-only; the row of a gap with the highest number says how it stands. The running instance and
+Append-only; the row of a gap with the highest number has its state. The running instance and
 the command line may append at the same time: the later one has the higher number.
 """
 

@@ -1,4 +1,4 @@
-"""The small tables beside the checkpoints, which grow by rows: what people decided, and what was.
+"""The small append-only tables beside the checkpoints: decisions of people, and history.
 
 A reader takes the newest row of what it asks for: the one with the highest `seq`. Each row gets the
 number after the highest that the table has. The column `at` is for people, as the clocks of
@@ -40,7 +40,7 @@ ATTEMPTS = 50
 KEEP_HOURS = 1
 """How long files that are no longer part of a table stay for readers that still use them."""
 TIDY_EVERY = 100
-"""After so many commits whoever wrote the last one makes few files of many."""
+"""After this many commits the last writer merges the files."""
 CONFIGURATION = {"delta.logRetentionDuration": f"interval {KEEP_HOURS} hours"}
 """Commits need no longer than what they are about. Delta's own default is 30 days."""
 
@@ -195,7 +195,7 @@ class StateTable:
         return int(done.get("num_deleted_rows") or 0)
 
     def make_few(self, delta: DeltaTable) -> None:
-        """Merge small files of the table, delete those that nobody uses, cut the log."""
+        """Merge small files of the table, delete unused ones, cut the log."""
         if not CONFIGURATION.items() <= delta.metadata().configuration.items():
             delta.alter.set_table_properties(dict(CONFIGURATION))
         delta.optimize.compact(
@@ -267,7 +267,7 @@ class Log(Generic[T]):
 
 
 def is_tidy_due(written: Iterable[int]) -> bool:
-    """Whether whoever wrote these versions of a table is to make it tidy."""
+    """Whether the writer of these versions of a table must tidy it."""
     return any(version and version % TIDY_EVERY == 0 for version in written)
 
 

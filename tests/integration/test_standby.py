@@ -92,7 +92,7 @@ def test_whoever_stands_by_takes_over_each_time_and_says_for_whom_it_waits(
         assert ask("GET", f"{url}/health")[1]["status"] == "standby"
         holder = holder_of(shown.checkpoint.path)
         assert holder is not None and holder.pid == writer.pid
-        assert ask("GET", f"{url}/api/status")[1]["reason"] == f"stands by: {holder} writes"
+        assert ask("GET", f"{url}/api/status")[1]["reason"] == f"is on standby: {holder} writes"
         for number, end in enumerate(islice(cycle(WAYS), TURNS), start=3):
             world.wait_for_more()
             end(writer)

@@ -97,7 +97,7 @@ def test_a_partition_with_nothing_to_read_is_left_alone_and_only_such_are_refuse
     plan = plan_backfill(request(), both)
     assert [it.partition for it in plan.parts] == [SP]
     assert "eu/orders-1: nothing to read from 100 to 100: left alone" in plan.notes
-    assert "nothing is to be read" in problems(request(), both[1])
+    assert "there is nothing to read" in problems(request(), both[1])
     assert "no partition is named" in problems(request())
 
 

@@ -196,7 +196,7 @@ def test_on_an_object_store_the_one_that_writes_is_named_and_nothing_is_noted(
         for args in commands if api == "off" else commands[:1]:
             told = shell(*args, code=EXIT_DATA)
             assert f"another aggregator runs on it ({there})" in told and way in told
-            assert "host there, pid 7, since then left no word: waiting 60 s" in told
+            assert "host there, pid 7, since then left no end mark: waiting 60 s" in told
         over.set()
         goes_on.result()
     assert [it.name for it in shell.state.iterdir()] == ["checkpoints"]

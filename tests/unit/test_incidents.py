@@ -101,7 +101,7 @@ def one(*found: Incident) -> Incident:
     ("parts", "level", "state", "is_open"),
     [
         ({}, "error", "open", True),
-        ({"decision": "accept", "decided_at": NOW}, "warning", "accepted, goes on soon", False),
+        ({"decision": "accept", "decided_at": NOW}, "warning", "accepted, continues soon", False),
         ({"decided_at": NOW, "resolved": True}, "warning", "decided", False),
     ],
 )

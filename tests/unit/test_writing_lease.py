@@ -342,7 +342,7 @@ def test_a_held_lock_is_told_without_taking_it(tmp_path: Path) -> None:
         record.write_text(there.to_json(renewals=2))
         with pytest.raises(HeldError, match=r"has no API \(api.listen: off\), so stop it first"):
             refused.result()
-    assert said == [f"{there} left no word: waiting 5 s for a sign that it goes on"]
+    assert said == [f"{there} left no end mark: waiting 5 s for a sign of life"]
     # And when it is silent for its lease.
     record.write_text(replace(there, lease=0.1).to_json(renewals=3))
     with for_the_next(place, said.append):

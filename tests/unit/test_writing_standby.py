@@ -98,7 +98,7 @@ def test_a_writer_that_ends_cleanly_is_followed(waiting: Waiting, tmp_path: Path
     lock = WriterLock.acquire(str(tmp_path), Owner(lease=60))
     turn = waiting.wait()
     waiting.waits()
-    assert waiting.told == [f"stands by: {lock.owner} writes"]
+    assert waiting.told == [f"is on standby: {lock.owner} writes"]
     assert not turn.done()
     lock.release(ended=True)
     assert turn.result(5) == ""
@@ -140,7 +140,7 @@ def test_when_another_one_was_quicker_it_is_shown_to_wait_again(waiting: Waiting
     for _ in range(2):
         waiting.standby.again(HeldError("it is held"))
     # Each time: in between it was shown to start. The log has it once.
-    assert waiting.told == ["stands by: it is held"] * 2
+    assert waiting.told == ["is on standby: it is held"] * 2
     assert [it.kind for it in waiting.events] == ["standing_by"]
 
 
@@ -163,7 +163,7 @@ def test_on_an_object_store_the_lease_is_left_to_the_start(
     owner = replace(Owner(lease=0.4), host="another", boot="other", processes="pid:[1]")
     table.claim_epoch(str(owner), owner.to_json())
     assert store.wait().result(5) == ""
-    assert store.told == [f"stands by: {owner} writes"]
+    assert store.told == [f"is on standby: {owner} writes"]
     assert store.events[-1].kind == "standing_in"
 
 

@@ -1,1 +1,1 @@
-"""A room: who may read a source's topics may read the hub topics they lead to, and nobody else."""
+"""Copies read rights: who may read a source's topics may read their hub topics, and no one else."""

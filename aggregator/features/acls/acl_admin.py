@@ -51,11 +51,11 @@ def topic_acls(admin: ClusterAdmin, timeout: float, who: str = "") -> tuple[Acl,
     future: Future[Any] = admin.client.describe_acls(TOPICS, request_timeout=timeout)
     (found,) = admin.wait({"": future}, timeout).values()
     if isinstance(found, Exception):
-        raise ClusterError(_failed(admin.alias, "its ACLs are not told", found, "DESCRIBE", who))
-    # librdkafka (2.16.0) was seen to answer with none where the broker refuses to tell them.
+        raise ClusterError(_failed(admin.alias, "its ACLs are unknown", found, "DESCRIBE", who))
+    # librdkafka (2.16.0) was seen to answer with none where the broker refuses to list them.
     if not found and "DESCRIBE" not in admin.cluster_operations(timeout):
         refused = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
-        raise ClusterError(_failed(admin.alias, "its ACLs are not told", refused, "DESCRIBE", who))
+        raise ClusterError(_failed(admin.alias, "its ACLs are unknown", refused, "DESCRIBE", who))
     return tuple(
         Acl(
             it.resource_pattern_type.name,
@@ -80,9 +80,9 @@ def add_acls(admin: ClusterAdmin, wanted: Sequence[Acl], timeout: float, who: st
 
 
 def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
-    """What is to be added at the hub now, and why a source did not tell: by its alias.
+    """What to add at the hub now, and by alias why a source did not answer.
 
-    ClusterError when the hub does not tell.
+    ClusterError when the hub does not answer.
     """
     timeout = config.supervision.connect_timeout
     synced = synced_sources(config)
@@ -108,7 +108,7 @@ def look_at_acls(config: Config, plan: Plan) -> tuple[AclPlan, dict[str, str]]:
 
 
 def planned(config: Config, plan: Plan, listed: Mapping[str, Sequence[Acl]]) -> AclPlan:
-    """The plan of what was told, by the sources and by the hub."""
+    """The plan from the ACLs listed at the sources and at the hub."""
     sources = {alias: acls for alias, acls in listed.items() if alias != HUB}
     ours = who_is(config, HUB)
     return plan_acls(
@@ -135,7 +135,7 @@ def _may_feed(config: Config, alias: str, hub_topic: str) -> bool:
 
 
 def who_is(config: Config, alias: str) -> str:
-    """Who we are to a cluster, as an ACL names it; "" where the settings do not tell."""
+    """Who we are to a cluster, as an ACL names it; "" where the settings do not say."""
     kafka = config.hub.kafka if alias == HUB else config.sources[alias].kafka
     try:
         return principal(kafka, certificates(kafka))

@@ -1,7 +1,7 @@
 """Adds ACLs at the hub while it runs, for the sources with `acls.sync`, at every refresh.
 
 A thread of its own with clients of its own: a cluster that hangs, or a right that is missing, is a
-state and an event, and delays nobody.
+state and an event, and delays nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AclSync(Service):
                 self._loop.start()
 
     def status(self) -> AclSyncStatus | None:
-        """How it stands; None where no source asks for it."""
+        """Its status; None where no source asks for it."""
         now = self._now
         return self._status if now is not None and synced_sources(now.config) else None
 

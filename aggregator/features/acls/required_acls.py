@@ -1,15 +1,15 @@
-"""Which ACLs a hub topic needs, so that nobody reads there what he may not read at a source. Pure.
+"""Which ACLs a hub topic needs, so that it exposes nothing beyond the rights at sources. Pure.
 
 Only READ and DESCRIBE are granted at the hub. Let T be a hub topic and t its source topics, of all
 sources. A principal on a host may do it on T when it may on every t: grants are met, pair by pair
 (`*` meets everything), and what a source denies is denied. So
 
 - READ comes of ALLOW READ and ALLOW ALL; of ALLOW WRITE, ALTER and DELETE only DESCRIBE, which they
-  imply in Kafka. Nobody who could only write at a source reads at the hub;
+  imply in Kafka. A right to write at a source gives no right to read at the hub;
 - patterns (`*`, prefixes) are narrowed to T alone, as they may mean more at the hub;
 - a denial is written for those whom a grant is for; where it would take a right from everybody,
   ourselves among them, the grants that it touches are left out instead;
-- a T of which one source does not tell its ACLs, or does not have `acls.sync`, gets no grant; nor
+- a T of which one source does not list its ACLs, or does not have `acls.sync`, gets no grant; nor
   does one into which a source may flow that has not answered yet.
 
 Nothing is ever removed. What the hub grants beyond this is named, and left to people.
@@ -35,7 +35,7 @@ GIVES = {
 """What a reader needs -> the operations at a source by which Kafka allows it."""
 
 
-NOBODY: Mapping[str, Collection[str]] = MappingProxyType({})
+NO_SOURCES: Mapping[str, Collection[str]] = MappingProxyType({})
 
 
 class Acl(NamedTuple):
@@ -74,7 +74,7 @@ class Who(NamedTuple):
         ) and self.host in (other.host, ANY)
 
     def meet(self, other: Who) -> Who | None:
-        """Whom both mean; None when that is nobody."""
+        """The principal and host that both cover; None when there are none."""
         principal = _meet(self.principal, other.principal, _is_anybody)
         host = _meet(self.host, other.host, lambda it: it == ANY)
         if _kind(self.principal) != _kind(other.principal) or principal is None or host is None:
@@ -100,14 +100,14 @@ def plan_acls(
     listed: Mapping[str, Sequence[Acl]],
     at_hub: Collection[Acl],
     ours: str = "",
-    unseen: Mapping[str, Collection[str]] = NOBODY,
+    unseen: Mapping[str, Collection[str]] = NO_SOURCES,
 ) -> AclPlan:
     """The ACLs that the hub topics of these routes need and lack.
 
-    `routes` are all, of every source; `synced` are the sources with `acls.sync`, `told` what they
-    and no others have told; `at_hub` is what the hub has of topics. Of `ours`, the principal by
-    which we write there, nothing is said. `unseen` has, for a hub topic, the sources that may flow
-    into it as well and whose topics are not known.
+    `routes` are all, of every source; `synced` are the sources with `acls.sync`, `listed` their
+    ACLs, and no others; `at_hub` is what the hub has of topics. Of `ours`, the principal by which
+    we write there, nothing is said. `unseen` has, for a hub topic, the sources that may flow into
+    it as well and whose topics are not known.
     """
     fed: dict[str, list[Route]] = {}
     for route in routes:
@@ -149,7 +149,7 @@ def _wanted(
     left: dict[str, set[str]] = {}
     granted: set[Who] = set()
     for operation in (READ, DESCRIBE):
-        # Whoever may read may describe.
+        # The right to read implies the right to describe.
         needs = (READ, DESCRIBE) if operation == READ else (DESCRIBE,)
         for who in sorted(_granted(rules, operation)):
             if who.principal == ours or any(it.covers(who) for it in granted):
@@ -223,7 +223,7 @@ def _why(silent: Sequence[str], synced: Collection[str]) -> str:
     without = [it for it in silent if it not in synced]
     if without:
         return f"{', '.join(without)} flows into it as well, without acls.sync"
-    return f"{', '.join(silent)} does not tell its ACLs"
+    return f"{', '.join(silent)} does not list its ACLs"
 
 
 def _kind(principal: str) -> str:

@@ -1,4 +1,4 @@
-"""Backfills as documents: what the dry run shows, what was ordered, and how far each is."""
+"""Backfills as documents: dry runs, orders, and the progress of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aggregator.features.backfill.ranges import Backfill
 from aggregator.status.schema import BackfillPartStatus, BackfillStatus, Document
 
 SHOWN = 20
-"""So many of those that have ended are shown in the status, the last ones."""
+"""How many ended ones the status shows: the last."""
 
 
 class BackfillReport(Document):
@@ -18,7 +18,7 @@ class BackfillReport(Document):
 
     name: str
     dry_run: bool = False
-    running: bool = Field(description="told by the running instance")
+    running: bool = Field(description="reported by the running instance")
     backfill: BackfillStatus
     hub_offsets: int = Field(default=0, description="offsets of the hub that are read first")
     notes: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class BackfillsReport(Document):
     """All that were ever ordered, the oldest first."""
 
     name: str
-    running: bool = Field(description="told by the running instance")
+    running: bool = Field(description="reported by the running instance")
     backfills: tuple[BackfillStatus, ...] = ()
 
 

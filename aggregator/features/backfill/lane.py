@@ -1,4 +1,4 @@
-"""One try of a backfill: the hub is asked what it holds of the range, then a lane reads the rest.
+"""One try of a backfill: read what the hub holds of the range, then copy the rest in a lane.
 
 The lane is a query of its own, with one task, by the same connector as the lanes of the live flow.
 Used by the engine's thread, but for the scan, which has one of its own.
@@ -43,7 +43,7 @@ from aggregator.store.checkpoint.past_commits import ProvenBound, fitting
 class BackfillSight:
     """What a backfill goes by: the newest look, the live flow, and why something is to rest.
 
-    `refused` are the topics of which the hub has refused a record that the size did not tell.
+    `refused` are the topics of which the hub has refused a record that the known size did not show.
     """
 
     config: Config
@@ -88,7 +88,7 @@ class Tools:
 class BackfillTry:
     """From the scan to the end of the lane. `backfill` is what it has come to so far.
 
-    `after` says what the backfill is to be when its lane has ended; None while nobody wants that.
+    `after` is the backfill's state once its lane has ended; None while it should keep running.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class BackfillTry:
         self._thread.start()
 
     def scanned(self) -> Scanned | None:
-        """What the scan found, None while it goes on; raises what ended it."""
+        """What the scan found, None while it runs; raises what ended it."""
         if self._thread.is_alive():
             return None
         if self._error is not None:
@@ -123,7 +123,7 @@ class BackfillTry:
         return self._scanned
 
     def cancel_scan(self, seconds: float) -> None:
-        """End a scan that goes on."""
+        """End a running scan."""
         self._cancelled.set()
         if self._thread.is_alive():
             self._tools.connector.cancel_tail()
@@ -156,7 +156,7 @@ class BackfillTry:
         self.started = self.committed = time.monotonic()
 
     def take(self, report: LaneReport) -> None:
-        """Note how far its task has told that it is, and tell it what it asks for."""
+        """Note the progress that its task reports, and answer its questions."""
         if self.query is not None:
             self._tools.translator.serve(self.query)
         if not report.whole or self._scanned is None:
@@ -179,7 +179,7 @@ class BackfillTry:
                 self.query.end()
 
     def close(self) -> None:
-        """Stop the query; AggregatorError when it goes on."""
+        """Stop the query; AggregatorError when it keeps running."""
         if self.query is not None:
             self.query.stop()
             self.query.close()
@@ -229,7 +229,7 @@ class BackfillTry:
         return after_scan(replace(backfill, bound=bound), found, sources, hub_logs)
 
     def _why_foreign(self, tail_found: TailFound, sight: BackfillSight) -> str:
-        """What was found that is of another log, in words; ClusterError when that is not told."""
+        """What was found that is of another log, in words; ClusterError when that is unknown."""
         starts, logs = self.backfill.positions, sight.look.observed.offsets.keys()
         judged = compare_origins(
             self._tools.connector, sight.config, tail_found, starts, self.routes, logs

@@ -1,4 +1,4 @@
-"""Backfills while no instance runs: noted for the next start, or taken back."""
+"""Backfills while no instance runs: stored for the next start, or cancelled."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def order_stopped(
     """What an order comes to, and unless it is a dry run the backfill that the next start begins.
 
     Raises as `propose_backfill` does, and as `for_the_next` does when an instance runs: it would
-    not see the order. `tell` gets what it waits for, in words.
+    not see the order. `report` gets what it waits for, in words.
     """
     table = table_of(config)
     with for_the_next(config.checkpoint, report):

@@ -1,6 +1,6 @@
-"""How far a backfill is: what the hub was found to hold of it, and what its lane tells. Pure.
+"""The progress of a backfill: what the hub was found to hold, and its lane's reports. Pure.
 
-It is exactly once for the same reason as the live flow: positions are told when the hub has
+It is exactly once for the same reason as the live flow: positions are reported when the hub has
 acknowledged everything below, and at each start the hub is asked what it holds beyond them.
 """
 
@@ -27,7 +27,7 @@ class Scanned:
     """A backfill whose range was looked for in the hub, and what its lane is to leave out.
 
     `behind` are hub ends behind all that was found: they bound it once the lane is through.
-    `foreign` says why what was found is not of this log, in words: then it cannot go on.
+    `foreign` says why what was found is not of this log, in words: then it cannot continue.
     """
 
     backfill: Backfill
@@ -42,7 +42,7 @@ def after_scan(
     logs: Mapping[SourcePartition, OffsetRange],
     hub_logs: Mapping[TopicPartition, OffsetRange],
 ) -> Scanned:
-    """Where a backfill goes on, when the hub was read from its bound to the ends of `hub_logs`.
+    """Where a backfill continues after the hub was read from its bound to the ends of `hub_logs`.
 
     `found` are origin offsets that the hub holds, `logs` what the source holds now. What it has
     deleted and the hub does not hold is lost.
@@ -88,7 +88,7 @@ def after_report(
     *,
     skipping: bool,
 ) -> Backfill:
-    """The same as its only task has told it; `ends` is how far the hub had acknowledged it.
+    """The same from its only task's report; `ends` is how far the hub had acknowledged it.
 
     What the positions do not cover, the task has sent later than that. While it may still be
     `skipping` the older bound holds.
@@ -100,7 +100,7 @@ def after_report(
 
 
 def why_wrong(backfill: Backfill, now: LogId, live: Mapping[SourcePartition, int]) -> str:
-    """Why a backfill can never go on, in words; "" when nothing speaks against it.
+    """Why a backfill can never continue, in words; "" when it can.
 
     `now` is the log that is there by that name, `live` the positions of the live flow.
     """
@@ -119,8 +119,8 @@ def why_wrong(backfill: Backfill, now: LogId, live: Mapping[SourcePartition, int
 
 
 def commit_seconds(interval: float, running: float) -> float:
-    """So often progress is committed: as the live flow's, and less often the longer it runs.
+    """How often progress is committed: as the live flow's, and less often the longer it runs. A
+    backfill of a day must not leave a table of ten thousand commits.
 
-    A backfill of a day is not to leave a table of ten thousand commits.
     """
     return max(interval, running / 100)

@@ -1,4 +1,4 @@
-"""What an order comes to now, from the live clusters and the checkpoint; changes nothing."""
+"""Resolves a backfill request by the live clusters and the checkpoint; changes nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEEDS = "a backfill is compared with the live logs"
 
 @dataclass(frozen=True, slots=True)
 class BackfillOrder:
-    """What is to be ordered; it has no id yet. `hub_offsets` are read before it begins."""
+    """The backfill to order; it has no id yet. `hub_offsets` are read before it begins."""
 
     backfill: Backfill
     plan: BackfillPlan

@@ -1,4 +1,4 @@
-"""Backfills as people order them: what a request comes to, for each partition. Pure.
+"""Resolves a backfill request into a range for each partition. Pure.
 
 A backfill reads [start, end) of some partitions of one topic, and `end` is never beyond the
 position of the live flow. So what it writes and what the live flow writes never overlap, and a
@@ -94,7 +94,7 @@ class Backfill:
     """An order, and how far it has got.
 
     Every record at or beyond the positions of its parts that the hub holds lies at or behind
-    `bound`; a hub partition that is not in it is to be read from its beginning. `log` is what the
+    `bound`; a hub partition that is not in it must be read from its beginning. `log` is what the
     offsets count in. `records` were written by it. `at` is when it last changed.
     """
 
@@ -120,7 +120,7 @@ class Backfill:
 
     @property
     def positions(self) -> Positions:
-        """Where each part stands, of those that are not done."""
+        """The position of each part that is not done."""
         return Positions({it.partition: it.position for it in self.parts if it.left})
 
     @property
@@ -207,7 +207,7 @@ def plan_backfill(
         if place.cut is not None and start < min(place.cut, end):
             problems.append(
                 f"{sp}: below {place.cut} its log was cut off and has grown again, so that offsets "
-                f"do not tell what the hub lacks: begin at {place.cut}"
+                f"do not show what the hub lacks: begin at {place.cut}"
             )
             continue
         lost = max(0, min(log.earliest, end) - wanted) if wanted < log.earliest else 0
@@ -218,7 +218,7 @@ def plan_backfill(
             continue
         parts.append(BackfillPart(sp, start, end, start, lost))
     if not parts and not problems:
-        problems.append(f"nothing is to be read: {'; '.join(notes) or 'no partition is named'}")
+        problems.append(f"there is nothing to read: {'; '.join(notes) or 'no partition is named'}")
     if parts:
         notes.append("old records come behind newer ones in the hub partitions")
     return BackfillPlan(tuple(parts), tuple(problems), tuple(notes))

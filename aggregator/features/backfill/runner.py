@@ -1,6 +1,6 @@
 """The backfills of a running instance: one at a time, beside the live flow, each in turn.
 
-Used by the engine's thread alone. What goes wrong with one is told, and tried again later; it never
+Used by the engine's thread alone. A failure of one is reported, and retried later; it never
 ends the live flow. Nothing has to be committed in time: a position that is older than the hub only
 makes the next scan find more.
 """
@@ -132,7 +132,7 @@ class Backfills:
         ordered = replace(backfill, id=next_id(self._all))
         self._table.put(ordered)
         self._all[ordered.id] = ordered
-        words = f"{ordered}: {ordered.left:,} offsets are to be read"
+        words = f"{ordered}: {ordered.left:,} offsets to read"
         self._tell("backfill_ordered", words, ordered)
         return ordered
 
@@ -148,7 +148,7 @@ class Backfills:
         return cancelled
 
     def turn(self, sight: BackfillSight | None) -> None:
-        """Go on with the one that is worked at, or begin the next; `sight` is None without a look.
+        """Continue the current one, or begin the next; `sight` is None without a snapshot.
 
         AggregatorError for a lane that does not stop.
         """
@@ -165,7 +165,7 @@ class Backfills:
             self._start(work, sight)
 
     def end(self, timeout_seconds: float) -> None:
-        """Stop cleanly: its lane tells where it is, and the next start goes on there."""
+        """Stop cleanly: its lane reports its position, where the next start continues."""
         work = self._try
         if work is None:
             return
@@ -177,7 +177,7 @@ class Backfills:
                 self._follow(work, work.query, None)
                 time.sleep(TICK_SECONDS)
         except AggregatorError as error:
-            # The lanes of the live flow are to end all the same.
+            # The lanes of the live flow must end all the same.
             self._tell("backfill_failed", f"{work.backfill}: {error}", work.backfill)
         self._try = None
 
@@ -247,7 +247,7 @@ class Backfills:
         self._tell("backfill_started", words, work.backfill)
 
     def _follow(self, work: BackfillTry, query: LaneQuery, sight: BackfillSight | None) -> None:
-        """Take what the lane tells, and see whether it is to end, or has ended."""
+        """Take the lane's report, and see whether it must end, or has ended."""
         report, now = query.report, time.monotonic()
         if sight is not None and work.after is None:
             self._look_for_an_end(work, sight, now)
@@ -308,11 +308,11 @@ class Backfills:
         return bool(wrong or _why_not(work.backfill, sight) or self._changed(work, sight))
 
     def _changed(self, work: BackfillTry, sight: BackfillSight) -> str:
-        """Why its lane has to start anew, as its topic goes another way by now."""
+        """Why its lane has to restart: its topic has another route by now."""
         seen = replace(sight, refused=sight.refused | self._refused)
         now = [replace(it, partitions=0) for it in seen.routes(work.backfill)]
         same = now == [replace(it, partitions=0) for it in work.routes]
-        return "" if same else "starts anew: its topic goes another way"
+        return "" if same else "restarts: its topic has another route"
 
     def _done(self, backfill: Backfill) -> None:
         done = self._put_or_tell(replace(backfill, state=BackfillState.DONE, reason=""))

@@ -23,7 +23,7 @@ class Keeper:
     """Reads once what was claimed before, then writes what is claimed.
 
     `earlier` is None until that was read: before it nothing may be claimed, as it would go back.
-    A table that cannot be read or written is an event and `failing`; the run goes on.
+    A table that cannot be read or written is an event and `failing`; the run continues.
     """
 
     def __init__(self, in_force: InForce, emit: EventSink) -> None:
@@ -84,7 +84,7 @@ class Keeper:
         if not (due or care or last or self._is_of_others(claims)):
             return
         config = self._in_force.config.completeness
-        # At the hour those too that stand still: a row that expires must not be the last one.
+        # Every hour those too that do not move: a row that expires must not be the last one.
         rows = [it for it in claims if care or self._written.get((it.source, it.topic)) != it]
         if rows:
             self._next_rows = time.monotonic() + config.interval

@@ -1,4 +1,4 @@
-"""Makes the claims of a running engine, of what it knows by then; no decision depends on them."""
+"""Makes the claims of a running engine from what it knows; no decision depends on them."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class CompletenessWatch(Service):
         self.keeper.take(self.latest)
 
     def has_heard(self, aliases: Collection[str]) -> bool:
-        """Whether each of these sources has told by now what it had acknowledged."""
+        """Whether each of these sources has reported by now what it had acknowledged."""
         return set(aliases) <= self._taken.keys()
 
     def late(self, ages: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -138,7 +138,7 @@ class CompletenessWatch(Service):
             return
         self._made_of = config, plan
         self._scope = scope_of(config, plan)
-        # A source that is gone, and may come back as another one, is listed anew.
+        # A source that is gone, and may come back as another one, is listed again.
         self._listed = {it: at for it, at in self._listed.items() if it in config.sources}
         counts: dict[str, dict[str, int]] = {}
         for route in plan.routes:
@@ -215,7 +215,7 @@ def _of_ledger(ledger: MarkLedger, sp: SourcePartition) -> tuple[str, str]:
     if (behind := ledger.waits_for(sp)) is not None:
         position, end = behind
         return "behind", f"its position is {position}, and is to reach {end}"
-    return "not_asked", "its source has not told the end of its log lately"
+    return "not_asked", "its source has not reported the end of its log lately"
 
 
 def _reading(state: State) -> dict[str, list[SourcePartition]]:

@@ -1,4 +1,4 @@
-"""Asks, and waits, until the hub is complete up to a moment: for commands, notebooks, schedulers.
+"""Waits until the hub is complete up to a moment: for commands, notebooks, schedulers.
 
 The table is read, so that no instance has to answer, and no Spark is needed.
 """
@@ -21,7 +21,7 @@ Ask = Callable[[], CompleteTopic | None]
 
 
 class NotCompleteError(AggregatorError):
-    """The hub was not complete up to the moment in time; who holds it up stands in the text.
+    """The hub was not complete up to the moment in time; the text says what holds it up.
 
     `found` is how far it was, None when nothing is claimed.
     """
@@ -82,7 +82,7 @@ def wait_for(
     timeout: float | None,
     report: Callable[[str], None] = lambda _: None,
 ) -> CompleteTopic:
-    """The same, whoever is asked; `tell` is told in words whenever something else holds it up."""
+    """The same for any way to ask; `report` gets a text whenever something else holds it up."""
     end = None if timeout is None else time.monotonic() + timeout
     found: CompleteTopic | None = None
     last = error = ""

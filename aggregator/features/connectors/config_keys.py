@@ -1,4 +1,4 @@
-"""The words of a connector's config, and what each one is here. Pure.
+"""The keys of a connector's config, and what each one means here. Pure.
 
 They are those of four connectors: EMR's and Confluent's replicators, MirrorMaker 2's source
 connector, and our own. What a word means is told by the documentation of each.
@@ -44,7 +44,7 @@ CLIENTS = ("src.kafka.", "source.cluster.", "source.admin.")
 CONSUMERS = ("src.consumer.", "source.consumer.", "consumer.override.")
 """What begins so is one of its consumers."""
 OWN = "aggregator."
-"""What begins so is a key of ours: `aggregator.on_gap` is `sources.<alias>.on_gap`."""
+"""A key with this prefix is our own: `aggregator.on_gap` is `sources.<alias>.on_gap`."""
 
 CONVERTERS = (
     "key.converter",
@@ -69,7 +69,7 @@ REFUSED: Mapping[str, str] = {
 HUB = "the hub is that of the aggregation's config"
 GROUPS = "see sources.<alias>.groups, which keeps consumer groups up at the hub"
 NO_EFFECT: Mapping[str, str] = {
-    "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
+    "src.zookeeper.connect": "no ZooKeeper is asked: the brokers know all",
     "dest.": HUB,
     "target.": HUB,
     "producer.": "the producer is that of the hub: see hub.producer",

@@ -25,7 +25,7 @@ from aggregator.status.schema import (
 
 TYPE = "source"
 TRACED = 20
-"""So many reasons stand in a trace."""
+"""The most reasons in a trace."""
 
 
 class ConnectState(StrEnum):
@@ -93,7 +93,7 @@ def status_of(connector: SourceConnector, worker: str) -> dict[str, Any]:
 
 
 def restarted(status: Mapping[str, Any]) -> dict[str, Any]:
-    """A status as the answer to a restart of all tells it."""
+    """A status as in the answer to a restart of all."""
     again = {"state": ConnectState.RESTARTING}
     return {
         **status,

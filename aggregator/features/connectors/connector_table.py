@@ -1,7 +1,7 @@
 """The table of connectors, beside the checkpoints: what was changed over REST, by whom and when.
 
 Append-only: the newest row of a name counts. A config is kept in Connect's words, as it was given,
-and holds no secret: whoever gives one is refused.
+and holds no secret: a config with one is refused.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from aggregator.features.connectors import config_keys as words
 from aggregator.features.connectors.to_source import OWN_KEYS
 
 IN_WORDS = ("bootstrap_servers", "rename", "start", "tasks")
-"""Keys that connectors have words for; the others are told by our own names."""
+"""Keys that connectors have names for; the others have our own names."""
 
 
 def connector_config(alias: str, source: SourceConfig, rename: str) -> dict[str, str]:
     """What `connect.core.translate` would make this source of; `rename` is its template, if any.
 
-    With the values of secrets as they are: whoever shows it masks it.
+    With the values of secrets as they are: the caller masks it before showing it.
     """
     topics = source.topics
     config = {

@@ -18,7 +18,7 @@ from aggregator.model.errors import Problem
 REQUIRED = (words.ADDRESS[0],)
 MEANINGS: Mapping[str, str] = {
     "connector.class": "which connector's words are used",
-    words.TASKS: "so many tasks with connections of their own read the source",
+    words.TASKS: "the number of tasks with connections of their own that read the source",
     words.RENAME: "hub topic name from ${topic} and ${cluster}",
     words.POLICY: "DefaultReplicationPolicy or IdentityReplicationPolicy of MirrorMaker 2",
     words.SEPARATOR: "between the alias and the topic, with DefaultReplicationPolicy",
@@ -45,7 +45,7 @@ def definitions() -> list[dict[str, Any]]:
 def validated(name: str, config: Mapping[str, str], problems: Iterable[Problem]) -> dict[str, Any]:
     """As `PUT /connector-plugins/{plugin}/config/validate` answers.
 
-    `name` is that of the class; `problems` are told at the keys that they name.
+    `name` is that of the class; `problems` are reported at the keys that they name.
     """
     errors: dict[str, list[str]] = {}
     for problem in problems:

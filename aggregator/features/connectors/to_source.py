@@ -1,6 +1,6 @@
-"""A connector's config becomes a source of ours, in the form of the YAML. Pure.
+"""Translates a connector's config into a source, in the form of the YAML. Pure.
 
-Nothing is lost without a word: what has no effect is a note, and what would change the records and
+Nothing is dropped silently: what has no effect is a note, and what would change the records and
 is not understood is a problem.
 """
 
@@ -73,9 +73,9 @@ def translate(
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
-    """Keys whose value is or has a secret that stands there as it is, not as a `${...}` reference.
+    """Keys whose value is or contains a literal secret, not a `${...}` reference.
 
-    Such a config is not kept: it would lie in a table, and be told to whoever asks.
+    Such a config is not kept: it would be in a table, and in answers to anyone.
     """
     return [key for key, value in config.items() if _is_literal(key, value)]
 
@@ -94,7 +94,7 @@ def _is_literal(key: str, value: str) -> bool:
 
 
 class _Reading:
-    """One config under translation. Each key is taken once; what is left is told about."""
+    """One config under translation. Each key is taken once; a note names what is left."""
 
     def __init__(self, name: str, config: Mapping[str, str]) -> None:
         self.source: dict[str, Any] = {}
@@ -123,7 +123,7 @@ class _Reading:
         self._note_others()
 
     def _take(self, keys: Iterable[str]) -> dict[str, str]:
-        """What stands under these keys; an empty value is none."""
+        """The value of these keys; an empty value is none."""
         found = {key: self._left.pop(key).strip() for key in keys if key in self._left}
         return {key: value for key, value in found.items() if value}
 

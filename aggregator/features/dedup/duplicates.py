@@ -11,7 +11,7 @@ from aggregator.status.schema import Document
 
 
 class DroppedRecord(Document):
-    """One record whose event the hub held already; its content is not told."""
+    """One record whose event the hub held already; its content is not shown."""
 
     origin: str
     source: str
@@ -19,7 +19,7 @@ class DroppedRecord(Document):
     partition: int
     offset: int
     timestamp_ms: int
-    by: str = Field(description="the rule by which the event was told: topics.dedup.by")
+    by: str = Field(description="the rule that identified the event: topics.dedup.by")
     event: str = Field(description="the event's id; in hexadecimal digits where it is no text")
     hub_topic: str
     bytes: int

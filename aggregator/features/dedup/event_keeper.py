@@ -1,4 +1,4 @@
-"""Keeps the events of the hub topics that have each once: read at a start, written while it runs.
+"""Keeps the events of deduplicated hub topics: read at a start, written while it runs.
 
 In a thread of its own. What is dropped is decided by the tasks; until a hub topic's events are
 known here, the partitions that go there wait, and nothing else does.
@@ -67,13 +67,13 @@ class Events(Protocol):
         """Events that were not kept yet; some of them if they are many."""
 
     def more(self, topic: str, by: str) -> bool:
-        """Whether there were more than `fresh` told last."""
+        """Whether there were more than `fresh` returned last."""
 
     def kept(self, topic: str, by: str) -> None:
-        """What `fresh` told last is kept."""
+        """What `fresh` returned last is kept."""
 
     def cancel(self) -> None:
-        """End a `read` that goes on in another thread."""
+        """End a `read` that runs in another thread."""
 
 
 class DedupKeeper(Service):
@@ -82,7 +82,7 @@ class DedupKeeper(Service):
     `topic_id` says which topic there is at the hub by a name, "" if the hub does not say, or is a
     ClusterError.
 
-    What fails is told once, and tried again at the next tick.
+    A failure is reported once, and retried at the next tick.
     """
 
     name = "dedup"
@@ -187,7 +187,7 @@ class DedupKeeper(Service):
             self._write(rule, ends, before)
 
     def _begin(self, rule: Rule, window_ms: int) -> None:
-        """Learn what the hub holds: from the table, and from the hub where that does not tell."""
+        """Learn what the hub holds: from the table, and from the hub where that does not say."""
         began, now_ms = time.monotonic(), time.time_ns() // 1_000_000
         since = to_moment(now_ms - window_ms)
         topic_id = self._topic_id(rule.hub_topic)
@@ -206,7 +206,7 @@ class DedupKeeper(Service):
             number = max(now_ms, newest.life.number + 1 if newest else 0)
             life, loaded = TopicLife(number, topic_id), 0
         if mark is not None and found["remade"]:
-            # By its id it is the same topic: the next start is to know that it has lost records.
+            # By its id it is the same topic: the next start must know that it has lost records.
             self._table.append(rule, life, b"", (), now_ms)
         self._lives[rule] = life
         failpoint("before-events-known")

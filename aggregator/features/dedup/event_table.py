@@ -1,8 +1,9 @@
-"""The table `dedup` beside the checkpoints: the events of the window, and how far they are told.
+"""The table `dedup` beside the checkpoints: the events of the window, and up to where they are
+complete.
 
 A row is an event: the hash of its id in two halves, and since when the hub holds it. A row without
-a hash is a mark: every event of the hub topic below these hub ends stands in rows of that commit or
-an earlier one of the same life, or was not ours. A life of a hub topic ends when it is created
+a hash is a mark: every event of the hub topic below these hub ends is in rows of that commit or
+an earlier one of the same life, or was not our own. A life of a hub topic ends when it is created
 again, or has lost its newest records: what an earlier life held is worth nothing in the next.
 """
 
@@ -33,7 +34,7 @@ SCHEMA = pa.schema(
         ("topic_id", pa.string()),
     ]
 )
-"""Columns and their types. `by` is the rule by which the events were told apart.
+"""Columns and their types. `by` is the rule that identified the events.
 
 Tables of earlier versions lack the last two: null is the first life, of a topic that is not known.
 """
@@ -44,7 +45,7 @@ ROWS_AT_ONCE = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The events of one hub topic, told apart in one way."""
+    """The events of one hub topic, identified by one rule."""
 
     hub_topic: str
     by: str

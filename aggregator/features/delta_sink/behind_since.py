@@ -1,6 +1,6 @@
-"""Decides since when a topic's log reaches beyond what has landed of it. Pure.
+"""Decides since when a topic has had records that have not landed. Pure.
 
-A look tells where the log ended, and when. The oldest one that has not been reached says since when
+A poll shows where the log ended, and when. The oldest one that has not been reached says since when
 something waits, at least.
 """
 

@@ -1,4 +1,4 @@
-"""Decodes what names a schema of a registry by that, and all else as JSON.
+"""Decodes values that name a registry's schema by it, and all others as JSON.
 
 A registry that is away holds the topic back. That a schema is not there, or is of a kind that
 nothing here decodes, is a reason in the record's row.
@@ -51,7 +51,7 @@ MOST_UNKNOWN = 200
 OF_ONE_SCHEMA = (404, 410, 422)
 """How a registry refuses one schema; what it would say of each is no matter of a record."""
 AGAIN_SECONDS = 60.0
-"""So often it is asked again for a schema that the registry had not."""
+"""How often the registry is asked again for a schema that it did not have."""
 TEXTS, ORIGIN, HEADER, NAME, AVRO = "texts", "named_by", "id_header", "named", "by_avro"
 
 
@@ -60,7 +60,7 @@ class _Known:
     """What records of the topic were so far: the schemas that they name, and whether some are JSON.
 
     `types` are those of what Avro's schemas write, `failed` reasons why one decodes nothing.
-    `full`: so many are not known that values are hardly in the wire format; no more are asked for.
+    `full`: with this many unknown ids values are hardly in the wire format; no more are requested.
     """
 
     json: bool = False

@@ -94,7 +94,7 @@ def surprised(error: Exception) -> bool:
 
 
 def raise_surprise() -> Column:
-    """Fails the append of whoever reads it."""
+    """Fails the append that reads it."""
     return F.raise_error(F.lit(SURPRISE)).cast("string")
 
 

@@ -1,4 +1,4 @@
-"""What the hub holds of the topics that land: their ids, and their logs, at one moment."""
+"""The landing topics at the hub at one moment: their ids, and their logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aggregator.plan.topics.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class TopicNow:
-    """A hub topic: its id, "" where the hub tells none, and the log of each partition."""
+    """A hub topic: its id, "" where the hub reports none, and the log of each partition."""
 
     topic_id: str
     logs: Mapping[int, OffsetRange]
@@ -23,7 +23,7 @@ class TopicNow:
 
 @dataclass(frozen=True, slots=True)
 class HubNow:
-    """The topics that land; those of which the hub does not tell enough now, and why."""
+    """The topics that land; those of which the hub does not report enough now, and why."""
 
     topics: Mapping[str, TopicNow]
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class HubLook:
         answer = self._admin.offsets(wanted, timeout)
         self._refresh_ids(counts, answer.ranges, timeout)
         failed = {tp.topic: f"hub: {tp}: {reason}" for tp, reason in answer.failed.items()}
-        failed |= {it: "hub: the topic's id is not told" for it in counts if it not in self._ids}
+        failed |= {it: "hub: the topic's id is not known" for it in counts if it not in self._ids}
         return HubNow(
             {
                 topic: TopicNow(

@@ -35,7 +35,7 @@ class TableKnown:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What became of a batch; `known` is what holds from now on, None what is to be read again."""
+    """What became of a batch; `known` is the new state, None when it must be read again."""
 
     known: TableKnown | None
     committed: bool = False

@@ -1,4 +1,4 @@
-"""Decides what has landed in a table by its history, and what each commit of ours says. Pure.
+"""Decides what has landed in a table from its history and our own commits. Pure.
 
 Delta takes a commit of an application only if its transaction's number is above the newest one. Our
 number is the version of the commit that says where the batch begins, plus one. So of two batches
@@ -87,7 +87,7 @@ def to_metadata(batch: Batch) -> str:
 def from_history(
     commits: Sequence[TableCommit], restored: Mapping[int, int], *, all_there: bool
 ) -> Said | None:
-    """What a table's newest commit of ours says, None when there is none among these.
+    """What our newest commit of a table says, None when there is none among these.
 
     The newest commit comes first. A table that was restored says what the version said that it was
     restored to; `restored` says of commits which version that was, where they say a moment alone.
@@ -117,7 +117,7 @@ def _decides(commit: TableCommit) -> bool:
 
 
 def _of(commit: TableCommit) -> tuple[Landed, int | None] | None:
-    """What it says has landed, and the commit that it follows; None when it is none of ours."""
+    """What it says has landed, and the commit that it follows; None when it is not our own."""
     return _from_metadata(commit.metadata) or _from_property(commit)
 
 

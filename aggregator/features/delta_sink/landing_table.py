@@ -33,7 +33,7 @@ from aggregator.store.delta import local_path, table_uri
 LAST_VERSION = "spark.databricks.delta.lastCommitVersionInSession"
 """Delta sets it in the session after each of its commits."""
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
-"""Delta reads its log anew behind each commit, by default in fifty tasks."""
+"""Delta reads its log again after each commit, by default in fifty tasks."""
 ALL_DIFFERENT = ("value", "offset", "timestamp", "origin_offset", "origin_timestamp")
 SETTINGS = {
     SNAPSHOT_PARTITIONS: "2",
@@ -41,7 +41,8 @@ SETTINGS = {
     "spark.sql.maxConcurrentOutputFileWriters": "16",
     # Each open file keeps a group of rows in memory; by default 128 MB.
     "parquet.block.size": str(32 << 20),
-    # Eight bytes with a known order; by default twelve, which tell readers no least and no most.
+    # Eight bytes with a known order; by default twelve, which give readers no minimum and no
+    # maximum.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Where hardly two are alike, a dictionary is made, and then thrown away: a small one sooner.
     "parquet.dictionary.page.size": str(64 << 10),
@@ -51,7 +52,7 @@ SETTINGS = {
 PLAIN_NAME = re.compile(r"delta\.`[^`]+`|[\w.]+")
 """Of a table that another one is a clone of, as its history has it."""
 LATEST = 50
-"""Among so many commits there is one of ours, unless people have worked on the table."""
+"""Among this many commits one is our own, unless people have worked on the table."""
 PROPERTIES = {
     # A commit every few seconds: at Delta's 10 and 30 days its log would be most of its files.
     "delta.checkpointInterval": "100",

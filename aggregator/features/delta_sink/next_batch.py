@@ -21,7 +21,7 @@ MOST_LIMIT = 5_000_000
 QUICK_SECONDS = 8.0
 SLOW_SECONDS = 30.0
 """A batch that takes longer than this is followed by a smaller one: a crash costs a batch, and
-whoever stops waits for one."""
+a stop waits for one."""
 OFFSETS_PER_FILE = 100_000
 MOST_EARLIER = 20
 """Of topics of one name, one after the other, positions are kept."""
@@ -164,7 +164,7 @@ def _share(log: OffsetRange, limit: int, total: int) -> int:
 
 
 def plan_limit(limit: int, offsets: int, seconds: float) -> int:
-    """How many offsets the next batch has at most, after one that took so long."""
+    """The most offsets of the next batch, by how long the last one took."""
     if seconds > SLOW_SECONDS:
         return max(LEAST_LIMIT, limit // 2)
     # One that was not full says nothing about a full one.
@@ -174,7 +174,7 @@ def plan_limit(limit: int, offsets: int, seconds: float) -> int:
 
 
 def plan_rest(failures: int) -> float:
-    """Seconds until a topic, or the hub, is tried again after so many failures in a row."""
+    """Seconds until a topic, or the hub, is tried again after `failures` in a row."""
     return min(MOST_REST, FIRST_REST * 2.0 ** min(failures - 1, 10)) if failures > 0 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""Reads ranges of the hub: by Spark's Kafka source, and by our own what that refuses.
+"""Reads ranges of the hub: by Spark's Kafka source, or our own for what that refuses.
 
 Spark's source keeps its consumers from batch to batch, and fails a whole read for one record whose
 timestamp is none that Spark can hold, such as one in nanoseconds.
@@ -24,8 +24,7 @@ POLL_RECORDS = "5000"
 it, and most of its time goes into collections."""
 MALFORMED = "overflows when converting to Spark's microsecond-precision TimestampType"
 OWN_SECONDS = 600.0
-"""So long a topic with such a record is read by our own source: a producer that writes one writes
-more."""
+"""How long a topic with such a record is read by our own source: its producer will write more."""
 
 Ranges = Mapping[TopicPartition, OffsetRange]
 

@@ -1,7 +1,7 @@
 """One tee: asks the hub what is new, lands it topic by topic, and keeps the tables small.
 
-A topic whose table or records fail rests, and is tried again; the others go on. While the hub does
-not answer nothing lands, and it is asked again.
+A topic whose table or records fail rests, and is tried again; the others continue. While the hub
+does not answer nothing lands, and it is asked again.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ TURN_SECONDS = 0.05
 REPORT_SECONDS = 30.0
 SHOW_SECONDS = 1.0
 MOST_FAILURES = 5
-"""A run that is to end gives up a topic, or the hub, that failed so often in a row."""
+"""A run with an end gives up a topic, or the hub, after this many failures in a row."""
 STOP_SECONDS = 10.0
-"""A clean stop waits so long for commits that are under way; what is cut off lands next time."""
+"""A clean stop waits this long for commits in flight; what is cut off lands next time."""
 
 
 def tee(

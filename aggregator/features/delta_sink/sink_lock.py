@@ -1,8 +1,8 @@
 """One tee on a folder at a time: a lock of Python's for a quick refusal, and one of the JVM's.
 
-After `kill -9` of Python its JVM goes on for a moment, and may be about to commit. So the next one
-waits until the lock of that JVM is free. On an object store there is no lock: there Delta refuses a
-commit that does not begin where the table ends (`features/delta_sink/landed_commits.py`).
+After `kill -9` of Python its JVM runs for a moment longer, and may be about to commit. So the next
+one waits until the lock of that JVM is free. On an object store there is no lock: there Delta
+refuses a commit that does not begin where the table ends (`features/delta_sink/landed_commits.py`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tee in a process of its own, beside an instance that has started it.
 
-Tells `event`s, a `report` about once a second, and at last an `error` if there is one; `held` with
+Sends `event`s, a `report` about once a second, and at last an `error` if there is one; `held` with
 it says that another tee has the folder.
 """
 
@@ -11,12 +11,12 @@ from aggregator.model.events import Event
 
 
 def main() -> None:
-    """Land what the hub has until whoever started this is gone, or asks it to end."""
+    """Land what the hub has until the parent is gone, or asks it to end."""
     from aggregator.features.delta_sink.sink import tee
 
     config, send, stop = be_apart()
 
-    def tell_event(event: Event) -> None:
+    def send_event(event: Event) -> None:
         fields = dict(event.fields)
         send({"event": {"kind": event.kind, "message": event.message, "fields": fields}})
 
@@ -24,7 +24,7 @@ def main() -> None:
         tee(
             config,
             stop=stop,
-            emit=tell_event,
+            emit=send_event,
             show=lambda report: send({"report": report.model_dump(mode="json")}),
         )
 

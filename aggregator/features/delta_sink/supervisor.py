@@ -1,6 +1,6 @@
 """Runs the tee of a config beside an instance: starts it, watches it, starts it again.
 
-In a process of its own with low priority, so that whatever becomes of it, replication goes on.
+In a process of its own with low priority, so that whatever becomes of it, replication continues.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from aggregator.status.sink import TeeState, TeeStatus
 
 TURN_SECONDS = 0.25
 LAST_SECONDS = 3.0
-"""A run that stops waits so long for a commit that is under way; what is cut off lands later."""
+"""A stop waits this long for a commit in flight; what is cut off lands later."""
 CHANGE_SECONDS = 30.0
 SILENT_SECONDS = 300.0
-"""A tee that tells nothing for so long is ended, and another one started."""
+"""A tee that sends nothing for this long is ended, and another one started."""
 WELL_SECONDS = 60.0
-"""A tee that has run for so long begins with short rests again, when it ends after that."""
+"""After a tee has run this long, the delays before a restart begin short again."""
 LOCAL = "local[*]"
 NOT_PASSED_ON = ("tee_progress",)
 PROGRAM = "aggregator.features.delta_sink.sink_process"
@@ -57,13 +57,13 @@ def _used(config: Config) -> tuple[object, ...]:
 
 
 def begin_tee() -> Child:
-    """A process that waits to be told what to land; OSError when there can be none."""
+    """A process that waits for its job; OSError when it cannot be started."""
     return begin(PROGRAM)
 
 
 @dataclass(slots=True)
 class _Life:
-    """One process: what it has told."""
+    """One process: what it has sent."""
 
     config: Config
     began: float = field(default_factory=time.monotonic)
@@ -127,7 +127,7 @@ class TeeBeside(Service):
             self._loop.start()
 
     def status(self) -> TeeStatus | None:
-        """How it stands; None where no tee is to run."""
+        """Its status; None where no tee should run."""
         config = self._in_force.config
         if not self._loop.has_begun or not wants_tee(config):
             return None
@@ -207,7 +207,7 @@ class TeeBeside(Service):
             if _used(now) != _used(life.config):
                 return self._wait_for(child, CHANGE_SECONDS)
             if time.monotonic() - life.heard_at > SILENT_SECONDS:
-                life.error = life.error or f"it told nothing for {SILENT_SECONDS:g} s"
+                life.error = life.error or f"it sent nothing for {SILENT_SECONDS:g} s"
                 return False
             if life.report is not None and self._last:
                 self._last, self._in_a_row = "", 0

@@ -18,7 +18,7 @@ CARE = {
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
     # A quiet table gets no commits that would push those out of its log that say what has landed.
     "spark.databricks.delta.vacuum.logging.enabled": "false",
-    # So many tasks list the files of a table, by default 10,000, however few days it has.
+    # The number of tasks that list the files of a table: by default 10,000 even for few days.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
     # Larger ones are left: with Delta's 1 GB the files of a day would be written again all day.
     "spark.databricks.delta.optimize.minFileSize": str(64 << 20),
@@ -37,9 +37,9 @@ class Cared:
 
 
 def care(spark: SparkSession, config: TeeConfig, topic: str) -> Cared | None:
-    """Maintain the table of a topic, beside whoever appends to it; None when there is no table.
+    """Maintain the table of a topic while it is appended to; None when there is no table.
 
-    Raises PySparkException or Py4JJavaError, also when somebody else has changed the same files.
+    Raises PySparkException or Py4JJavaError, also when another writer has changed the same files.
     """
     began = time.monotonic()
     uri = table_at(config.path, topic)

@@ -89,7 +89,7 @@ class Topic:
 
     def look(self, now: TopicNow) -> None:
         """Take where the topic's logs end just now."""
-        # Before the table was read nobody knows; after a failure it is about what it was.
+        # Unknown before the table was read; after a failure it is about what it was.
         if self._landed_last is not None:
             self._seen = plan_seen(self._seen, self._landed_last, now.logs, time.monotonic())
 
@@ -120,7 +120,7 @@ class Topic:
                 return
             except (Py4JNetworkError, ConnectionError) as error:
                 raise AggregatorError("Spark's Java has ended; start the tee again") from error
-            except Exception as error:  # of one topic: it rests, and is told
+            except Exception as error:  # of one topic: it rests, and is reported
                 if not cut_off:
                     self._failed(innermost(error))
         if self._care is not None and self._care.done():
@@ -211,7 +211,7 @@ class Topic:
             self._lost += lost.end - lost.first
             words = (
                 f"{self._name} partition {lost.partition}: the hub deleted offsets {lost.first} to "
-                f"{lost.end - 1} before they landed; it goes on behind them"
+                f"{lost.end - 1} before they landed; it continues after them"
             )
             self._emit(Event("tee_gap", words))
 

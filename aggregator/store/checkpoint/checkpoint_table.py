@@ -1,7 +1,7 @@
 """The checkpoint table: load the state, claim an epoch, append checkpoints by compare-and-set.
 
 A `CheckpointTable` belongs to ONE writer, whose threads take turns by its lock: one that observes
-progress, one that keeps the lease. Whoever only reads opens a table of its own.
+progress, one that keeps the lease. A reader opens a table of its own.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from aggregator.store.lease.clock import now
 from aggregator.store.lease.conflict import LastCommit, conflict_error
 
 FULL_EVERY = 500
-"""After so many commits one repeats all partitions: a load reads at most so many."""
+"""After this many commits one repeats all partitions, so a load reads no more than this."""
 
 MAINTAIN_EVERY = 100
-"""After so many commits `maintenance_due` asks for a call of `maintain`."""
+"""After this many commits `maintenance_due` asks for a call of `maintain`."""
 
 UNTOLD = 20
-"""So many commits that failed without a word are known again, should one have landed: while a disk
-is full there are more and more of them."""
+"""The number of failed commits that are recognised should one have landed: while a disk is full
+there are more and more of them."""
 
 HOLDER_COMMITS = 20
-"""So many commits are looked at for the writer's record: people's own commits carry none."""
+"""The number of commits searched for the writer's record: manual commits carry none."""
 
 CONFIGURATION: dict[str, str | None] = {
     # On a local disk every commit lists the log folder, so the log is kept short. Older
@@ -147,7 +147,7 @@ class CheckpointTable:
 
         From then on an append of an older epoch is refused. CheckpointConflictError when another
         writer commits at the same time. `record` goes with each commit, and names this writer to
-        whoever reads `holder`. Returns the epoch.
+        anyone who reads `holder`. Returns the epoch.
         """
         self._epoch = 0
         self.record, self.refused = record, None
@@ -193,7 +193,7 @@ class CheckpointTable:
         return own[0] if self._commit(rows, after, checkpoint.lane) else None
 
     def renew(self, lane: str = "lease") -> None:
-        """Commit nothing but that this writer goes on; raises as `append` does."""
+        """Commit only that this writer is still alive; raises as `append` does."""
         if not self._epoch:
             raise CheckpointError(f"checkpoint.path {self.path}: no epoch is claimed yet")
         with self.lock:
@@ -224,7 +224,7 @@ class CheckpointTable:
         return fresh
 
     def adopt(self, maintained: DeltaTable) -> None:
-        """Go on from the version that maintenance left, if all commits up to it are this writer's.
+        """Continue from the version that maintenance left, if all commits up to it are our own.
 
         Otherwise CheckpointConflictError, and this writer stays refused.
         """
@@ -247,7 +247,7 @@ class CheckpointTable:
     def _commit(self, rows: pa.Table, after: CheckpointState, lane: str) -> bool:
         """Commit rows, behind which the state is `after`; False when an earlier commit landed."""
         with self.lock:
-            # Before the commit: whoever sees it counts from a later moment than this one.
+            # Before the commit: anyone who sees it counts from a later moment than this one.
             began = now()
             committed = self._commit_now(rows, after, lane)
             self.renewed = began
@@ -290,7 +290,7 @@ class CheckpointTable:
         return landed == commit
 
     def _landed(self, fresh: DeltaTable) -> str:
-        """The id of the commit of ours by which the table is one version further; else empty.
+        """The id of our own commit, if it is the table's next version; else empty.
 
         An object store may take a commit and not say so, or repeat the request by itself.
         """

@@ -1,8 +1,8 @@
 """Keep the table fast for months: few files, a short log, and no rows older than the history.
 
-Runs between two commits of the writer, on a handle of its own. The writer goes on from
-the version it leaves only when every commit up to there is the writer's: so a foreign commit is
-found here as it is in `append`.
+Runs between two commits of the writer, on a handle of its own. The writer continues from the
+version it leaves only when every commit up to there is the writer's: so a foreign commit is found
+here as it is in `append`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _expired_before(path: str, delta: DeltaTable, cutoff_ms: int) -> int:
     """Rows of a seq below this are expired; 0 when there is nothing to delete.
 
     It is the last full commit before the cutoff, so that the state at the cutoff and at every
-    moment after it can still be told.
+    moment after it can still be found.
     """
     files = pa.table(delta.get_add_actions(flatten=True))
     if files.num_rows == 0 or "min.committed_at" not in files.column_names:

@@ -1,4 +1,4 @@
-"""What the history tells about going back: how far each log was copied, and which hub bound holds.
+"""What the history says about earlier positions: how far each log was copied, and its hub bounds.
 
 A commit's hub ends bound every position at or beyond its own: what it does not cover was written
 behind them. Rows about another incarnation of a topic do not count. Nor do those since a position
@@ -31,7 +31,7 @@ MANY = 2**62
 """More than a seq will ever be."""
 FOLDS = {"min": min, "max": max}
 RECENT = 2_000
-"""So many commits are looked at first: what is asked for is mostly among them."""
+"""The number of commits searched first: they mostly contain what is asked for."""
 LIFE = ["epoch", "lane", "generation"]
 """The commits of one life of a lane."""
 
@@ -40,8 +40,8 @@ LIFE = ["epoch", "lane", "generation"]
 class ProvenBound:
     """Hub ends that lie before every record of some positions, and when they were read.
 
-    A hub partition that is absent is unknown: it is to be read from its beginning. `hub_id` is the
-    cluster that they were read from, "" when not told.
+    A hub partition that is absent is unknown: it must be read from its beginning. `hub_id` is the
+    cluster that they were read from, "" when not known.
     """
 
     hub_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Past:
         """For each partition the newest bound that holds at its target; one of everything, if none.
 
         Every record of the partition from its target on that the hub holds lies behind it. The
-        newest is the one that was read last: who set positions back committed an old one anew.
+        newest is the one that was read last: a reset to an earlier position commits it again.
         With `recent` only the newest commits are looked at.
         """
         best: dict[SourcePartition, int] = {}
@@ -149,8 +149,8 @@ class Past:
         are proven.
 
         All below a position was acknowledged when it was committed, and what the tasks of a lane
-        had told by then is in each snapshot that was made later. So a later commit of the same life
-        of the lane, by such a snapshot, has these ends. One clock has told both moments.
+        had reported by then is in each snapshot that was made later. So a later commit of the same
+        life of the lane, by such a snapshot, has these ends. Both moments are by one clock.
         """
         chosen: dict[SourcePartition, int] = {}
         in_order = {sp: at for sp, at in targets.items() if sp not in self._folded.back}
@@ -250,7 +250,7 @@ class Past:
 def fitting(
     bound: ProvenBound, hub_id: str, logs: Mapping[TopicPartition, OffsetRange]
 ) -> ProvenBound:
-    """The bound without what belongs to another hub cluster, or to a topic that was made anew.
+    """The bound without what belongs to another hub cluster, or to a topic that was created again.
 
     A hub topic whose log does not reach the bound is not the one that the bound is about.
     """

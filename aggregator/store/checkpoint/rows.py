@@ -18,7 +18,7 @@ import pyarrow as pa
 from aggregator.model.values import Positions, SourcePartition, TopicPartition
 
 HUB = "hub"
-"""The alias under which the hub stands in `cluster_ids` and `topic_ids`."""
+"""The hub's alias in `cluster_ids` and `topic_ids`."""
 
 POSITION = "position"
 HUB_END = "hub_end"
@@ -81,7 +81,7 @@ class Checkpoint:
 
 
 def to_table(checkpoints: Iterable[Checkpoint], committed_at_ms: int) -> pa.Table:
-    """The rows of `checkpoints`, which are to be one commit."""
+    """The rows of `checkpoints`, for one commit."""
     rows: list[dict[str, Any]] = []
     for checkpoint in checkpoints:
         common = {

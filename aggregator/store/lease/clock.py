@@ -7,7 +7,7 @@ import time
 from aggregator.plan.lease import Moment
 
 STEADY = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Linux's monotonic clock stands still while the machine sleeps; this one does not."""
+"""Linux's monotonic clock stops while the machine sleeps; this one does not."""
 
 
 def now() -> Moment:

@@ -22,7 +22,7 @@ NEVER_AGAIN = -1
 
 Until = Callable[[int, int], None]
 """Takes until when records may be sent: ms since 1970 by the wall's clock, and ms from now on by
-the one that only goes on."""
+the monotonic one."""
 
 
 class Title(Protocol):
@@ -49,7 +49,7 @@ class TableTitle:
         return self._table.renewed
 
     def renew(self) -> Tried:
-        """Commit that we go on, which the table refuses when anybody else has committed."""
+        """Commit that we are still alive, which the table refuses after another's commit."""
         try:
             self._table.renew()
         except CheckpointConflictError:
@@ -59,12 +59,12 @@ class TableTitle:
         return Tried.RENEWED
 
     def lost(self) -> CheckpointConflictError | None:
-        """What the table said to a commit of this writer, whoever of its threads made it."""
+        """What the table answered to a commit of this writer, from any of its threads."""
         return self._table.refused
 
 
 class LockTitle(TableTitle):
-    """A local path: the lock is held by the kernel, and its file shows that the holder goes on."""
+    """A local path: the lock is held by the kernel, and its file shows that the holder is alive."""
 
     def __init__(self, lock: WriterLock, table: CheckpointTable) -> None:
         super().__init__(table)
@@ -89,7 +89,7 @@ class LockTitle(TableTitle):
 
 
 class Lease:
-    """A lease of so many seconds; `tell` gets an event's kind and text when its state changes."""
+    """A lease of `lease` seconds; `emit` gets an event's kind and text when its state changes."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Lease:
             self._thread.join()
 
     def guard(self, until: Until) -> None:
-        """From now on tell the JVM that sends how long it may; from then on it waits by itself."""
+        """From now on limit how long the JVM may send; after that it waits by itself."""
         with self._lock:
             self._until = until
             self._tell_jvm()
@@ -166,7 +166,7 @@ class Lease:
         self._tell_jvm()
         if self._waits and self._renewed.until(self._clock()) < self._seconds * USABLE:
             self._waits = False
-            self._emit("lease_renewed", "the lease is renewed, nobody has taken over: going on")
+            self._emit("lease_renewed", "the lease is renewed, no one has taken over")
 
     def _fence(self, age: float) -> None:
         self.error = self._title.lost() or CheckpointConflictError(

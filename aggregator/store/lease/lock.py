@@ -1,7 +1,7 @@
 """One writer at a time on a local checkpoint: an OS lock on `<checkpoint.path>/lock`.
 
 The file names the holder for people and for the next start. The holder renews it, so that one on
-another machine that shares the folder can see whether it goes on.
+another machine that shares the folder can see whether it is alive.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WATCH_SECONDS = 0.5
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """The record cannot be written, but the lock is held by the kernel and stays so."""
 GLANCE_SECONDS = 0.2
-"""A command that looks whether it is held has it for a moment: so long is tried again."""
+"""A command that checks the lock holds it for a moment: taking it is retried for this time."""
 
 
 def held_by(path: str, holder: Owner | None) -> HeldError:
@@ -62,7 +62,7 @@ def jvm_lock_file(path: str) -> str:
 class WriterLock:
     """Held for the life of a writer; the OS frees it when the process ends, however it ends.
 
-    On an object store there is no such lock: there the lease in the checkpoint table stands for it.
+    On an object store there is no such lock: there the lease in the checkpoint table replaces it.
     """
 
     def __init__(self, path: Path | None, handle: int | None, owner: Owner) -> None:
@@ -77,7 +77,7 @@ class WriterLock:
     def acquire(cls, path: str, owner: Owner | None = None) -> Self:
         """Take the lock of the checkpoint at `path` (the setting checkpoint.path).
 
-        `earlier` of the lock is whoever had it before and did not give it back. Raises
+        `earlier` of the lock is the one that had it before and did not give it back. Raises
         CheckpointConflictError naming the holder when there is one; CheckpointError when the
         folder cannot be made or written.
         """
@@ -123,13 +123,13 @@ class WriterLock:
         self._noted = True
 
     def renew(self) -> Tried:
-        """Show that the holder goes on, and tell whether it still is the holder."""
+        """Show that the holder is alive; returns whether it still is the holder."""
         if not self.is_ours:
             return Tried.REFUSED
         try:
             self._write()
         except OSError as error:
-            # On a network file system the server tells with it that it has given the lock away.
+            # On a network file system the server reports with it that it has given the lock away.
             return Tried.RENEWED if error.errno in NO_SPACE else Tried.FAILED
         return Tried.RENEWED
 
@@ -137,7 +137,8 @@ class WriterLock:
         """Give the lock back; a second call does nothing.
 
         `ended`: nothing of this writer is on its way any more, so the next need not ask for it.
-        Whoever has noted nothing leaves the file as it was found: the next asks for the earlier.
+        Until a holder has written its record the file stays as found: the next asks for the
+        earlier.
         """
         if self._handle is None:
             return
@@ -223,7 +224,7 @@ def holder_of(path: str) -> Owner | None:
 
 @contextmanager
 def for_the_next(place: CheckpointConfig, report: Callable[[str], object]) -> Iterator[None]:
-    """While the block runs nobody writes this checkpoint: what it notes is for the next start.
+    """While the block runs no one writes this checkpoint: its changes are for the next start.
 
     Raises as `refuse_if_held` does, and HeldError at the end of the block when one has begun in the
     meantime: what was noted stays, but that one may have been too early to read it.
@@ -244,7 +245,8 @@ def refuse_if_held(place: CheckpointConfig, report: Callable[[str], object]) -> 
 
     By the lock, and where none can be seen (an object store, another machine) by its record: a
     writer that did not say that it had ended, and cannot be seen to be gone, is waited for as long
-    as its lease lasts. `tell` gets words for that. Returns a mark that changes when anybody writes.
+    as its lease lasts. `report` gets words for that. Returns a mark that changes when anybody
+    writes.
     """
     if _is_locked(place.path):
         raise _unreached(place.path, holder_of(place.path))
@@ -259,7 +261,7 @@ def refuse_if_held(place: CheckpointConfig, report: Callable[[str], object]) -> 
     if move is ClaimMove.REFUSE:
         raise _unreached(place.path, holder)
     if move is ClaimMove.WATCH:
-        report(f"{holder} left no word: waiting {holder.lease:.0f} s for a sign that it goes on")
+        report(f"{holder} left no end mark: waiting {holder.lease:.0f} s for a sign of life")
         deadline = time.monotonic() + holder.lease
         while time.monotonic() < deadline:
             time.sleep(WATCH_SECONDS)
@@ -287,7 +289,7 @@ def _is_locked(path: str) -> bool:
 
 
 def _sign_of(place: CheckpointConfig) -> tuple[str, object]:
-    """The record of the last writer, and what changes each time that it shows that it goes on."""
+    """The record of the last writer, and a mark that changes with each sign that it is alive."""
     if has_lock(place.path):
         record = record_of(place.path)
         return record, record

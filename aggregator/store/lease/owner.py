@@ -21,7 +21,7 @@ PROCESS_TABLE = Path("/proc/self/ns/pid")
 
 @cache
 def here() -> ProcessPlace:
-    """Where this process runs; boot id and process table only where Linux tells them.
+    """Where this process runs; boot id and process table only where Linux shows them.
 
     Where it does not, as in some sandboxes, each process is on a machine of its own: a container of
     the same name on another one has the same process ids.
@@ -38,12 +38,12 @@ def here() -> ProcessPlace:
 class Owner:
     """Who writes the checkpoint; `str(owner)` is what an epoch is claimed with.
 
-    `started` and `jvm_started` tell a process from a later one with the same id (0: unknown).
-    `lease` is how long it may write after a renewal, `quiet` how long after one nothing of it can
-    arrive at the hub any more, both in seconds. `jvm` and `pending` are what has to be waited for
-    yet before the hub is read: an earlier JVM, until its own has taken its place, and the seconds
-    that an earlier writer elsewhere may go on. `remote`: its tasks run in executors. `api` is where
-    it listens for commands, "off" for one that does not.
+    `started` and `jvm_started` distinguish a process from a later one with the same id (0:
+    unknown). `lease` is how long it may write after a renewal, `quiet` how long after one nothing
+    of it can arrive at the hub any more, both in seconds. `jvm` and `pending` are what has to be
+    waited for yet before the hub is read: an earlier JVM, until its own has taken its place, and
+    the seconds that an earlier writer elsewhere may continue. `remote`: its tasks run in executors.
+    `api` is where it listens for commands, "off" for one that does not.
     """
 
     host: str = field(default_factory=lambda: here().host)

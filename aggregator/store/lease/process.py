@@ -16,7 +16,7 @@ KILL_SECONDS = 30.0
 
 
 def started_of(pid: int) -> int:
-    """When a process started, in ticks of its kernel; 0 when it is gone, or cannot be told."""
+    """When a process started, in ticks of its kernel; 0 when it is gone, or unknown."""
     found = _stat(pid)
     return int(found[19]) if found else 0
 
@@ -24,7 +24,7 @@ def started_of(pid: int) -> int:
 def life_of(pid: int, started: int) -> Life:
     """What the process table says about the process `pid` that started at `started`.
 
-    A dead one that nobody has collected yet is gone: its files and locks are free.
+    A zombie, not reaped yet, is gone: its files and locks are free.
     """
     found = _stat(pid)
     if found is None:

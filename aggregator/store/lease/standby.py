@@ -1,4 +1,4 @@
-"""An instance that stands by: it waits until nobody writes the checkpoint, or its writer is silent.
+"""A standby instance: it waits until no one writes the checkpoint, or its writer is silent.
 
 It changes nothing while it waits. Any number may wait: what they do afterwards is what any start
 does, so the lock, or the epoch, goes to one of them, and the others wait again.
@@ -24,18 +24,18 @@ from aggregator.store.lease.takeover import StoppedEarlyError
 LOCAL_POLL_SECONDS = 0.5
 STORE_POLL_SECONDS = 3.0
 FOLLOW_SECONDS = 30.0
-"""So often it reads what it would run by."""
+"""How often it reads the config that it would run by."""
 AGAIN_SECONDS = 5.0
 """After a start that another one was quicker than, or that could not end the one before it."""
 SLOW_START = 3
-"""One that has not claimed its epoch yet may ask its clusters so many times in turn."""
+"""How many times in turn a writer without an epoch yet may ask its clusters."""
 STORE_LEASE = 0.5
-"""On an object store the start itself waits for the lease once more: so much of it is enough."""
+"""On an object store the start itself waits for the lease once more: this share is enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterRecord:
-    """What a writer shows of itself. `mark` changes each time that it shows that it goes on."""
+    """What a writer shows of itself. `mark` changes with each sign that it is alive."""
 
     owner: Owner
     mark: object
@@ -45,8 +45,8 @@ class WriterRecord:
 class Standby:
     """The wait of one instance for its turn, as often as it has to wait.
 
-    `tell` gets in words whom it waits for, each time that this changes; `follow` is called now
-    and then, so that what it would run by is known, and is read in time.
+    `report` gets in words which writer it waits for, each time that this changes; `follow` is
+    called now and then, so that what it would run by is known, and is read in time.
     """
 
     def __init__(
@@ -69,11 +69,11 @@ class Standby:
         self._reported = ""
 
     def wait(self) -> str:
-        """Return when this one may start; "" when nobody has to be ended for that.
+        """Return when this one may start; "" when no other has to be ended for that.
 
-        Otherwise the record of the writer that was silent: whoever writes by then may be another
-        one, who stood by as well and was quicker.
-        StoppedEarlyError when it is to stop before its turn; what `follow` raises.
+        Otherwise the record of the writer that was silent: the writer by then may be another
+        standby that was quicker. StoppedEarlyError when it is to stop before its turn; what
+        `follow` raises.
         """
         poll = LOCAL_POLL_SECONDS if self._local else STORE_POLL_SECONDS
         mark, since = object(), time.monotonic()
@@ -86,8 +86,8 @@ class Standby:
             try:
                 found = self._record()
             except CheckpointError as error:
-                # Whether it goes on cannot be seen meanwhile: so it is not counted as silent.
-                self._note(f"stands by: {error}")
+                # Whether it is alive cannot be seen meanwhile: so it is not counted as silent.
+                self._note(f"is on standby: {error}")
                 since = now
                 self._pause(poll)
                 continue
@@ -100,12 +100,12 @@ class Standby:
                 overdue = turn is Turn.OVERDUE and self._local
                 return str(found.mark) if overdue and found is not None else ""
             assert found is not None
-            self._note(f"stands by: {found.owner} writes")
+            self._note(f"is on standby: {found.owner} writes")
             self._pause(poll)
 
     def again(self, error: HeldError) -> None:
         """Another one has it after all: wait a moment. StoppedEarlyError as `wait`."""
-        words = f"stands by: {error}"
+        words = f"is on standby: {error}"
         if words == self._reported:
             # It is no news, but meanwhile it was shown to start.
             self._report(words)

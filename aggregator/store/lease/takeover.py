@@ -35,7 +35,7 @@ class TakeOver:
     """One start, and what it does about the writer before it. Blocks until that is done."""
 
     CLAIMS = 20
-    """A live writer commits all the while: so often is the epoch tried to be claimed from it."""
+    """A live writer keeps committing: this is how often claiming its epoch is tried."""
 
     def __init__(self, config: Config, emit: EventSink, stop: threading.Event) -> None:
         self._path = config.checkpoint.path
@@ -45,7 +45,7 @@ class TakeOver:
         self._patience = config.supervision.stop_timeout + ASK_MARGIN_SECONDS
 
     def lock(self, owner: Owner, silent: str = "") -> WriterLock:
-        """The lock of a local checkpoint, taken from whoever has it.
+        """The lock of a local checkpoint, taken from any holder.
 
         With `silent`, the record of one that was found to be silent, only from that one, and only
         as long as it stays silent. Raises CheckpointConflictError when it cannot be taken: another
@@ -71,7 +71,7 @@ class TakeOver:
             return self._freed_lock(owner)
 
     def watch_lock(self, lock: WriterLock) -> None:
-        """Raise CheckpointConflictError when the writer before us, on another machine, goes on.
+        """Raise CheckpointConflictError when the writer before us, on another machine, is alive.
 
         Its file system should have kept the lock for it; not all do.
         """
@@ -84,7 +84,7 @@ class TakeOver:
     def lease(self, table: CheckpointTable, owner: Owner, *, take_over: bool) -> Owner:
         """The owner to claim the epoch of a table on an object store with.
 
-        Raises CheckpointConflictError when another writer goes on and `take_over` is not asked.
+        Raises CheckpointConflictError when another writer is alive and `take_over` is not set.
         """
         holder = Owner.from_json(table.holder())
         if holder is None:
@@ -114,7 +114,7 @@ class TakeOver:
         return plan_start(Earlier(near, life, locked), take_over=take_over)
 
     def _watch(self, holder: Owner, seen: Callable[[], object]) -> None:
-        self._emit(Event("waiting", f"{holder} left no word: {holder.lease:.0f} s for its lease"))
+        self._emit(Event("waiting", f"{holder} left no end mark: {holder.lease:.0f} s to wait"))
         deadline, before = time.monotonic() + holder.lease, seen()
         while time.monotonic() < deadline:
             if self._stop.wait(WATCH_SECONDS):

@@ -30,7 +30,7 @@ from aggregator.store.lease.process import kill, life_of, started_of
 from aggregator.store.lease.takeover import StoppedEarlyError, TakeOver
 
 JVM_SECONDS = 3.0
-"""A JVM whose Python was killed ends by itself; after so long it is killed."""
+"""A JVM whose Python was killed ends by itself; after this time it is killed."""
 POLL_SECONDS = 0.05
 DELIVERY_TIMEOUT_MS = 120_000
 """Kafka's default for delivery.timeout.ms (ProducerConfig, kafka-clients 3.9.2)."""
@@ -88,7 +88,7 @@ class Writer:
 
     @property
     def error(self) -> AggregatorError | None:
-        """Why this writer must end now and write nothing more; None while it may go on."""
+        """Why this writer must end now and write nothing more; None while it may continue."""
         return self._lease.error if self._lease else None
 
     @property
@@ -105,7 +105,7 @@ class Writer:
 
     def ready(self, spark: SparkSession, config: Config) -> None:
         """Return when nothing of an earlier writer can arrive at the hub any more, as far as a
-        wait can tell; from then on this one may write.
+        wait can show; from then on this one may write.
 
         `config` is what it writes by, which may be newer than the one it was taken with. Raises
         CheckpointConflictError when an earlier JVM does not end, and StoppedEarlyError.
@@ -216,7 +216,7 @@ class Writer:
         if not self._owner.jvm:
             return False
         if earlier is not None and life_of(earlier.pid, earlier.started) is not Life.GONE:
-            # A notebook, say, that has ended its run badly: its JVM is still of use to somebody.
+            # A notebook, say, that has ended its run badly: its JVM is still in use.
             return False
         self._emit(Event("killing", f"an earlier JVM (pid {self._owner.jvm}) is still there"))
         try:
@@ -240,7 +240,7 @@ class Writer:
 
     @property
     def _pending(self) -> float:
-        """Seconds that an earlier writer elsewhere may go on delivering."""
+        """Seconds for which an earlier writer elsewhere may keep delivering."""
         return self._waiting_since + self._owner.pending - time.monotonic()
 
     def _note(self, owner: Owner) -> None:
@@ -260,7 +260,7 @@ class Writer:
 
 
 def delivery_seconds(config: Config) -> float:
-    """How long a producer may go on delivering a record after it was handed over."""
+    """How long a producer may keep delivering a record after it was handed over."""
     settings = jvm_settings(config.hub, "producer")
     return int(settings.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
 
