@@ -147,7 +147,7 @@ class Aggregation:
         return self._controls.read().sources
 
     def pause(self, alias: str, part: Part | None, *, paused: bool) -> SourceControl:
-        """Pause a source, or a part of one, or let it go on."""
+        """Pause or resume a source, or a part of one."""
         path = f"/api/sources/{alias}"
         if part is not None:
             path += f"/topics/{quote(part.topic, safe='')}"
@@ -275,7 +275,7 @@ class Aggregation:
         """Set positions, or with `dry_run` only say what that would do."""
 
         def set_here(_: Absent) -> MovesReport:
-            # Not even shown: whoever runs there has other positions than the checkpoint.
+            # Not even shown: an instance there has other positions than the checkpoint.
             refuse_if_held(self._place, print_note)
             from aggregator.features.positions.proposal import propose
             from aggregator.features.positions.set_stopped import set_positions

@@ -1,4 +1,4 @@
-"""`aggregator backfill`: have an older range of a topic come into the hub beside the live flow."""
+"""`aggregator backfill`: copy an older range of a topic into the hub beside the live flow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class BackfillOptions:
-    """What is to be read, and how fast."""
+    """What to read, and how fast."""
 
     source: Annotated[
         str | None, typer.Option(metavar="ALIAS", help="The source that still has it.")
@@ -64,12 +64,12 @@ def order(
 
     For what the hub lacks because the topic was taken from `latest`, or because its position was
     set forward. What the hub holds already of the range is not written again. A running instance
-    begins at once, else the next one does; one backfill goes on at a time. Times are those of the
+    begins at once, else the next one does; one backfill runs at a time. Times are those of the
     records: 2026-01-31T12:00:00Z.
     """
     if wanted.source is None or wanted.topic is None:
         if not wait or (wanted.source, wanted.topic) != (None, None) or dry_run:
-            raise typer.BadParameter("say what is to be read: --source and --topic")
+            raise typer.BadParameter("say what to read: --source and --topic")
         return _waited(call, None)
     request = _request(wanted)
     found = call.aggregation.order_backfill(request, dry_run=dry_run)
@@ -123,7 +123,7 @@ def parse_rate(text: str | None) -> tuple[float | None, float | None]:
 
 
 def report_of_order(found: BackfillReport) -> Report:
-    """What is to be read, or would be."""
+    """The ranges to read."""
     backfill = found.backfill
     columns: Columns = {
         "partition": "partition",

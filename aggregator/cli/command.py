@@ -141,7 +141,7 @@ def command(
     """Make a command of a function; `examples` end its help.
 
     `name` is its name where that is not the function's. `without` are the shared options that it
-    does not have. A parameter whose type is a dataclass stands for the options that are its fields.
+    does not have. A parameter whose type is a dataclass has its fields as options.
     """
 
     def declare(work: Callable[..., Report | None]) -> Command:

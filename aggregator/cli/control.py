@@ -1,4 +1,4 @@
-"""`aggregator pause`, `resume`, `reload`: what a running instance is to do from now on."""
+"""`aggregator pause`, `resume`, `reload`: control a running instance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Partition = Annotated[
     "aggregator pause eu --topic orders --partition 3",
 )
 def pause(call: Call, alias: Alias, topic: Topic = None, partition: Partition = None) -> Report:
-    """Let a source rest, or a topic or a partition of it: its lanes end cleanly, all else goes on.
+    """Pause a source, or a topic or partition of it: its lanes end cleanly, all else continues.
 
     Returns when they have ended. It stays paused over restarts, until it is resumed. When no
     instance runs, the next one begins with it paused; one that runs and cannot be asked is named,
@@ -35,7 +35,7 @@ def pause(call: Call, alias: Alias, topic: Topic = None, partition: Partition = 
 
 @command("aggregator resume eu -c aggregator.yaml", "aggregator resume eu --topic orders")
 def resume(call: Call, alias: Alias, topic: Topic = None, partition: Partition = None) -> Report:
-    """Let what is paused go on from where it is: a source, a topic, or a partition.
+    """Resume a paused source, topic or partition from where it is.
 
     A topic is resumed with all its partitions; a source without the topics of it that were paused
     by themselves.

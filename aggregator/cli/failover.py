@@ -31,7 +31,7 @@ class FailoverOptions:
 
     no_wait: Annotated[
         bool,
-        typer.Option("--no-wait", help="Go on although not all is copied that the source has."),
+        typer.Option("--no-wait", help="Continue although not all of the source is copied."),
     ] = False
     dry_run: DryRun = False
     timeout: Timeout = "10m"
@@ -172,14 +172,14 @@ def report_of_failover(done: FailoverReport) -> Report:
 
 
 def report_of_failback(done: FailbackReport, mask: Callable[[str], str]) -> Report:
-    """What was done for the way back, and how to go on."""
+    """The steps of the failback, and how to continue."""
     parts: list[Table | str] = [] if done.file else [mask(done.config)]
     if done.positions is not None:
         parts += report_of_moves(done.positions, more=False).parts
     parts.append(_steps(done.steps))
     parts += [f"note: {it}" for it in done.notes]
     if done.file and not done.dry_run:
-        parts.append(f"Go on with: aggregator run -c {done.file}")
+        parts.append(f"Continue with: aggregator run -c {done.file}")
     data = done.model_dump(mode="json") | {"config": mask(done.config)}
     return Report(data, tuple(parts))
 

@@ -41,13 +41,13 @@ class Commands(TyperGroup):
     """The group of all commands: no error leaves it as a traceback, unless `--debug` is given."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As any group, with `--debug` taken wherever it stands."""
+        """A group that accepts `--debug` at any place."""
         if "--debug" in args:
             args = ["--debug", *(arg for arg in args if arg != "--debug")]
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an error of ours ends it with its own exit code."""
+        """Run the command; one of our errors ends it with its own exit code."""
         invocation = Invocation(debug=bool(ctx.params.get("_debug")))
         ctx.obj = invocation
         try:
@@ -63,7 +63,7 @@ class Commands(TyperGroup):
 
 
 def _sentence(error: Exception) -> str:
-    """What to say of an error that is none of ours."""
+    """The message for an error that is not our own."""
     if isinstance(error, ImportError) and (error.name or "").startswith("pyspark"):
         try:
             spark_home()

@@ -32,10 +32,10 @@ COLUMNS: Columns = {
     "lost": "lost",
     "decision": "decision",
     "state": lambda it: "resolved" if it.resolved else "open",
-    "goes on at": "resumes_at",
+    "continues at": "resumes_at",
     "why": lambda it: it.note or it.reason,
 }
-NUMBERS = ("to", "lost", "goes on at")
+NUMBERS = ("to", "lost", "continues at")
 
 
 @command()
@@ -66,9 +66,10 @@ def accept(
     source: SourceOption = None,
     topic: TopicOption = None,
 ) -> Report:
-    """Let partitions go on without what they lost, as `on_gap: skip` would.
+    """Let partitions continue without what they lost, as `on_gap: skip` would.
 
-    A running instance does so at its next look (topics.refresh_interval), else the next start does.
+    A running instance does so at its next discovery (topics.refresh_interval), else the next start
+    does.
     """
     try:
         accepted = accept_gaps(_kept(call.config), gap or (), source, topic)
@@ -94,7 +95,7 @@ def report_of_accepted(accepted: Sequence[GapRecord]) -> Report:
         return Report(data, ("No such gap is open.",))
     count = len(accepted)
     said = (
-        f"{count} gap{'s' if count > 1 else ''} accepted: their partitions go on at the running "
+        f"{count} gap{'s' if count > 1 else ''} accepted: their partitions continue at the running "
         "instance's next look, else at the next start"
     )
     return Report(data, (table(TITLE, COLUMNS, shown, NUMBERS), said))

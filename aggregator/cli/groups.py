@@ -1,4 +1,4 @@
-"""`aggregator groups`: consumer groups of the sources, and where they go on at the hub."""
+"""`aggregator groups`: consumer groups of the sources, and where they continue at the hub."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_(call: Call, source: SourceOption = None) -> Report:
 def translate(call: Call, group: GroupName, how: GroupOptions) -> Report:
     """Show where a group continues at the hub, and how many records it reads again; writes nothing.
 
-    A consumer that goes on there misses nothing. It is the plan of `groups apply`: with the same
+    A consumer that continues there misses nothing. It is the plan of `groups apply`: with the same
     exit code, 4 when not all of it would be written.
     """
     return _done(call, translate_group, group, how, dry_run=True)
@@ -100,7 +100,7 @@ def report_of_groups(found: GroupsReport) -> Report:
 
 
 def report_of_group(report: GroupReport) -> Report:
-    """Where a group goes on, and what was written of that."""
+    """Where a group continues, and what was written of that."""
     waiting = "read, not copied yet"
     sources = table(
         f"Group {report.group} at its sources",

@@ -56,8 +56,8 @@ def history(
     """Show how the sources were, by the minute: state, records, lag, latency.
 
     Read from the table of history beside the checkpoint, which a running instance writes
-    (timeline.interval, timeline.keep). With --step counts are added up, and what was worst stands
-    for the span: how far behind, and each percentile of latency.
+    (timeline.interval, timeline.keep). With --step counts are added up, and the worst value is
+    shown for the span: how far behind, and each percentile of latency.
     """
     begin, end = moment("--since", since), moment("--until", until)
     seconds = duration("--step", step)

@@ -42,7 +42,7 @@ ReplicationConfig = Annotated[
 ]
 Aliases = Annotated[
     list[str] | None,
-    typer.Option("--alias", metavar="NAME", help="What a source is to be called, in their order."),
+    typer.Option("--alias", metavar="NAME", help="The name of a source, in their order."),
 ]
 Form = Annotated[ConfigOutput, typer.Option("-o", "--output", help="YAML, or JSON for programs.")]
 
@@ -56,7 +56,7 @@ def _version(text: str) -> Version:
 
 @dataclass(frozen=True, slots=True)
 class OldToolOptions:
-    """What an old tool was called with, and what its files do not tell."""
+    """The options of an old tool's call, and what its files do not say."""
 
     consumers: ConsumerConfigs = None
     producer: ProducerConfig = None
@@ -74,7 +74,7 @@ class OldToolOptions:
     ] = None
     alias: Aliases = None
     hub: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="The hub, when no file tells it.")
+        str, typer.Option(metavar="HOST:PORT", help="The hub, when no file names it.")
     ] = ""
     store: Annotated[
         str,
@@ -95,7 +95,7 @@ class OldToolOptions:
     ] = None
 
     def request(self, words: Sequence[str], known: Sequence[str]) -> ImportRequest:
-        """What is to be imported; `known` are the aliases of a config that is there."""
+        """What to import; `known` are the aliases of an existing config."""
         names, options = split_words(words)
         given = {"whitelist": self.whitelist, "blacklist": self.blacklist}
         options |= {name: value for name, value in given.items() if value is not None}
@@ -185,7 +185,7 @@ def import_(
     ] = None,
     output: Form = ConfigOutput.YAML,
 ) -> Report | None:
-    """Turn the files of MirrorMaker 1 or 2, or of a replicator, into a config of ours.
+    """Turn the files of MirrorMaker 1 or 2, or of a replicator, into a config of this tool.
 
     What has no counterpart is named with the reason, on stderr and in the YAML; secrets become
     references. There is a config for each cluster that was written.
@@ -236,7 +236,7 @@ def split_words(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def show_finished(found: Iterable[Finished]) -> None:
-    """Say on stderr what was not taken over, and what is to be set."""
+    """Say on stderr what was not taken over, and what must be set."""
     for it in found:
         for note in it.notes:
             word = "decide" if note.decide else "note" if note.taken else "not taken over"
@@ -277,7 +277,7 @@ def _write(found: Sequence[Finished], how: WriteOptions) -> list[tuple[Finished,
 
 
 def write_config(file: Path, text: str, *, secret: bool) -> None:
-    """Write a config; one with a `secret` in it is for nobody else to read."""
+    """Write a config; one with a `secret` in it is readable by its owner alone."""
     mode = 0o600 if secret else 0o666
     with open(
         os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8"

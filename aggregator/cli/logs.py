@@ -16,7 +16,7 @@ def event_log(
 ) -> Callable[..., None]:
     """A function `log(kind, message, **fields)` that writes one line; texts go through `mask`.
 
-    Errors are logged as warnings: the run goes on. What `level` hides is not written.
+    Errors are logged as warnings: the run continues. What `level` hides is not written.
 
     A line and its end are one write. The JVM writes to the same stderr, and where Python does not
     buffer, as in the image, it would come in between.

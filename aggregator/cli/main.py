@@ -149,7 +149,7 @@ def allow_files() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line (by default the process's own) and end the process with its code.
 
-    All that is to be closed is closed by then. What is left are threads that nobody waits for, in
+    All that must be closed is closed by then. What is left are threads that are not waited for, in
     calls of the Kafka and Delta libraries to a cluster that hangs, say: Python's own way out stops
     them wherever they are, and that has ended runs that were done with a segmentation fault.
     Should one come all the same, each thread's Python stack is on stderr.
@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if end.code is not None and not isinstance(end.code, int):
             raise
         for stream in (sys.stdout, sys.stderr):
-            # Whoever read it may be gone.
+            # The reader of the pipe may be gone.
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(end.code or 0)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def maintain(call: Call) -> Report:
     """Merge small files of all Delta tables, and delete what is too old.
 
-    The checkpoint, history and events, and the tables that "aggregator tee" lands in. Whoever
-    writes tables maintains them by the way: this is for those that nobody writes just now, and
-    leaves the others alone. Changes nothing in Kafka.
+    The checkpoint, history and events, and the tables that "aggregator tee" lands in. A running
+    writer maintains its own tables: this is for those without a writer, and leaves the others
+    alone. Changes nothing in Kafka.
     """
     config = as_submitted(call.config)
 

@@ -26,7 +26,7 @@ WORDS: Words = {
     "blacklist": ("REGEX", "Topics to leave out."),
     "exclude": ("REGEX", "The same as --blacklist."),
     "num.streams": ("N", "Tasks for each source."),
-    "abort.on.send.failure": ("BOOL", "End when the hub fails; else go on."),
+    "abort.on.send.failure": ("BOOL", "End when the hub fails; else continue."),
     "offset.commit.interval.ms": ("MS", "How often positions are stored."),
     "message.handler": ("CLASS", "Refused: it is Java's."),
     "message.handler.args": ("ARGS", NO_EFFECT),
@@ -64,14 +64,14 @@ def mirror_maker(
     positions: Annotated[
         bool,
         typer.Option(
-            "--positions/--no-positions", help="At the first start go on where the old tool was."
+            "--positions/--no-positions", help="At the first start continue where the old tool was."
         ),
     ] = True,
 ) -> None:
     """Run with the files and options of MirrorMaker 1.
 
     What has no effect is said at the start. --consumer.config may be given for each source. At
-    the first start it goes on where the group of the consumer was; later where it was itself.
+    the first start it continues where the group of the consumer was; later where it was itself.
     """
     request = ImportRequest(
         consumers=clients.consumers or (),

@@ -57,9 +57,7 @@ SinceOption = Annotated[
     typer.Option(metavar="TIME", help="From then on: 1h or 7d ago, or 2026-01-31T12:00:00Z."),
 ]
 UntilOption = Annotated[str, typer.Option(metavar="TIME", help="Up to then; 0s is now.")]
-Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
-]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Follow new entries, until Ctrl-C.")]
 Newest = Annotated[int, typer.Option(min=1, help="How many, the newest.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show it, and write nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it. Without it, it is only shown.")]
@@ -69,7 +67,7 @@ Timeout = Annotated[
 
 
 def moment(option: str, text: str) -> datetime:
-    """The moment that an option names: a time, or so long ago; a usage error when it names none."""
+    """The moment of an option: a time, or a duration ago; otherwise a usage error."""
     try:
         return moment_of(text, datetime.now(UTC))
     except ValueError as error:
@@ -144,5 +142,5 @@ def masked(ctx: typer.Context, text: str) -> str:
 
 def examples(*lines: str) -> str:
     """The end of a command's help: its examples, each on a line of its own."""
-    # Backspace is how the help is told not to wrap the lines that follow.
+    # A backspace keeps the help from wrapping the lines that follow.
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])

@@ -15,7 +15,7 @@ from aggregator.features.peek.read_topic import look_at
 from aggregator.features.peek.topic_report import PeekedRecord, TopicLook
 
 MOST_SHOWN = 300
-"""So much of a key or value stands in a table; -o json has all of it."""
+"""How much of a key or value a table shows; -o json has all of it."""
 
 
 @command(

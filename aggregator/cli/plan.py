@@ -152,7 +152,7 @@ def _first_table(first: Preview) -> Table:
             case RecordGaps(records):
                 rows.append(("record gaps", len(records), None))
             case Move(positions):
-                rows.append(("go on behind gaps", len(positions), None))
+                rows.append(("continue after gaps", len(positions), None))
             case Recover(partitions):
                 rows.append(("recover", len(partitions), "they start when the hub has been read"))
             case Start(lane):

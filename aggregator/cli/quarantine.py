@@ -122,7 +122,7 @@ def retry_those(
         for outcome in attempts.retry(chosen, dry_run=dry_run, overwrite=overwrite):
             outcomes.append(outcome)
     finally:
-        # Also when the hub goes away half-way: what was told is done.
+        # Also when the hub goes away half-way: what was reported is done.
         shown = report_of_outcomes(outcomes, unknown, reader.place.topic, call.masked)
         show(shown, call.output)
     failed = [it for it in outcomes if it.state is not RecordState.RETRIED]

@@ -70,14 +70,12 @@ def replicator(
     options: Options,
     place: PlaceOptions,
     how: RunOptions,
-    alias: Annotated[
-        str, typer.Option(metavar="NAME", help="What the origin is to be called.")
-    ] = "",
+    alias: Annotated[str, typer.Option(metavar="NAME", help="The name of the origin.")] = "",
     group: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="The group in which the old one has committed: go on there at the first start.",
+            help="The group in which the old one has committed: continue there at the first start.",
         ),
     ] = "",
 ) -> None:

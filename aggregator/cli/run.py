@@ -94,7 +94,7 @@ def run_config(
     fresh: bool = False,
     only_backfills: bool = False,
 ) -> None:
-    """Run what `load` gives, which is asked again when it is to be read anew; ends the command."""
+    """Run the config from `load`, which is called again at a reload; ends the command."""
 
     def read(added: Added) -> Config:
         return as_submitted(load(added))
@@ -162,7 +162,7 @@ def in_thread(work: Callable[[], Answer]) -> Answer:
     def call() -> None:
         try:
             answers.append(work())
-        except BaseException as error:  # goes on in the thread that waits
+        except BaseException as error:  # raised in the thread that waits
             errors.append(error)
 
     thread = threading.Thread(target=call, name="engine", daemon=True)

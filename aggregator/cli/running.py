@@ -1,4 +1,4 @@
-"""Asks the running instance over its API; that none answers is an answer, with the reason."""
+"""Asks the running instance over its API; no answer is a result too, with the reason."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ TIMEOUT_SECONDS = 3.0
 COMMAND_SECONDS = 120.0
 """How much longer than the clean end of a lane a command may take: clusters are asked, too."""
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Addresses to listen on that nobody can connect to, and where to connect instead."""
+"""Addresses to listen on that cannot be connected to, and where to connect instead."""
 
 Document = TypeVar("Document", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """No running instance answers; why. `is_there`: one runs, and tells us nothing yet."""
+    """No running instance answers; why. `is_there`: one runs, and answers nothing yet."""
 
     reason: str
     is_there: bool = False
@@ -106,7 +106,7 @@ def command_running(
 
 
 def api_url(api: ApiConfig) -> str | None:
-    """Where this API is to be asked; None when it is off or its port is not told."""
+    """Where to reach this API; None when it is off or its port is not known."""
     address = parse_listen(api.listen)
     if address is None or address[1] == 0:
         return None

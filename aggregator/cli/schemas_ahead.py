@@ -41,7 +41,7 @@ def with_schemas(shown: Report, config: Config, plan: Plan) -> Report:
     ]
     lines += [f"warning: schemas: whether hub topics hold records is not known: {why}"] * bool(why)
     if not lines:
-        lines = ["All schemas that the registries tell by topic fit together."]
+        lines = ["All schemas that the registries have by topic fit together."]
     return shown.with_more("schemas", data, *lines)
 
 

@@ -110,6 +110,9 @@ def _server(
     app = make_app(control, holder, recorder, audits)
 
     def died(reason: str) -> None:
-        log("api_failed", f"the API has ended ({reason}); records go on, restart to have it again")
+        log(
+            "api_failed",
+            f"the API has ended ({reason}); records flow on; restart to have it back",
+        )
 
     return ApiServer(app, *address, config.api.tls, on_death=died)

@@ -1,4 +1,4 @@
-"""`aggregator positions set` and `rewind`: first shown, and with `--yes` done."""
+"""`aggregator positions set` and `rewind`: a dry run, and with `--yes` the change."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def rewind(
     call: Call,
     move: MoveOptions,
     by: Annotated[
-        str | None, typer.Option(metavar="1h", help="To what was written so long before now.")
+        str | None, typer.Option(metavar="1h", help="To what was written this long before now.")
     ] = None,
     by_offsets: Annotated[
-        int | None, typer.Option("--by-offsets", metavar="N", min=1, help="So many offsets back.")
+        int | None, typer.Option("--by-offsets", metavar="N", min=1, help="Number of offsets back.")
     ] = None,
 ) -> Report:
     """Set positions back; as `positions set`, but never forward.
@@ -89,7 +89,7 @@ def _moved(call: Call, move: MoveOptions, **fields: Any) -> Report:
 
 
 def report_of_moves(found: MovesReport, *, more: bool) -> Report:
-    """What is to be done, or was; `more` tells that --yes does it."""
+    """What would be done, or was; `more` says that --yes does it."""
     columns: Columns = {
         "source": "cluster",
         "topic": "topic",
@@ -102,9 +102,9 @@ def report_of_moves(found: MovesReport, *, more: bool) -> Report:
     title = "Positions, if you say --yes" if found.dry_run else "Positions that were set"
     lines = [f"note: {note}" for note in found.notes]
     if found.tail:
-        lines.append(f"note: {found.tail:,} offsets of the hub are read before it goes on")
+        lines.append(f"note: {found.tail:,} offsets of the hub are read before it continues")
     if not found.changes:
-        lines.append("Nothing is to be changed.")
+        lines.append("Nothing to change.")
     elif found.commit is not None:
         lines.append(f"Set in commit {found.commit}.")
     elif more:

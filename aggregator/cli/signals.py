@@ -1,6 +1,6 @@
 """SIGTERM and Ctrl-C: the first asks for a clean stop, the second ends the process at once.
 
-SIGHUP has the config read again. A thread of ours that has died asks for a stop as well.
+SIGHUP reloads the config. The death of one of our threads asks for a stop as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ RELOAD_SECONDS = 1.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 HARD = (
     "stopped at once by a second signal: there is no last checkpoint, so the hub may hold records "
-    "beyond it; the next start looks for them before it goes on\n"
+    "beyond it; the next start looks for them before it continues\n"
 )
 
 
@@ -73,10 +73,10 @@ def stop_on_signals(
 
 @contextmanager
 def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iterator[list[str]]:
-    """While the block runs, an error that nobody takes in a thread of ours sets `stop`.
+    """While the block runs, an unhandled error in one of our threads sets `stop`.
 
-    What only that thread did would never be done again, and nothing would tell. Yields what died.
-    Threads of other libraries are left to them.
+    What only that thread did would never be done again, unnoticed. Yields what died. Threads of
+    other libraries are left to them.
     """
     died: list[str] = []
     before = threading.excepthook
@@ -89,7 +89,7 @@ def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iter
         if any(str(frame.f_globals.get("__name__", "")).startswith(OURS) for frame, _ in frames):
             name = failure.thread.name if failure.thread is not None else "unknown"
             error = traceback.format_exception_only(failure.exc_type, failure.exc_value)[-1].strip()
-            died.append(f"thread {name} has died, a defect of ours: {error}")
+            died.append(f"thread {name} has died, a defect of aggregator: {error}")
             stop.set()
             log("thread_died", died[-1])
 
@@ -104,9 +104,9 @@ def stop_on_dead_thread(stop: threading.Event, log: Callable[..., None]) -> Iter
 def reload_on_hangup(reload: Callable[[], object], log: Callable[..., None]) -> Iterator[None]:
     """While the block runs, SIGHUP calls `reload`, in a thread of its own; its errors are logged.
 
-    An instance that starts, or stands by, is asked again until it can: nobody else would ask it.
+    An instance that starts, or is on standby, is asked again until it can: nothing else would.
     Where the signal was ignored, as under `nohup`, it stays so. When the terminal that this was
-    started on is gone, it asks for a clean stop: nobody wants a reload then.
+    started on is gone, it asks for a clean stop: a reload is not meant then.
     """
     before = signal.getsignal(signal.SIGHUP)
     terminal = _has_terminal()

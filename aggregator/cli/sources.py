@@ -93,7 +93,7 @@ def add(
 
 @command()
 def remove(call: Call, alias: Alias) -> Report:
-    """Take a source out. Its positions stay: added again, it goes on from where it was."""
+    """Take a source out. Its positions stay: added again, it continues from where it was."""
     return report_of_reload(call.aggregation.remove_source(alias))
 
 
@@ -105,7 +105,7 @@ def reset(call: Call, alias: Alias) -> Report:
 
 @command()
 def restart(call: Call, alias: Alias) -> Report:
-    """Let the lanes of a source end cleanly, and start anew."""
+    """Restart the lanes of a source cleanly."""
     return report_of_source(call.aggregation.restart(alias))
 
 

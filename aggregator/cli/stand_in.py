@@ -76,7 +76,7 @@ def given_of(options: Any, words: Words) -> dict[str, str]:
 
 
 def state_folder(name: str, env: Mapping[str, str] = os.environ) -> Path:
-    """Where an aggregation of this name keeps its state, when nobody says where."""
+    """Where an aggregation of this name keeps its state by default."""
     base = env.get("XDG_STATE_HOME", "")
     home = Path(base) if base else Path.home() / ".local" / "state"
     return home / "aggregator" / name
@@ -175,7 +175,7 @@ def _go_on(call: Call, config: Config, found: Finished) -> None:
         assert it.moves is not None
         for note in it.moves.notes:
             log("positions", note)
-        log("positions", f"{it.source}: {it.moves.changes} partitions go on where it was")
+        log("positions", f"{it.source}: {it.moves.changes} partitions continue where it was")
         if it.how_far_off:
             log("positions", it.how_far_off)
         if it.compared:

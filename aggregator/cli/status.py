@@ -40,7 +40,7 @@ MOST_ROWS = 20
 def status(call: Call) -> Report:
     """Show what runs, or where it stopped.
 
-    Asks the running instance; without one the checkpoint tells the last positions.
+    Asks the running instance; without one the checkpoint has the last positions.
     """
     found = call.aggregation.status()
     return report_of_status(found) if isinstance(found, Status) else report_of_view(found)

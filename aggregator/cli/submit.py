@@ -20,7 +20,7 @@ NO_MASTER = "local[*]"
 
 
 def as_submitted(config: Config) -> Config:
-    """The config, with what spark-submit was told when the process was started by it."""
+    """The config, with spark-submit's settings when the process was started by it."""
     if not os.environ.get(GATEWAY_VARIABLE):
         return config
     return with_submission(config, submitted_settings())

@@ -142,7 +142,7 @@ def _worth_reporting(
     return [
         it
         if it in same or not it.path.startswith(own)
-        else Problem(it.path, "is not right, by what ${...} stands for", "its value is not shown")
+        else Problem(it.path, "is not right, by the value of ${...}", "its value is not shown")
         for it in found
     ]
 

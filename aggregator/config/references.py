@@ -44,10 +44,10 @@ def resolve(
 ) -> tuple[Any, list[Problem], set[str]]:
     """The tree with every reference in its text replaced, what failed, and the paths that failed.
 
-    `$${` stands for a literal `${`. What a reference brings in is not looked through again.
+    `$${` is a literal `${`. What a reference brings in is not looked through again.
     A relative PATH of `${file:PATH}` starts at `folder`; one newline at the end of the file goes.
     Text whose reference failed stays as it is. Below the paths of `blank` every reference becomes
-    `***`, whatever it stands for. Below the paths of `limits` a reference that is not allowed there
+    `***`, whatever its value is. Below the paths of `limits` a reference that is not allowed there
     is a problem, and nothing is looked at for it.
     """
     problems: list[Problem] = []

@@ -237,7 +237,7 @@ class Engine:
         return {name: problem for name, problem in ended.items() if problem}
 
     def leave(self, aliases: Collection[str]) -> None:
-        """Let the lanes of these sources end; what shares a lane with them goes on without.
+        """End the lanes of these sources; what shares a lane with them continues.
 
         Returns when they have ended; the others keep running meanwhile. RefusedError when all
         are to stop before that.

@@ -87,7 +87,7 @@ class Loop:
 
     def _run(self) -> None:
         while True:
-            # Before the turn: whoever wakes it from here on gets another one.
+            # Before the turn: a wake-up from here on gets another one.
             self._woken.clear()
             # After that, as `end` sets this one first.
             if self.over.is_set():

@@ -134,14 +134,14 @@ def test_where_one_source_tells_nothing_nothing_is_granted() -> None:
         "orders: nothing is granted, as us flows into it as well, without acls.sync",
     )
     silent = plan_acls(routes, {"eu", "us"}, told, ())
-    assert silent.notes == ("orders: nothing is granted, as us does not tell its ACLs",)
+    assert silent.notes == ("orders: nothing is granted, as us does not list its ACLs",)
 
 
 def test_where_a_source_that_is_not_known_may_flow_in_nothing_is_granted() -> None:
     told = {"eu": [acl("READ")]}
     plan = plan_acls([route("eu")], {"eu", "us"}, told, (), unseen={"orders": ["us"]})
     assert plan.add == ()
-    assert plan.notes == ("orders: nothing is granted, as us does not tell its ACLs",)
+    assert plan.notes == ("orders: nothing is granted, as us does not list its ACLs",)
 
 
 def test_a_denial_is_kept() -> None:

@@ -41,7 +41,7 @@ def test_when_the_api_dies_it_is_told_and_views_are_taken_as_before(
         monkeypatch.setattr(server._Server, "on_tick", dies)
         wait_for(lambda: len(told) > 1, "it is told")
         assert told[1][0] == "api_failed"
-        assert re.search("RuntimeError: it is broken.*records go on", told[1][1])
+        assert re.search("RuntimeError: it is broken.*records flow on", told[1][1])
         # What the engine's thread does goes on, and the port is free for another one.
         put(first_view(config))
         with pytest.raises(URLError):

@@ -259,16 +259,14 @@ def test_what_is_shown_before_and_after() -> None:
     assert "eu orders 2 5 5 0 stays" in lines
     assert lines[-3:] == [
         "note: careful",
-        "note: 1,234 offsets of the hub are read before it goes on",
+        "note: 1,234 offsets of the hub are read before it continues",
         "Nothing was changed. The same with --yes does it.",
     ]
     after = to_text(report_of_moves(moves(dry_run=False, commit=9), more=False), tty=False)
     assert after.startswith("Positions that were set")
     assert after.endswith("Set in commit 9.\n")
     nothing = moves(dry_run=True).model_copy(update={"moves": ()})
-    assert to_text(report_of_moves(nothing, more=True), tty=False).endswith(
-        "Nothing is to be changed.\n"
-    )
+    assert to_text(report_of_moves(nothing, more=True), tty=False).endswith("Nothing to change.\n")
 
 
 def test_what_a_reload_tells() -> None:

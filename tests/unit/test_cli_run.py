@@ -405,7 +405,7 @@ def test_a_thread_of_ours_that_dies_asks_for_a_stop_and_says_why(
         thread.join()
     assert stop.is_set()
     assert len(died) == 1
-    assert died[0].startswith("thread watch-eu has died, a defect of ours: json.decoder")
+    assert died[0].startswith("thread watch-eu has died, a defect of aggregator: json.decoder")
     assert "thread_died" in lines.getvalue()
 
 

@@ -66,7 +66,7 @@ def test_a_replicator_of_emr() -> None:
         "kafka": {"max.poll.records": "300"},
     }
     assert found.notes == {
-        "src.zookeeper.connect": "no ZooKeeper is asked: the brokers tell all",
+        "src.zookeeper.connect": "no ZooKeeper is asked: the brokers know all",
         "dest.zookeeper.connect": "the hub is that of the aggregation's config",
     }
     config = whole("connect-test", found.source)

@@ -99,4 +99,9 @@ def test_a_gap_is_recorded_and_what_goes_on_behind_it_starts_there() -> None:
     assert report.data["first"]["moved"] == {str(EU0): world.logs[EU0].earliest}
     assert [it["decision"] for it in report.data["first"]["gaps"]] == ["skip", "stop"]
     (table,) = [it for it in report.parts if isinstance(it, Table) and it.title == "First"]
-    assert [row[0] for row in table.rows] == ["record gaps", "go on behind gaps", "start", "wait"]
+    assert [row[0] for row in table.rows] == [
+        "record gaps",
+        "continue after gaps",
+        "start",
+        "wait",
+    ]

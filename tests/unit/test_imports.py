@@ -645,7 +645,7 @@ def test_options_that_the_pages_name_exist(page: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("bootstrap.servers=y", "cannot be told from others"),
+        ("bootstrap.servers=y", "of an unknown kind"),
         ("{", "is not JSON"),
         ('{"name": "x"}', "holds no config of a connector"),
     ],

@@ -60,7 +60,7 @@ def test_a_position_is_taken_over_without_a_look_at_the_hub() -> None:
         True,
         None,
     )
-    assert str(found) == "goes on at 50, where the other tool was"
+    assert str(found) == "continues at 50, where the other tool was"
 
 
 def test_a_position_that_is_there_is_left_alone() -> None:
@@ -86,7 +86,7 @@ def test_how_far_off_it_may_be_is_bounded_by_what_the_source_holds() -> None:
     ends = {TP: 100, TopicPartition("t", 2): 7}
     assert "no more than the 10 offsets" in how_far_off("eu", positions, ends)
     assert "nothing comes twice" in how_far_off("eu", {TP: 100}, ends)
-    assert "cannot be told" in how_far_off("eu", positions, {})
+    assert "is unknown" in how_far_off("eu", positions, {})
 
 
 def content(number: int) -> Copy:
@@ -110,7 +110,7 @@ def test_what_was_compared_is_told_in_words() -> None:
     found = str(summed([(SP, 0), (SourcePartition("eu", "t", 2), 4), (SP, None)]))
     assert "what was read last: 1" in found
     assert "hold more: 1, with 4 records that come twice" in found
-    assert "does not tell it: 1" in found
+    assert "does not show it: 1" in found
     assert str(summed([])) == ""
 
 

@@ -9,8 +9,8 @@ import pytest
 from aggregator.model.values import LogId, OffsetRange, SourcePartition
 from aggregator.plan.health.suspects import (
     PATIENCE_SECONDS,
-    Progress,
     ReadPosition,
+    ReadState,
     Seen,
     cut,
     follow_progress,
@@ -48,7 +48,7 @@ def test_only_ids_that_are_known_and_differ_prove_another_topic(
     assert (words in found[SP]) if words else (found == {})
 
 
-def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any, Progress]:
+def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any, ReadState]:
     """Of a reader that came to a position, and stood there while probes were looked at."""
     reading = {SP: ReadPosition(at)}
     progress = follow_progress({}, reading, {}, now)
@@ -59,14 +59,14 @@ def own(at: int, now: float, *probes: tuple[float, dict[str, Seen]]) -> dict[Any
 
 def test_a_reader_stands_where_it_is_since_it_came_there() -> None:
     progress = own(5, 1.0)
-    assert progress == {SP: Progress(5, 1.0)}
+    assert progress == {SP: ReadState(5, 1.0)}
     progress = follow_progress(progress, {SP: ReadPosition(5)}, {}, 2.0)
-    assert progress == {SP: Progress(5, 1.0)}
+    assert progress == {SP: ReadState(5, 1.0)}
     progress = follow_progress(progress, {SP: ReadPosition(7)}, {}, 3.0)
-    assert progress == {SP: Progress(7, 3.0)}
+    assert progress == {SP: ReadState(7, 3.0)}
     # Also where it was set back to.
     progress = follow_progress(progress, {SP: ReadPosition(5)}, {}, 4.0)
-    assert progress == {SP: Progress(5, 4.0)}
+    assert progress == {SP: ReadState(5, 4.0)}
     assert follow_progress(progress, {}, {}, 5.0) == {}
 
 
@@ -87,12 +87,12 @@ def test_a_log_that_ends_before_the_position_was_asked_for_after_the_position_wa
 
 def test_a_reader_is_given_a_moment_to_say_itself_that_its_log_was_cut() -> None:
     progress = own(50, 5.0, (6.0, probe(5.5, 30)), (7.0, probe(6.5, 20)), (7.9, probe(7.5, 49)))
-    assert progress[SP] == Progress(50, 5.0, 6.0, 20)
+    assert progress[SP] == ReadState(50, 5.0, 6.0, 20)
     assert cut(progress, 7.9) == {}
     assert set(cut(progress, 8.0)) == {SP}
     # It was a leader of before that answered.
     progress = follow_progress(progress, {SP: ReadPosition(50)}, probe(8.0, 50), 8.1)
-    assert progress == {SP: Progress(50, 5.0)}
+    assert progress == {SP: ReadState(50, 5.0)}
 
 
 def test_a_reader_that_reads_on_in_a_log_that_was_cut_is_given_none() -> None:

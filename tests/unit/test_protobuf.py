@@ -167,7 +167,7 @@ def test_the_text_of_protobufs_second_language_and_of_editions_is_read() -> None
     [
         ("message A {", "ends too early"),
         ("thrift A {}", "'thrift' is not understood"),
-        ("message A { int32 n 1; }", "'n' stands|'1' stands"),
+        ("message A { int32 n 1; }", "'n' is in|'1' is in"),
         ("message A { Missing m = 1; }", "cannot be used"),
         ("message A { optional group G = 1 { } }", "groups of Protobuf are not decoded"),
         ("message A { int32 n = x; }", "invalid literal"),

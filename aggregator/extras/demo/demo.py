@@ -37,8 +37,8 @@ START_SECONDS = 300.0
 CATCH_UP_SECONDS = 60.0
 STOP_SECONDS = 120.0
 WARM_UP_SECONDS = 10.0
-"""Latency counts from so long after the first arrival (half of a short demo): by then what had
-gathered before the start is copied, and the JVMs are warm."""
+"""Latency counts from this long after the first arrival (half of a short demo): by then the backlog
+from before the start is copied, and the JVMs are warm."""
 
 CONFIG = """\
 # Written by `aggregator demo`.
@@ -66,7 +66,7 @@ api:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a demo is to be like."""
+    """The settings of a demo."""
 
     seconds: float = 30.0
     rate: float = 1000.0
@@ -203,7 +203,7 @@ class Demo:
                 child.kill()
 
     def _watch(self, child: GuardedProcess, loads: list[Load], tail: Tail) -> float:
-        """Tell about it until it is over and caught up; the seconds until the first arrival."""
+        """Report progress until it is over and caught up; the seconds until the first arrival."""
         began = time.monotonic()
         first: float | None = None
         ends = began + START_SECONDS

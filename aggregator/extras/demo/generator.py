@@ -15,7 +15,7 @@ TOPICS = (ORDERS, PAYMENTS)
 
 CUSTOMERS = 2_000
 LONGEST_QUEUE = 200
-"""So many orders wait for their payment at most."""
+"""The most orders that wait for their payment."""
 
 
 @dataclass(frozen=True, slots=True)

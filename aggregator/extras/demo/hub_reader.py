@@ -21,7 +21,7 @@ from aggregator.model.values import Raw, TopicPartition
 
 ASK_SECONDS = 10.0
 READ_SECONDS = 60.0
-"""The hub may be silent for so long before its end is reached."""
+"""How long the hub may be silent before its end is reached."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class Flow(NamedTuple):
 
 
 NOWHERE = "(no origin)"
-"""Stands for the source of hub records without readable origin headers."""
+"""The source name of hub records without readable origin headers."""
 
 
 @dataclass(slots=True)
@@ -80,9 +80,9 @@ def tally(
 ) -> dict[Flow, Tally]:
     """Compare the offsets that sources acknowledged with the hub's records.
 
-    `records` come in the order of each hub partition. Out of order is a record that stands behind
-    a later one of the same source partition in the same hub partition; a second copy of a record
-    is a duplicate and not that as well.
+    `records` come in the order of each hub partition. Out of order is a record that follows a later
+    one of the same source partition in the same hub partition; a second copy of a record is a
+    duplicate and not that as well.
     """
     flows: dict[Flow, Tally] = {}
     for partition, offsets in acknowledged.items():

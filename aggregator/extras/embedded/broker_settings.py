@@ -53,9 +53,9 @@ class NodePorts:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Where brokers wait for clients, and what clients are told: an address that leads there.
+    """The address on which brokers listen, and the address that they advertise to clients.
 
-    `inner` is what brokers are told of each other.
+    `inner` is what brokers advertise to each other.
     """
 
     own: str = LOOPBACK
@@ -136,7 +136,7 @@ def server_settings(
         # A broker that was killed is let in again only after this time (default 9 s).
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "500",
-        # Twice a second by default, which is a third of what a broker does that nobody uses.
+        # Twice a second by default, a third of a broker's work, and unused.
         "metadata.max.idle.interval.ms": "0",
         # Retention and compaction happen within seconds, so that a test can wait for them.
         "log.initial.task.delay.ms": "500",
@@ -166,7 +166,7 @@ def _security_settings(security: Security) -> dict[str, str]:
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {logins};"
         )
     if security.acls:
-        # ANONYMOUS is whoever uses the internal listeners: brokers, and those who set up a test.
+        # ANONYMOUS uses the internal listeners: brokers, and the set-up of a test.
         users = ["ANONYMOUS", *security.super_users]
         settings["authorizer.class.name"] = (
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

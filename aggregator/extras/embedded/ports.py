@@ -17,7 +17,7 @@ _given: set[int] = set()
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on; never the same twice in one process.
+    """Unused ports; never the same twice in one process.
 
     Another process may still take one before it is used: the caller starts again with others.
     """

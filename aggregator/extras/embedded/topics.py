@@ -205,7 +205,7 @@ def _consumer(bootstrap: str, client: Client | None) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
-            # That a log ends is told by a fetch that waited so long for more.
+            # A fetch that waited this long for more shows the end of a log.
             "fetch.wait.max.ms": 20,
             **_quiet(),
             **(client or {}),
@@ -277,7 +277,7 @@ def _offsets(kafka: AdminClient, topic: str) -> dict[int, int] | None:
             if error.args[0].code() in _NO_LEADER_YET:
                 return None
             raise ClusterError(f"offsets of {topic}: {error.args[0]}") from error
-        if end < 0:  # so librdkafka tells that it had no answer
+        if end < 0:  # how librdkafka reports that it had no answer
             raise ClusterError(f"offsets of {topic}: no answer within {SECONDS:g} s")
         offsets[partition.partition] = end
     return dict(sorted(offsets.items()))

@@ -12,7 +12,7 @@ Part = Literal["consumer", "producer"]
 
 
 def take_client(draft: Sketch, settings: Settings, at: Path, part: Part) -> None:
-    """Take every setting of a client over, or say why not; `at` is where its cluster stands.
+    """Take every setting of a client over, or say why not; `at` is the path of its cluster.
 
     The address has to be taken apart from it: `address_of`.
     """

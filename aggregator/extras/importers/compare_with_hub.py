@@ -26,7 +26,7 @@ MARKERS = 10
 
 
 def beyond(config: Config, positions: Mapping[SourcePartition, int]) -> Beyond:
-    """Compare each partition, as far as it can be told from the hub's end. Raises nothing."""
+    """Compare each partition, as far as the hub's end shows it. Raises nothing."""
     places = {sp: tp for sp in positions if (tp := hub_partition_of(config, sp)) is not None}
     chosen = dict(sorted(places.items())[:MOST_PARTITIONS])
     found: list[tuple[SourcePartition, int | None]] = [
@@ -46,7 +46,7 @@ def beyond(config: Config, positions: Mapping[SourcePartition, int]) -> Beyond:
                     count = _of_one(reader, sp, positions[sp], tp, log)
                 found.append((sp, count))
     except ClusterError:
-        # It is only for people to know; what matters was told by the clusters before.
+        # It is for information only; what matters was read from the clusters before.
         found = [(sp, None) for sp in positions]
     return summed(found)
 

@@ -36,7 +36,7 @@ class Settings:
     values: Mapping[str, str]
 
     def where(self, key: str) -> Where:
-        """Where a key of it stands."""
+        """The place of one of its keys."""
         return Where(self.file, key)
 
 
@@ -155,7 +155,7 @@ def plain_address(address: str) -> str:
 
 
 def alias_of(text: str, taken: Iterable[str] = (), fallback: str = "source") -> str:
-    """A name that a source or an aggregation of ours can have, like `text` and none of `taken`."""
+    """A valid name of a source or an aggregation, like `text` and none of `taken`."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-_") or fallback
     assert ALIAS_PATTERN.fullmatch(plain)
     used, name, number = set(taken), plain, 1
@@ -199,7 +199,7 @@ def aliases_of(
 
 def _named_after(address: str) -> str:
     first = address.split(",")[0]
-    # A variable for a secret of it is to have a name that a shell takes.
+    # A variable for its secret must have a name that a shell accepts.
     return f"source-{first}" if first[:1].isdigit() else first
 
 

@@ -52,9 +52,9 @@ MIRROR_CONFIGS_LEFT_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class CopiedFlow:
-    """A connector that copies topics into a hub, as a source of ours.
+    """A connector that copies topics into a hub, as one of our sources.
 
-    `config` are its settings by the words of its class, and `where` tells where each was found.
+    `config` are its settings by the keys of its class, and `where` says where each was found.
     """
 
     alias: str
@@ -129,7 +129,7 @@ def _general(alias: str, name: str) -> str:
 
 
 def _take_partitions(draft: Sketch, flow: CopiedFlow, left: dict[str, str]) -> None:
-    """Who keeps the partition of each record goes on so: MirrorMaker 2, and Confluent's."""
+    """Tools that keep the partition of each record: MirrorMaker 2, and Confluent's."""
     key = "topic.preserve.partitions"
     given = left.pop(key, "").strip()
     keeps = flow.mirrors or flow.kind.startswith("io.confluent.")

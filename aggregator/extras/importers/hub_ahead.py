@@ -41,14 +41,14 @@ class Beyond:
                 "come twice, as the other tool was not stopped cleanly"
             )
         if self.unknown:
-            lines.append(f"partitions whose end does not tell it: {self.unknown}")
+            lines.append(f"partitions whose end does not show it: {self.unknown}")
         return "compared with the hub: " + "; ".join(lines) if lines else ""
 
 
 def hub_partition_of(config: Config, sp: SourcePartition) -> TopicPartition | None:
     """The one hub partition that has a source partition alone, None if there is none.
 
-    A copy with another partition, or beside those of other sources, cannot be told by its place.
+    A copy with another partition, or beside those of other sources, cannot be found by its place.
     """
     name = naming_of(config, sp.cluster).of(sp.topic).name
     if config.topics.rules_for(name).partition_by != "source_partition":

@@ -29,7 +29,7 @@ Found = dict[Kind, list[Posted]]
 
 @dataclass(frozen=True, slots=True)
 class ImportRequest:
-    """What is to be imported: files of any kind, files of a kind that is named, and options.
+    """What to import: files of any kind, files of a named kind, and options.
 
     `clusters` are URLs of Connect clusters. `options` are those of the old tool, by their names
     without dashes. `cluster_id` says that it is the replicator executable, `mirror_maker` that it
@@ -141,7 +141,7 @@ def _only(found: Found, kind: Kind) -> Settings | None:
 
 
 def _check_one_tool(found: Found, request: ImportRequest) -> None:
-    """Files of several tools at once would become one config that nobody has meant."""
+    """Files of several tools at once would become one config by accident."""
     tools = {
         "MirrorMaker 2": found[Kind.MM2],
         "Kafka Connect": [*found[Kind.CONNECTOR], *found[Kind.WORKER]],

@@ -46,7 +46,7 @@ class Secret(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A config as YAML, and all that is to be told about it. `tree` is what `text` says."""
+    """A config as YAML, and all notes about it. `tree` is the parsed `text`."""
 
     name: str
     target: str
@@ -106,7 +106,7 @@ class _Hiding:
         return self._text(item, path) if isinstance(item, str) else item
 
     def refer(self, path: Path, end: str = "") -> str:
-        """A reference to an environment variable for what stands at a path."""
+        """A reference to an environment variable for the value at a path."""
         taken = {secret.name for secret in self.found}
         plain = name = _variable(path, end)
         number = 1
@@ -251,7 +251,7 @@ def _branch(tree: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _at(tree: Any, path: str) -> Any:
-    """What stands at a path whose names may have dots, None when nothing does."""
+    """The value at a path whose names may have dots, None when there is none."""
     if not path:
         return tree
     if not isinstance(tree, dict):

@@ -46,13 +46,13 @@ def sorted_file(file: str, text: str) -> list[tuple[Kind, Posted]]:
     kind = kind_of(settings)
     if kind is None:
         hint = "name it with --consumer.config, --producer.config or --replication.config"
-        reason = "cannot be told from others: is it of a consumer, of a producer, or of what?"
+        reason = "of an unknown kind: is it of a consumer, of a producer, or of what?"
         raise ConfigError([Problem("", reason, hint)], file)
     return [(kind, Posted(settings.values.get("name", PurePath(file).stem), settings))]
 
 
 def kind_of(settings: Settings) -> Kind | None:
-    """What a properties file is; None when nothing in it tells."""
+    """What a properties file is; None when nothing in it shows it."""
     keys = settings.values.keys()
     if "clusters" in keys:
         return Kind.MM2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-NO_ZOOKEEPER = "no ZooKeeper is asked: the brokers tell all"
+NO_ZOOKEEPER = "no ZooKeeper is asked: the brokers know all"
 NO_GROUP = "no consumer group is used, so nothing is rebalanced"
 NOTHING_DROPPED = "nothing is dropped here: who reads waits for who writes"
 
@@ -66,8 +66,8 @@ WITHOUT: Mapping[str, str] = {
     "refresh.leader.backoff.ms": "see retry.backoff.ms of the consumer",
     "serializer.class": "records are copied as bytes",
     "session.timeout.ms": NO_GROUP,
-    "shallow.iterator.enable": "records are always unpacked and packed anew",
-    "shallowiterator.enable": "records are always unpacked and packed anew",
+    "shallow.iterator.enable": "records are always unpacked and packed again",
+    "shallowiterator.enable": "records are always unpacked and packed again",
     "timeout.ms": "see request.timeout.ms",
     "value.deserializer": "records are copied as bytes",
     "value.serializer": "records are copied as bytes",

@@ -25,7 +25,7 @@ from aggregator.model.errors import ClusterError
 from aggregator.model.values import TopicPartition
 
 SILENT_SECONDS = 30.0
-"""A topic of offsets is small; who says nothing for so long while it is read does not answer."""
+"""A topic of offsets is small; a broker that is silent for this long does not answer."""
 READER = "aggregator-import"
 RETRY_SECONDS = 0.2
 NO_COORDINATOR_YET = (

@@ -33,7 +33,7 @@ def offset_of(
 
     None for a record that is about another connector or cluster, or is of another form. MirrorMaker
     2 stores the offset of the last record that it has read (`MirrorSourceTask` wraps the record's
-    own, and begins behind it), so the next one is told.
+    own, and begins behind it), so the next one is used.
     """
     found = _json(key)
     if not (isinstance(found, list) and len(found) == 2 and found[0] == connector):
@@ -71,7 +71,7 @@ def how_far_off(
     most = sum(max(0, ends[tp] - at) for tp, at in positions.items() if tp in ends)
     head = f"{alias}: stopped cleanly, the other tool has left nothing that comes twice"
     if unknown:
-        return f"{head}; how much it may be otherwise cannot be told, as a log's end is not known"
+        return f"{head}; how much it may be otherwise is unknown, as a log's end is not known"
     if not most:
         return f"{alias}: the source holds nothing behind these positions, so nothing comes twice"
     return (

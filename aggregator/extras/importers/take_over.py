@@ -31,7 +31,7 @@ class TakenOver(Document):
     stored_at: datetime | None = Field(default=None, description="when it was stored last")
     moves: MovesReport | None = None
     how_far_off: str = ""
-    compared: str = Field(default="", description="what the hub's last records tell about it")
+    compared: str = Field(default="", description="what the hub's last records show about it")
     refused: str = ""
 
 

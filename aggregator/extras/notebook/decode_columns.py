@@ -104,7 +104,7 @@ def _json(
         raise AggregatorError(f"no {column} of this frame is a JSON object")
     wanted = StructType([*fields, StructField(_BAD, StringType())])
     found = F.from_json(text, wanted, {"columnNameOfCorruptRecord": _BAD})
-    # Once as a column: an expression that stands twice is computed twice.
+    # Once as a column: an expression used twice is computed twice.
     done = frame.withColumn(_BAD, found)
     whole = F.when(F.col(_BAD)[_BAD].isNull(), F.col(_BAD).dropFields(_BAD))
     return _with(done, column, whole, F.lit(problem)).drop(_BAD)

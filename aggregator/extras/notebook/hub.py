@@ -1,4 +1,4 @@
-"""The hub for whoever asks in a notebook: one line for each question."""
+"""The hub in a notebook: one line for each question."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CONFIG_VARIABLE = "AGGREGATOR_CONFIG"
 When = datetime | str
-"""A moment with its UTC offset, as a datetime or as text; or so long ago: `1h`, `7d`."""
+"""A moment with its UTC offset, as a datetime or as text; or a duration ago: `1h`, `7d`."""
 
 
 def open_hub(config: Path | str | None = None, master: str = "local[2]") -> Hub:
@@ -102,7 +102,7 @@ class Hub:
         until: When | None = None,
         offsets: Offsets | None = None,
     ) -> DataFrame:
-        """What a source holds of one of its topics, as `records` tells it; without an origin."""
+        """What a source holds of one of its topics, as `records` returns it; without an origin."""
         span = Span(_moment(since), _moment(until), offsets)
         return frames.source_records(self.spark, self.config, source, topic, span)
 

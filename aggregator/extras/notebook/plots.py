@@ -90,7 +90,7 @@ def plot_completeness(claims: Sequence[tuple[datetime, Claim]]) -> Plot:
             lines[claim.source].append((at, _behind(at, topics.values())))
         topics[claim.topic] = claim.up_to_ms
         lines[claim.source].append((at, _behind(at, topics.values())))
-    figure, axes = _figure("Complete up to so long ago")
+    figure, axes = _figure("How long ago the hub was complete")
     if not lines:
         return _nothing(figure, axes)
     for (source, points), colour in zip(sorted(lines.items()), cycle(COLOURS), strict=False):

@@ -58,14 +58,14 @@ _PYTHON: dict[str, DataType] = {
     "bytes": BinaryType(),
 }
 _NESTED = {"json": True}
-"""Marks a message within itself: a type cannot hold itself, so it is told as a text of JSON."""
+"""Marks a message within itself: a type cannot hold itself, so it is shown as a text of JSON."""
 Fit = Callable[[Any], Any]
 
 
 class ProtoReading(NamedTuple):
-    """What is to be made of values: `name` is the message, of which each file may have a version.
+    """How values are decoded: `name` is the message, of which each file may have a version.
 
-    `files` by the number that stands beside each value. Without `framed` a value is the message.
+    `files` by the number beside each value. Without `framed` a value is the message.
     """
 
     files: tuple[ProtoFile, ...]

@@ -1,7 +1,7 @@
 """The keys of a connector's config, and what each one means here. Pure.
 
 They are those of four connectors: EMR's and Confluent's replicators, MirrorMaker 2's source
-connector, and our own. What a word means is told by the documentation of each.
+connector, and our own. The documentation of each has the meaning of its keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way back: the source is caught up with, and a config is made that copies from the hub to it.
+"""Failback: the source is caught up with, and a config is made that copies from the hub to it.
 
 Run beside the aggregation, that config brings to the old cluster what was written at the hub since
 the failover, and nothing that came from a source. Each step is done once.
@@ -17,9 +17,9 @@ from aggregator.config.render import dump
 from aggregator.config.schema import Config
 from aggregator.features.failover.failover import (
     FailoverRules,
-    Report,
     SetPaused,
     Sighted,
+    TextSink,
     sighted,
     wait_copied,
 )
@@ -47,7 +47,7 @@ from aggregator.store.failovers import Failovers
 from aggregator.store.state_store import StateStore
 
 COUNTED, COUNTED_LEAST, COUNT_SECONDS = 200_000, 1_000, 30.0
-"""So many offsets of the hub are looked at for records of its own, of all and of each partition."""
+"""How many offsets of the hub are searched for records of its own, in all and in each partition."""
 
 HEAD = """\
 # The way back from the hub to {alias}: what was written at the hub itself goes to {alias}.
@@ -57,7 +57,7 @@ HEAD = """\
 
 @dataclass(frozen=True, slots=True)
 class BackFile:
-    """Where the config of the way back is to be: a file, or none; `force` writes over another."""
+    """Where the failback config is written: a file, or none; `force` overwrites another."""
 
     file: Path | None
     folder: Path
@@ -72,7 +72,7 @@ def fail_back(
     rules: FailoverRules,
     set_paused: SetPaused,
     emit: EventSink,
-    report: Report,
+    report: TextSink,
 ) -> FailbackReport:
     """Resume the source, wait until the hub has all of it, write the config, set its positions.
 
@@ -133,7 +133,7 @@ def _forward(
     rules: FailoverRules,
     set_paused: SetPaused,
     deadline: float,
-    report: Report,
+    report: TextSink,
     *,
     other: bool,
 ) -> list[StepRow]:

@@ -1,4 +1,4 @@
-"""A source fails over: what it still has is waited for, its groups go to the hub, it is paused.
+"""Fails a source over: waits for its last records, moves its groups to the hub, pauses it.
 
 Each step is done once: done again, the sequence finds what was done. A source that gives no answer
 is not waited for, and what is known of it is what the checkpoint has.
@@ -37,7 +37,7 @@ from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 
-Report = Callable[[str], None]
+TextSink = Callable[[str], None]
 SetPaused = Callable[[str, bool], object]
 """Pauses a source, or resumes it: by the running instance, else for the next one."""
 
@@ -90,7 +90,7 @@ class Sighted:
 
 
 def fail_over(
-    config: Config, alias: str, rules: FailoverRules, set_paused: SetPaused, report: Report
+    config: Config, alias: str, rules: FailoverRules, set_paused: SetPaused, report: TextSink
 ) -> FailoverReport:
     """Move what uses a source to the hub, or with a dry run say what that comes to.
 
@@ -120,7 +120,7 @@ def fail_over(
     steps.append(_groups_step(groups, found, rules, over=over is not None))
     steps.append(_pause(alias, before, rules, set_paused))
     if found.alive and not rules.dry_run:
-        # What came meanwhile is told as well.
+        # What came meanwhile is reported as well.
         found = sighted(config, alias)
     if over is not None:
         steps.append(StepRow(step="note the hub's ends", state=StepState.WAS_DONE))
@@ -176,10 +176,10 @@ def sighted(config: Config, alias: str) -> Sighted:
 
 
 def ends_back(config: Config, found: Sighted) -> Mapping[TopicPartition, int]:
-    """Where the way back of a failover of now begins; ClusterError when the hub does not tell.
+    """Where a failback of a failover of now begins; ClusterError when the hub does not answer.
 
-    By the history of the checkpoint, not by the hub's ends of now: producers may write there as
-    soon as the source is gone, long before anybody notes it.
+    From the history of the checkpoint, not the hub's ends of now: producers may write there as soon
+    as the source is gone, long before anybody notices.
     """
     place = config.checkpoint
     with open_admin(config, HUB) as admin:
@@ -204,7 +204,7 @@ def _copied(
     found: Sighted,
     rules: FailoverRules,
     deadline: float,
-    report: Report,
+    report: TextSink,
     *,
     paused: bool,
 ) -> tuple[Sighted, StepRow]:
@@ -222,7 +222,7 @@ def _copied(
 
 
 def wait_copied(
-    config: Config, alias: str, found: Sighted, deadline: float, report: Report
+    config: Config, alias: str, found: Sighted, deadline: float, report: TextSink
 ) -> Sighted:
     """Wait until the checkpoint has reached the ends of this sight; FailoverError when it is late.
 
@@ -247,7 +247,7 @@ def _groups(
     alias: str,
     rules: FailoverRules,
     deadline: float,
-    report: Report,
+    report: TextSink,
     *,
     paused: bool,
 ) -> _Groups:
@@ -295,7 +295,7 @@ def _groups_step(groups: _Groups, found: Sighted, rules: FailoverRules, *, over:
     if not found.alive:
         return StepRow(step="groups", state=StepState.LEFT_OUT, detail="no answer of it")
     failed = f", {len(groups.failed)} do not" if groups.failed else ""
-    return _step("groups", rules, f"{len(groups.reports)} groups go on at the hub{failed}")
+    return _step("groups", rules, f"{len(groups.reports)} groups continue at the hub{failed}")
 
 
 def _has(answer: Mapping[str, str] | Exception, group: str) -> bool:
@@ -323,7 +323,7 @@ def _at_hub(
 ) -> tuple[tuple[HubGroup, ...], tuple[str, ...]]:
     """The groups that the hub has offsets of, in the topics that the source feeds.
 
-    And of which it does not tell, in words.
+    And the groups that it does not report, in words.
     """
     timeout, groups = config.supervision.connect_timeout, config.sources[alias].groups
     partitions = [
@@ -341,7 +341,7 @@ def _at_hub(
         for it in names
         if committed.get(it)
     )
-    return rows, tuple(f"the hub does not tell of a group: {failed[it]}" for it in sorted(failed))
+    return rows, tuple(f"the hub does not report a group: {failed[it]}" for it in sorted(failed))
 
 
 def _notes(config: Config, alias: str, found: Sighted) -> list[str]:
@@ -349,7 +349,7 @@ def _notes(config: Config, alias: str, found: Sighted) -> list[str]:
     if not found.alive:
         unknown = sum(end is None for end in found.ends.values())
         known = f"{found.left:,} offsets that were seen there are not at the hub"
-        more = f", and of {unknown} partitions nobody knows the end" if unknown else ""
+        more = f", and the end of {unknown} partitions is unknown" if unknown else ""
         notes.append(
             f"{alias} gives no answer: {known}{more}; what came after the last look is not known. "
             "If it comes back, they are copied after `aggregator resume`; else they are lost"

@@ -1,4 +1,4 @@
-"""What a failover and the way back do, step by step, as the command line tells it."""
+"""The steps of a failover or failback, as the command line shows them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def row_of(behind: NotCopied) -> BehindRow:
 
 
 class HubGroup(Document):
-    """A group that goes on at the hub from what groups.sync has written there."""
+    """A group that continues at the hub from the offsets that groups.sync has written there."""
 
     group: str
     state: str
@@ -68,7 +68,7 @@ class FailoverReport(Document):
     dry_run: bool
     alive: bool
     reason: str = ""
-    bootstrap_servers: str = Field(description="the hub, where its applications go on")
+    bootstrap_servers: str = Field(description="the hub, where its applications continue")
     behind: tuple[BehindRow, ...] = ()
     groups: tuple[GroupReport, ...] = ()
     failed: dict[str, str] = Field(

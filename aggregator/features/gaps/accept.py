@@ -1,4 +1,4 @@
-"""What people decide about gaps: those that are named are accepted, and partitions go on."""
+"""Accepts the named gaps, so that their partitions continue."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def accept_gaps(
 ) -> list[GapRecord]:
     """Accept open gaps: those with these ids, or with none all of a source or topic.
 
-    A running instance goes on at its next look, else the next start does. Raises RefusedError for
-    an id that is no open gap, and when nothing is named at all; CheckpointError.
+    A running instance continues at its next discovery, else the next start does. Raises
+    RefusedError for an id that is no open gap, and when nothing is named at all; CheckpointError.
     """
     if not names and source is None and topic is None:
         raise RefusedError(["name gaps by their ids, or all open ones by source or topic"])

@@ -1,1 +1,1 @@
-"""A room: consumer groups that move from a source to the hub, and where they go on there."""
+"""Moves consumer groups from a source to the hub, and finds where they continue there."""

@@ -1,4 +1,4 @@
-"""Carries out a translation: what is written at the hub of a group, and why the rest is not."""
+"""Commits a translation: writes a group's offsets at the hub, and says why the rest is not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def applied(
 
     `state` is that of the group at the hub, "" where it is not; one that has members by now is
     refused by the hub itself. Does nothing the second time. Raises ClusterError when the hub does
-    not tell what it has of the group; what it refuses to write is in the report.
+    not report the group's offsets; what it refuses to write is in the report.
     """
     timeout = config.supervision.connect_timeout
     places = [place for topic in topics for place in topic.places]
@@ -123,7 +123,7 @@ def _several(topics: Sequence[TopicPlaces]) -> list[str]:
         aliases = sorted({sp.cluster for sp in topic.wanted.commits})
         if len(aliases) > 1 and topic.places:
             notes.append(
-                f"{topic.wanted.hub_topic}: the group is at {', '.join(aliases)}; it goes on at "
+                f"{topic.wanted.hub_topic}: the group is at {', '.join(aliases)}; it continues at "
                 "the earliest of their places"
             )
     return notes

@@ -1,4 +1,4 @@
-"""A group goes over from its sources to the hub: wait until all is copied, translate, commit."""
+"""Cuts a group over from its sources to the hub: wait until all is copied, translate, commit."""
 
 from __future__ import annotations
 
@@ -42,12 +42,11 @@ from aggregator.store.state_store import StateStore
 
 POLL_SECONDS = 1.0
 AT_ONCE = 4
-"""So many groups are translated at the same time: each reads the checkpoint's history, and the hub.
-"""
+"""How many groups are translated at the same time: each reads the history, and the hub."""
 
-Report = Callable[[str], None]
+TextSink = Callable[[str], None]
 Found = tuple[SourceGroup, ...] | ClusterError
-"""A group at its sources, or why one of these does not tell."""
+"""A group at its sources, or why one of these does not answer."""
 Outcome = GroupReport | AggregatorError
 """What became of a group."""
 
@@ -62,7 +61,7 @@ def translate_group(
     source: str | None,
     rules: ApplyRules,
     seconds: float,
-    report: Report,
+    report: TextSink,
 ) -> GroupReport:
     """Translate a group as it is now, and write it unless the rules say not to.
 
@@ -79,13 +78,13 @@ def cut_over(
     source: str | None,
     rules: ApplyRules,
     seconds: float,
-    report: Report,
+    report: TextSink,
 ) -> GroupReport:
     """Wait until the group is at rest at its sources and copied, then translate and write it.
 
     Copied is all below the log ends of the moment at which it was at rest. A dry run waits for
-    nothing, and tells what it would wait for. Raises as `translate_group` does, and CutoverError
-    when it is not done after so many seconds.
+    nothing, and shows what it would wait for. Raises as `translate_group` does, and CutoverError
+    when it is not done after `seconds`.
     """
     moving = Moving(config, rules, time.monotonic() + seconds, report, rest=True, copied=True)
     return _only(moving.all_of({group: config.chosen(source)}))
@@ -110,7 +109,7 @@ class Moving:
     config: Config
     rules: ApplyRules
     deadline: float
-    report: Report
+    report: TextSink
     rest: bool = False
     copied: bool = False
     leave_moved: bool = False
@@ -299,7 +298,7 @@ def _copied(
     ends: Mapping[SourcePartition, int],
     rules: ApplyRules,
     deadline: float,
-    report: Report,
+    report: TextSink,
 ) -> CheckpointState:
     """The checkpoint, once its positions have reached these ends."""
     place = config.checkpoint
@@ -327,7 +326,7 @@ def _left(
     return {sp: offsets for sp, offsets in behind.items() if offsets > 0}
 
 
-def _wait(deadline: float, words: str, report: Report) -> None:
+def _wait(deadline: float, words: str, report: TextSink) -> None:
     if time.monotonic() >= deadline:
         raise CutoverError(f"not in time, and nothing was written: {words}")
     report(words)

@@ -35,7 +35,7 @@ NOT_YET = frozenset(
 """Who coordinates the group is not known yet, or a transaction of it is open."""
 PAUSE_SECONDS = 0.2
 AT_ONCE = 8
-"""So many groups are asked for at the same time."""
+"""How many groups are queried at the same time."""
 GROUP_HINT = "allow READ on the group"
 
 
@@ -43,7 +43,7 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
     """Every group that we may see -> its state, as `STABLE` or `EMPTY`.
 
     From the list of groups, as a description does not know every kind of group. Raises ClusterError
-    when a broker does not tell its own.
+    when a broker does not list its own.
     """
     end = time.monotonic() + timeout
     while True:
@@ -55,12 +55,12 @@ def group_states(admin: ClusterAdmin, timeout: float) -> dict[str, str]:
             return {it.group_id: _state(it.state) for it in getattr(found, "valid", ())}
         if code_of(error) not in NOT_YET or time.monotonic() >= end:
             hint = f" ({GROUP_HINT})" if code_of(error) in AUTHORIZATION else ""
-            raise ClusterError(f"{admin.alias}: its groups are not told: {text_of(error)}{hint}")
+            raise ClusterError(f"{admin.alias}: its groups are unknown: {text_of(error)}{hint}")
         time.sleep(PAUSE_SECONDS)
 
 
 def ask_states(config: Config, clusters: Collection[str]) -> dict[str, dict[str, str] | Exception]:
-    """Cluster (alias, or HUB) -> its groups and their states, or why it does not tell them."""
+    """Cluster (alias, or HUB) -> its groups and their states, or why it does not list them."""
     timeout = config.supervision.connect_timeout
 
     def ask(alias: str) -> Callable[[], dict[str, str]]:
@@ -86,7 +86,7 @@ def committed_by_all(
 ) -> tuple[dict[str, dict[TopicPartition, int]], dict[str, ClusterError]]:
     """What each group has committed; and of a group that we cannot ask for it, why.
 
-    A right that is missing is one group's own matter. Raises ClusterError when the cluster tells
+    A right that is missing is one group's own matter. Raises ClusterError when the cluster answers
     nothing at all.
     """
     offsets: dict[str, dict[TopicPartition, int]] = {}
@@ -134,7 +134,8 @@ def committed(
                 found = consumer.committed(wanted, timeout=min(turn, left))
                 break
             except KafkaException as error:
-                # Who may not see the group is not told so by the call: it waits for a coordinator.
+                # Without the right to see the group the call does not fail: it waits for a
+                # coordinator.
                 refused = _refused(consumer)
                 if refused is not None:
                     raise _failed(alias, group, refused) from refused
@@ -157,7 +158,7 @@ def committed(
 
 
 def _refused(consumer: Consumer) -> KafkaException | None:
-    """Why the coordinator of its group is not told, if that is for a right that is missing."""
+    """Why its group's coordinator is not known, if a right is missing."""
     message = consumer.poll(0)
     error = message.error() if message is not None else None
     return KafkaException(error) if error is not None and error.code() in AUTHORIZATION else None

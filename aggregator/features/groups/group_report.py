@@ -1,4 +1,4 @@
-"""Consumer groups and where they go on at the hub, as the command line and the status tell it."""
+"""Consumer groups and where they continue at the hub, as commands and the status show them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class GroupAtSource(Document):
 
 
 class GroupAtHub(Document):
-    """Where a group goes on in one hub partition."""
+    """Where a group continues in one hub partition."""
 
     topic: str
     partition: int
@@ -56,12 +56,12 @@ class UntranslatedTopic(Document):
 
 
 class GroupReport(Document):
-    """One group: where it goes on, what was written of it, and why the rest was not."""
+    """One group: where it continues, what was written of it, and why the rest was not."""
 
     name: str
     group: str
     dry_run: bool
-    bootstrap_servers: str = Field(description="the hub, where its consumers go on")
+    bootstrap_servers: str = Field(description="the hub, where its consumers continue")
     sources: tuple[GroupAtSource, ...] = ()
     partitions: tuple[GroupAtHub, ...] = ()
     refused: tuple[UntranslatedTopic, ...] = ()
@@ -76,7 +76,7 @@ class GroupReport(Document):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The hub topics that it goes on in."""
+        """The hub topics that it continues in."""
         return tuple(dict.fromkeys(it.topic for it in self.partitions))
 
     @property

@@ -1,7 +1,7 @@
-"""Translates consumer groups while it runs, so that the hub has their offsets at any time.
+"""Translates consumer groups during a run, so that the hub has their offsets at any time.
 
 A thread of its own with clients of its own: a cluster that hangs, or a right that is missing, is a
-state and an event, and delays nobody. What has not changed is not translated again.
+state and an event, and delays nothing else. What has not changed is not translated again.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ from aggregator.store.moved_groups import MovedGroups
 from aggregator.store.state_store import StateStore
 
 MOST_RECORDS = 20_000
-"""So many records of a hub partition are read for one group: the stream goes first. A place that is
-found by then is the right one; otherwise the group is left a little further back."""
+"""How many records of a hub partition are read for one group: the stream goes first. A place found
+by then is the exact one; otherwise the group is left a little further back."""
 RETRY_SECONDS = 60.0
-"""What could not be written is tried again so often while nothing changes."""
+"""How often a failed write is retried while nothing changes."""
 
 AT_THE_HUB = "it was taken over to the hub, and is left alone there"
 
 Offsets = Mapping[TopicPartition, int]
 Answer = tuple[Mapping[str, Offsets], Mapping[str, ClusterError]]
-"""What groups have committed at a source, and of the others why nobody knows."""
+"""What groups have committed at a source, and for the others why it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What the engine's thread told last."""
+    """The last inputs from the engine's thread."""
 
     config: Config
     plan: Plan
@@ -122,7 +122,7 @@ class GroupSync(Service):
             "sync-groups",
             self._turn,
             every=self._every,
-            on_error=lambda error: self._tell(str(error)),
+            on_error=lambda error: self._report(str(error)),
             finish=self._close,
         )
 
@@ -140,7 +140,7 @@ class GroupSync(Service):
             self._loop.start()
 
     def status(self) -> GroupSyncStatus | None:
-        """How it stands; None where no source asks for it."""
+        """Its status; None where no source asks for it."""
         return self._status if self._inputs is not None and self._inputs.aliases else None
 
     def end(self) -> None:
@@ -166,7 +166,7 @@ class GroupSync(Service):
         failures = self._ask(inputs)
         if unknown := [it for it in inputs.aliases if it not in self._commits]:
             # A group may be there as well, further back.
-            self._tell(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
+            self._report(failures.get(unknown[0], f"{unknown[0]} has not answered yet"))
             return
         sight = sight_of(inputs.config, inputs.plan, inputs.aliases, inputs.state)
         found = {group for alias in inputs.aliases for group in self._commits[alias]}
@@ -177,10 +177,10 @@ class GroupSync(Service):
         refused = next((f"group {group}: {why}" for group, why in hidden.items()), "")
         if due:
             refused = self._translated(sight, due) or refused
-        self._tell(next(iter(failures.values()), refused))
+        self._report(next(iter(failures.values()), refused))
 
     def _hidden(self, aliases: Collection[str]) -> dict[str, str]:
-        """Groups of which a source has never told what they have committed there, and why.
+        """Groups whose commits a source has never reported, and why.
 
         They may be further back there than elsewhere, so they are left out. The others are not.
         """
@@ -220,7 +220,7 @@ class GroupSync(Service):
                 refused = refused or why
         return refused
 
-    def _tell(self, error: str) -> None:
+    def _report(self, error: str) -> None:
         if self._loop.over.is_set():
             return
         if error and not self._status.error:
@@ -229,7 +229,7 @@ class GroupSync(Service):
         self._status = GroupSyncStatus(groups=groups, at=datetime.now(UTC), error=error)
 
     def _ask(self, inputs: _Inputs) -> dict[str, str]:
-        """Ask the sources for their groups; of one that fails what it told last stays. Why not."""
+        """Ask the sources for their groups; a failure keeps the last answer. Returns failures."""
         timeout = inputs.config.supervision.connect_timeout
         # There may be hundreds of groups, and one that is refused takes a moment.
         seconds = RETRY_SECONDS + timeout + LATE_SECONDS

@@ -1,4 +1,4 @@
-"""Where a consumer group of the sources goes on at the hub: it misses nothing. Pure.
+"""Where a consumer group of the sources continues at the hub, so that it misses nothing. Pure.
 
 Let c be the offset that the group has committed at a source partition p, and H the hub topic that
 p is copied into; a partition of a topic in which the group has commits, but with none of its own,
@@ -6,10 +6,10 @@ has c = 0: nothing of it was read. Then for each partition h of H
 
 - first(h, p) is the hub offset of the first record in h that comes from p with an offset of c or
   higher. If there is none, it is the end of h, read before anything was looked for;
-- place(h) is the lowest first(h, p) of all these p. There the group goes on;
+- place(h) is the lowest first(h, p) of all these p. There the group continues;
 - what it reads again are the records of h at place(h) or behind, from any such p and below its c.
-  One offset for each hub partition cannot tell them from the others. They are counted one by one,
-  and there are none where h takes from one source partition only.
+  One offset for each hub partition cannot separate them from the others. They are counted one by
+  one, and there are none where h takes from one source partition only.
 
 What comes later than the end that was read lies behind it, so nothing that the group has not read
 lies before place(h). Only clusters in which the group has commits are asked for anything.
@@ -102,7 +102,7 @@ class HubScan:
 
     @property
     def place(self) -> int:
-        """Where the group goes on."""
+        """Where the group continues."""
         return self._passed if self._found is None else self._found
 
     @property
@@ -245,9 +245,9 @@ def _unproven(sp: SourcePartition, known: KnownPosition | None, now: LogId) -> s
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """Where a group goes on in one hub partition, and how many records it reads again there.
+    """Where a group continues in one hub partition, and how many records it reads again there.
 
-    `again` None was not counted. `found` is False where it goes on at the end of what is there.
+    `again` None was not counted. `found` is False where it continues at the end of the log.
     """
 
     partition: TopicPartition
@@ -299,10 +299,10 @@ GOOD = (PlaceVerdict.WRITE, PlaceVerdict.SAME, PlaceVerdict.KEPT)
 class ApplyRules:
     """How a translation is carried out; `dry_run` writes nothing.
 
-    `keeping`: nobody has asked for it, so only what was written by the same aggregation is moved,
-    and only when the group went on at a source. Without that its place at the hub would leap over
-    what was written there itself, which its consumers may be about to read. With `refine` it moves
-    all the same, up to that: what the group had read already was copied since.
+    `keeping`: it was not requested, so only what was written by the same aggregation is moved,
+    and only when the group made progress at a source. Without that its place at the hub would leap
+    over what was written there itself, which its consumers may be about to read. With `refine` it
+    moves all the same, up to that: what the group had read already was copied since.
     """
 
     dry_run: bool = True
@@ -314,9 +314,9 @@ class ApplyRules:
 def judge(
     place: HubPlace, committed: Marked | None, mark: str, rules: ApplyRules, *, active: bool
 ) -> PlaceVerdict:
-    """Whether a place is to be written, where the hub has `committed` for the group so far.
+    """Whether a place must be written, where the hub has `committed` for the group so far.
 
-    `mark` is what would stand beside it.
+    `mark` is what would be written beside it.
     """
     if committed is None:
         return PlaceVerdict.ACTIVE if active else PlaceVerdict.WRITE
@@ -346,7 +346,7 @@ REASONS: Mapping[PlaceVerdict, str] = {
 }
 
 IDLE = ("EMPTY", "DEAD", "")
-"""States of a group in which nobody is active; "" is one that is not there."""
+"""States of a group without active members; "" is one that does not exist."""
 
 
 def is_active(state: str) -> bool:
@@ -355,13 +355,13 @@ def is_active(state: str) -> bool:
 
 
 OWN_PREFIX = "aggregator-"
-"""So begin the groups by which `publish_group` tells positions."""
+"""The prefix of the groups by which `publish_group` publishes positions."""
 
 
 def matching(groups: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """The groups that the patterns take: of whole names, and exclude wins, as with topics.
 
-    Those that aggregations publish are told by nobody's reading, so a pattern does not mean them.
+    Those that aggregations publish belong to no consumer, so a pattern does not match them.
     """
     return [
         name

@@ -1,4 +1,4 @@
-"""Reads the hub partitions that scans want, from their starts on, until all of them are done."""
+"""Reads the hub partitions that scans need, from their starts, until all scans are done."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def read_scans(
 ) -> None:
     """Hand the scans their records, in the order of each partition.
 
-    Reads as whoever writes: also what no transaction has committed yet. Raises ClusterError when
-    the hub refuses, tells nothing for `silence` seconds, or is not read by the deadline (by the
+    Reads uncommitted: also what no transaction has committed yet. Raises ClusterError when
+    the hub refuses, answers nothing for `silence` seconds, or is not read by the deadline (by the
     monotonic clock), and when `stop` is set.
     """
     left = {tp: scan for tp, scan in scans.items() if not scan.done}
@@ -88,8 +88,8 @@ def read_scans(
                 if not left[tp].done:
                     _take(message, left[tp])
             for tp, end in polled.ends.items():
-                # Behind the last record may stand what is none. A broker that has just begun to
-                # lead may tell an end that is too low.
+                # Offsets behind the last record may hold no record. A new leader may report an end
+                # that is too low.
                 left[tp].done = left[tp].done or end >= left[tp].end
             polled.check("hub")
             for tp in [tp for tp, scan in left.items() if scan.done]:

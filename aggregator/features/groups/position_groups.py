@@ -1,7 +1,7 @@
-"""Committed positions as a consumer group at each source: lag exporters and Kafka UIs see us so.
+"""Publishes committed positions as a consumer group at each source, for lag exporters and UIs.
 
 For others to look at only: nothing is ever read from it. Each source has a thread of its own, so
-that one that hangs, or refuses it, delays nobody.
+that one that hangs, or refuses it, delays no other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def group_of(config: Config) -> str:
 
 
 class GroupPublisher:
-    """Tells one source what is committed of it. `failure` says why it cannot, or is empty."""
+    """Publishes committed positions to one source. `failure` says why it cannot, or is empty."""
 
     def __init__(self, config: Config, alias: str) -> None:
         self.config = config
@@ -46,13 +46,13 @@ class GroupPublisher:
         )
 
     def publish(self, positions: Positions) -> None:
-        """These are committed; they are told soon."""
+        """Take committed positions; they are published soon."""
         own = {sp.topic_partition: at for sp, at in positions.items() if sp.cluster == self._alias}
         self._wanted = own
         self._loop.start()
 
     def end(self) -> None:
-        """Tell what is left to tell, and end; returns at once."""
+        """Publish what is left, and end; returns at once."""
         self._loop.end()
 
     def stop(self) -> None:
@@ -85,7 +85,8 @@ class GroupPublisher:
 class Groups(Service):
     """A publisher for each source whose config asks for it.
 
-    `failures` says why a source cannot be told: alias -> reason. It is shown with the source.
+    `failures` says why positions cannot be published to a source: alias -> reason. It is shown with
+    the source.
     """
 
     name = "groups"
@@ -118,12 +119,12 @@ class Groups(Service):
             publisher.publish(now.committed.positions)
         failures = {alias: it.failure for alias, it in self._publishers.items() if it.failure}
         for alias in failures.keys() - self.failures.keys():
-            words = f"source {alias} cannot be told what is committed: {failures[alias]}"
+            words = f"source {alias}: committed positions are not published: {failures[alias]}"
             self._emit(Event("group_failed", words, {"source": alias}))
         self.failures = failures
 
     def stop(self) -> None:
-        """Tell what was committed last, and end."""
+        """Publish what was committed last, and end."""
         for publisher in self._publishers.values():
             publisher.end()
         for publisher in self._publishers.values():

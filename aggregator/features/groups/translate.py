@@ -1,4 +1,4 @@
-"""Translates committed offsets of a group to the hub: from what everybody tells to its places."""
+"""Translates committed offsets of a group to offsets at the hub, from the clusters' answers."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SourceGroup:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlaces:
-    """One hub topic: where the group goes on in it; none with refusals in `wanted`.
+    """One hub topic: where the group continues in it; none with refusals in `wanted`.
 
     `read` are records that were read for it. `notes` are for people.
     """
@@ -143,7 +143,7 @@ def states_at(config: Config, clusters: Collection[str]) -> dict[str, dict[str, 
 def at_sources(
     sight: GroupSight, groups: Mapping[str, Sequence[str]], states: Mapping[str, Mapping[str, str]]
 ) -> dict[str, tuple[SourceGroup, ...] | ClusterError]:
-    """Each group at its sources (aliases), or why one of these does not tell."""
+    """Each group at its sources (aliases), or why one of these does not answer."""
     config, timeout = sight.config, sight.config.supervision.connect_timeout
     names = {it: [group for group, own in groups.items() if it in own] for it in sight.aliases}
 
@@ -204,7 +204,7 @@ def backfilled_of(sight: GroupSight) -> frozenset[SourcePartition]:
 def translated(
     sight: GroupSight, hub: ClusterAdmin, commits: Commits, reading: HubReading, past: Past
 ) -> tuple[TopicPlaces, ...]:
-    """Where a group that has these commits goes on, per hub topic; `hub` is the hub's client.
+    """Where a group with these commits continues, per hub topic; `hub` is the hub's client.
 
     Raises ClusterError and CheckpointError.
     """

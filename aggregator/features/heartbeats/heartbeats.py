@@ -1,7 +1,7 @@
 """Heartbeats into a topic of the hub, for each source that is read: others see that it is copied.
 
 For others to look at only: nothing is ever read from it. They are written by a thread with a
-producer of its own, so that a hub that refuses them, or hangs, delays nobody.
+producer of its own, so that a hub that refuses them, or hangs, delays nothing else.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from aggregator.status.schema import HeartbeatsStatus
 
 EVERY_SECONDS = 1.0
 RETRY_SECONDS = 5.0
-"""So long it waits after a failure: each attempt connects anew."""
+"""The wait after a failure: each attempt opens a new connection."""
 DELIVERY_SECONDS = 5.0
 """A heartbeat that has not arrived by then is given up: the next one says more."""
 STALE_SECONDS = 30.0
-"""Who was read so long ago, and nobody has said since that it is, may not be read any more."""
+"""A source that was last named as read this long ago may not be read any more."""
 POLL_SECONDS = 0.1
 
 
 class HeartbeatWriter:
-    """Writes heartbeats for the sources that it was last told of, until it is ended.
+    """Writes heartbeats for the sources that it was last given, until it is ended.
 
     `written` are those of the last time. `failure` says why none arrive, or is empty; it is tried
     again until they do.

@@ -1,1 +1,1 @@
-"""A room: all Delta tables of an aggregation, kept small by one call, while nobody writes them."""
+"""Keeps all Delta tables of an aggregation small by one call, while no instance writes them."""

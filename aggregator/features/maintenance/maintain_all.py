@@ -1,6 +1,6 @@
 """One call of `aggregator maintain`: all tables beside the checkpoint, and the landing tables.
 
-Whoever writes a table maintains it as well, so what is in use is left to its writer.
+The writer of a table maintains it as well, so what is in use is left to its writer.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Upkeep(BaseModel):
 
 
 def maintain_all(config: Config) -> Upkeep:
-    """Merge small files, delete what is too old and files that nobody uses, in all tables.
+    """Merge small files, delete old rows and unused files, in all tables.
 
-    Raises JarsError. What fails with one table is in the report, and the others go on.
+    Raises JarsError. A failure with one table is in the report, and the others continue.
     """
     return Upkeep(tables=(*_beside_the_checkpoint(config), *_landed(config)))
 

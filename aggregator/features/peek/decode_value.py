@@ -1,7 +1,7 @@
 """What a key or a value says: null, text, JSON, Avro and Protobuf by a schema registry, or else its
 bytes. Pure.
 
-Nothing is lost: bytes that cannot be decoded are told as they are, with the reason.
+Nothing is lost: bytes that cannot be decoded are shown as they are, with the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from aggregator.kafka.registry.wire_format import Framed, Schema, SchemaId, Sche
 from aggregator.model.errors import RegistryError
 
 MOST_BYTES = 2_000
-"""So much of a key, value or header is shown to whoever only glances at it."""
+"""How much of a key, value or header is shown at a glance."""
 
 Format = Literal["null", "text", "json", "avro", "protobuf", "bytes"]
 FORMATS: dict[SchemaKind, Format] = {"AVRO": "avro", "JSON": "json", "PROTOBUF": "protobuf"}
@@ -98,7 +98,7 @@ def decoded(payload: bytes, schema: Schema) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """What was decoded as a line of JSON; what JSON does not know is told as text."""
+    """What was decoded as a line of JSON; what JSON does not know is shown as text."""
     text = json.dumps(value, ensure_ascii=False, default=_plain)
     # Half a character, as JSON may name one, is no text: it stays as JSON writes it.
     return text.encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Goes on behind a look: each record of a topic as it comes."""
+"""Follows a topic after a first look: each record as it comes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def follow(config: Config, look: TopicLook, most: int | None) -> Iterator[Peeked
         reader = AssignedReader(consumer, starts)
         while True:
             polled = reader.poll(POLL_RECORDS)
-            # The registry may be slow each time anew.
+            # The registry may be slow each time.
             interpreter = Interpreter(config, look.source, look.topic, most)
             for tp, message in polled.records:
                 yield interpreter.show(tp.partition, to_raw(message))

@@ -1,6 +1,6 @@
-"""Records as people see them: decoded by the registry that knows their schemas, with their origin.
+"""Shows records: decoded by the registry that knows their schemas, with their origin.
 
-The registry is asked for as long as somebody who waits may wait; later records tell why not.
+The registry is asked until the deadline; later records say why they are not decoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SECONDS = 5.0
 
 
 class Interpreter:
-    """Tells records of one topic at a source, or with None at the hub; for one look."""
+    """Shows records of one topic at a source, or with None at the hub; for one request."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from aggregator.model.values import OffsetRange, TopicPartition
 
 MOST_PARTITIONS = 64
-"""So many partitions are read at most: those with the most records."""
+"""The most partitions to read: those with the most records."""
 
 
 def tails(

@@ -199,9 +199,7 @@ class _Parser:
 
     def _take(self, expected: str) -> None:
         if (found := self._next()) != expected:
-            raise ValueError(
-                f"'{found}' stands in the text of the schema where '{expected}' has to"
-            )
+            raise ValueError(f"'{found}' is in the text of the schema where '{expected}' has to be")
 
 
 def _typed(field: Any, word: str) -> None:

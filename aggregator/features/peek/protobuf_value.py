@@ -68,7 +68,7 @@ def message(content: bytes, kind: Any) -> Any:
         found = kind.FromString(content)
     except DecodeError as error:
         raise ValueError("is not what its schema says: it cannot be read as Protobuf") from error
-    # Nearly any bytes are a message of fields that nobody knows.
+    # Nearly any bytes are a message of unknown fields.
     if content and len(UnknownFieldSet(found)) and not found.ListFields():
         raise ValueError("is not what its schema says: it has none of its fields")
     return found

@@ -41,7 +41,7 @@ def look_at(
     partition: int | None = None,
     most: int | None = MOST_BYTES,
 ) -> TopicLook:
-    """The topic at a source, or with None at the hub, with so many of its newest records.
+    """The topic at a source, or with None at the hub, with `most` of its newest records.
 
     With `partition` of that one alone; what they say is cut off after `most` bytes. Only reads;
     joins no group. What cannot be read of it is a note. Raises ClusterError when the

@@ -1,4 +1,4 @@
-"""One topic at one cluster, as the dashboard and REST tell it."""
+"""One topic at one cluster, as the dashboard and REST show it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from aggregator.status.schema import Document
 
 
 class PeekedHeader(Document):
-    """A header of a record; a value that is no text is told in hexadecimal."""
+    """A header of a record; a value that is no text is shown in hexadecimal."""
 
     name: str
     value: str | None
 
 
 class PeekedRecord(Document):
-    """A record as it lies there; `origin` is where it came from, of a record of ours.
+    """A record as it is stored; `origin` is where a copied record came from.
 
-    Keys and values are told as text, JSON, or what a registered schema says; else as their bytes,
+    Keys and values are shown as text, JSON, or decoded by a registered schema; else as their bytes,
     in hexadecimal, with the reason in `problem`.
     """
 
@@ -34,7 +34,7 @@ class PeekedRecord(Document):
     value_schema: SchemaId | None = Field(default=None, description="its schema's id or GUID")
     key_bytes: int = 0
     value_bytes: int
-    problem: str = Field(default="", description="why key or value is told as bytes")
+    problem: str = Field(default="", description="why key or value is shown as bytes")
     headers: tuple[PeekedHeader, ...]
     origin: str | None
 
@@ -61,4 +61,4 @@ class TopicLook(Document):
     configs: dict[str, str] = Field(description="all that are in effect")
     records: tuple[PeekedRecord, ...]
     notes: tuple[str, ...] = ()
-    error: str = Field(default="", description="why the cluster tells nothing; all else is blank")
+    error: str = Field(default="", description="why the cluster gives no answer; all else is blank")

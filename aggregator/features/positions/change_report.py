@@ -31,7 +31,7 @@ class MovesReport(Document):
     running: bool = Field(description="done by the running instance")
     moves: tuple[MoveRow, ...]
     commit: int | None = None
-    tail: int = Field(default=0, description="hub offsets that are read before it goes on")
+    tail: int = Field(default=0, description="hub offsets that are read before it continues")
     notes: tuple[str, ...] = ()
 
     @property

@@ -1,6 +1,6 @@
 """Positions set by hand: what a request comes to, from the live clusters and the checkpoint.
 
-Nothing is changed in here. Whoever may write the checkpoint records the gaps of a proposal, commits
+Nothing is changed in here. The writer of the checkpoint records the gaps of a proposal, commits
 its checkpoints, and closes the gaps that this settles.
 """
 
@@ -49,17 +49,17 @@ from aggregator.store.state_store import StateStore
 
 LANES = {
     MoveKind.AGAIN: AGAIN,
-    MoveKind.ANEW: "positions anew",
+    MoveKind.ANEW: "positions again",
     MoveKind.TAKEN_OVER: "positions taken over",
 }
-"""What stands as the lane of a commit that was made by hand. No lane's name has a blank."""
+"""The lane name of a manual commit. No other lane's name has a blank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What is to be done, and `before`: the positions (None = unknown) that it was decided from.
+    """What to do, and `before`: the positions (None = unknown) that it was decided from.
 
-    `tail` is how many offsets of the hub are read before the partitions go on.
+    `tail` is how many offsets of the hub are read before the partitions continue.
     """
 
     plan: MovePlan
@@ -193,7 +193,7 @@ def _aimed(
     ids: Mapping[SourcePartition, LogId],
     state: CheckpointState,
 ) -> dict[SourcePartition, int]:
-    """What the time or the version of the request stands for."""
+    """The positions that the time or the version of the request means."""
     place, version = config.checkpoint, request.to_version
     if version is not None:
         if version > state.seq:
@@ -238,7 +238,7 @@ def cuts_of(config: Config, ids: Mapping[SourcePartition, LogId]) -> dict[Source
 
 
 def hub_logs_of(config: Config, plan: Plan) -> dict[TopicPartition, OffsetRange]:
-    """What the hub topics of a plan hold now; ClusterError when one does not tell."""
+    """The log ranges of a plan's hub topics now; ClusterError when one is not reported."""
     timeout = config.supervision.connect_timeout
     partitions = [
         TopicPartition(name, number)
@@ -268,7 +268,7 @@ def _checkpoints(
     for (lane, clean), positions in sorted(groups.items()):
         cluster_ids, topic_ids = identity_of(plan).of(Positions(positions))
         # Clean ones are bounded by the hub's ends of now: nothing beyond them is there, or all of
-        # it is to be written a second time.
+        # it has to be written a second time.
         behind = ends if clean else bound
         yield Checkpoint(
             lane=lane,

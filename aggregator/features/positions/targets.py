@@ -1,8 +1,8 @@
 """Positions set by hand: where each partition goes, and what becomes of its records. Pure.
 
-Going back, only what the hub lacks is to be written: the move is no clean one, and the next start
-looks into the hub. That cannot be told where the same offset stands for two records: when a topic
-was created again, or its log was cut off and has grown again.
+Going back, only what the hub lacks must be written: the move is not clean, and the next start reads
+the hub. That cannot be known where the same offset means two records: when a topic was created
+again, or its log was cut off and has grown again.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class BeforeMove:
     """One partition before its move. What is not known is None.
 
     `log` is what its log holds now, `position` and `clean` are the checkpoint's, `furthest` the
-    highest position that this log ever had. `aimed` is what a time or a version stands for here.
-    `other_log` says why the position belongs to another log than the one that is there now; then
-    `furthest` is None. Below `cut` offsets stand for two records each.
+    highest position that this log ever had. `aimed` is the position that a time or a version means
+    here. `other_log` says why the position belongs to another log than the one that is there now;
+    then `furthest` is None. Below `cut` offsets stand for two records each.
     """
 
     partition: SourcePartition
@@ -133,7 +133,7 @@ class PositionMove:
     """One partition and where it goes. `skipped` are offsets that are then never copied.
 
     `clean`: the next start need not look into the hub for it. `gone` is what the source has deleted
-    of what is to be read.
+    of what must be read.
     """
 
     partition: SourcePartition
@@ -161,12 +161,12 @@ class PositionMove:
             case MoveKind.AGAIN:
                 return f"all from {self.new} on is written AGAIN, the hub has it twice then"
             case MoveKind.SKIP:
-                return lost or f"goes on at {self.new}; what was before it is gone at the source"
+                return lost or f"continues at {self.new}; what was before it is gone at the source"
             case MoveKind.TAKEN_OVER:
                 gone = ""
                 if self.gone is not None:
                     gone = f"; the source has deleted all before {self.gone.latest}: a gap"
-                return f"goes on at {self.new}, where the other tool was{gone}"
+                return f"continues at {self.new}, where the other tool was{gone}"
         words = f"another log than before: all from {self.new} on is written"
         return f"{words}; {lost}" if lost else words
 
@@ -236,7 +236,7 @@ def _move(request: MoveRequest, place: BeforeMove) -> PositionMove | str:
     if not foreign and now is not None and now > log.latest:
         foreign = f"its log ends at {log.latest}, before its position {now}"
     if request.rewind and foreign:
-        return f"{_NOTE}{sp}: {foreign}: left alone, as only `positions set` says what is to be"
+        return f"{_NOTE}{sp}: {foreign}: left alone, as only `positions set` can decide"
     if request.rewind and now is not None and new >= now:
         return PositionMove(sp, now, now, MoveKind.STAY, place.clean)
     if not log.earliest <= new <= log.latest:
@@ -303,6 +303,6 @@ def _within(
     if place.cut is not None and new < place.cut:
         return (
             f"{sp}: below {place.cut} its log was cut off and has grown again, so that offsets do "
-            "not tell what the hub lacks: use --again, which writes everything"
+            "not show what the hub lacks: use --again, which writes everything"
         )
     return PositionMove(sp, now, new, MoveKind.REPLAY, clean=False)

@@ -57,7 +57,7 @@ def content_of(config: Config, reader: QuarantineReader, record: Quarantined) ->
     if found is None:
         return "its source does not hold it any more"
     if record.timestamp >= 0 and found.at_ms != record.timestamp:
-        return "its source holds another record there: the topic was made anew"
+        return "its source holds another record there: the topic was created again"
     return Content(found.key, found.value, [*found.headers, *origin_headers(raw)], record.timestamp)
 
 

@@ -32,11 +32,11 @@ RETRY_SECONDS = 1.0
 STOP_SECONDS = 3.0
 STOP_POLL_SECONDS = 0.02
 EVENT_SECONDS = 5.0
-"""A flood of records that are refused is one event in so many seconds, not one for each."""
+"""A flood of refused records is one event in this many seconds, not one for each."""
 
 
 class QuarantineWatch(Service):
-    """Counts quarantined records, and tells of new ones. Nothing here stops a run.
+    """Counts quarantined records, and reports new ones. Nothing here stops a run.
 
     `hub` is asked at the start and the stop.
     """
@@ -79,7 +79,7 @@ class QuarantineWatch(Service):
         self._loop.start()
 
     def stop(self) -> None:
-        """Count what is in the topic by now, if the hub tells it soon, and end the thread."""
+        """Count what is in the topic by now, if the hub answers soon, and end the thread."""
         if not self._loop.is_alive:
             return
         deadline = time.monotonic() + STOP_SECONDS

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from aggregator.features.quarantine.records import Note, Origin, Quarantined, RecordState
 
 BUSY_MS = 120_000
-"""So long a note that somebody is trying holds others off: his producer has given up by then.
+"""How long the note of an attempt holds others off: its producer has given up by then.
 
 By the broker's clock: those of two machines that retry may differ by more."""
 
 
 @dataclass(slots=True)
 class LedgerEntry:
-    """A quarantined record, what became of it, and attempts that nobody has told the end of."""
+    """A quarantined record, what became of it, and attempts of unknown outcome."""
 
     record: Quarantined
     state: RecordState = RecordState.OPEN
@@ -108,6 +108,6 @@ def _apply(entry: LedgerEntry, note: Note) -> None:
             entry.attempts.clear()
         case _:
             entry.attempts = [it for it in entry.attempts if it.by != note.by]
-    # Whoever ended without a word may have written it.
+    # An attempt without an outcome may have written it.
     left = RecordState.TRYING if entry.attempts else note.state
     entry.state = note.state if note.state is RecordState.RETRIED else left

@@ -15,7 +15,7 @@ ABSENT = "not in quarantine, or retried already"
 
 
 class QuarantinedRecord(Document):
-    """One record that the hub refused; its content is not told."""
+    """One record that the hub refused; its content is not shown."""
 
     origin: str
     source: str

@@ -68,7 +68,8 @@ def log_of(
 ) -> OffsetRange | None:
     """What a partition spans now; None when there is no such topic.
 
-    `admin` is the hub's; `exists` saves a question. Raises ClusterError when the hub does not tell.
+    `admin` is the hub's; `exists` saves a question. Raises ClusterError when the hub does not
+    answer.
     """
     if not exists and place.topic not in admin.partition_counts(timeout):
         return None

@@ -1,6 +1,6 @@
-"""What stands in a quarantine topic: records that the hub refused, and notes about them. Pure.
+"""The content of a quarantine topic: records that the hub refused, and notes about them. Pure.
 
-A quarantined record ends with its origin, as every record of ours: in five headers, or in one, as
+A quarantined record ends with its origin, as every copied record: in five headers, or in one, as
 records of its hub topic have it. A note has none, so nothing takes it for a record: its key is the
 origin as text, its headers say the rest.
 """
@@ -121,7 +121,7 @@ def parse(raw: Raw) -> Quarantined | Note | None:
     origin = origin_of(raw)
     reason, hub_topic, size, kept = (_text(value) for _, value in ours[: len(QUARANTINE_HEADERS)])
     try:
-        # Behind the one header stands nothing: its timestamp is before it.
+        # Nothing follows the one header: its timestamp is before it.
         said = ours[-1] if ours[-1][0] == ORIGIN_TIMESTAMP else ours[-2]
         timestamp, bytes_ = int(_text(said[1])), int(size)
     except ValueError:
@@ -150,7 +150,7 @@ def own_headers(raw: Raw) -> list[Header]:
 
 
 def origin_headers(raw: Raw) -> list[Header]:
-    """The origin headers of a record of ours: the one, or the five."""
+    """The origin headers of a copied record: the one, or the five."""
     one = [name for name, _ in raw.headers[-1:]] == [ORIGIN_HEADER]
     return list(raw.headers[-1 if one else -len(ORIGIN_HEADERS) :])
 

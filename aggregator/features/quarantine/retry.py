@@ -1,8 +1,8 @@
 """Tries quarantined records again: each is written to its hub topic once, or stays where it is.
 
 Before a record is written, a note in the quarantine topic says so, and where the hub partition
-ends; afterwards another one says how it went. So whoever comes after an attempt that nobody told
-the end of knows from where to look for the record, and need not read the whole hub topic.
+ends; afterwards another one says how it went. So a later attempt after one of unknown outcome knows
+from where to search for the record, and need not read the whole hub topic.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_DELIVERED = (
     *(KafkaError._TRANSPORT, KafkaError.REQUEST_TIMED_OUT),
     KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
 )
-"""Errors after which nobody knows whether the record was written."""
+"""Errors after which it is unknown whether the record was written."""
 NEVER_AGAIN = {"enable.idempotence": False, "retries": 0}
 """By the timestamp of an old record the hub forgets who has sent it, and takes it a second time."""
 
@@ -54,7 +54,7 @@ class Retry:
     """One command's attempts, one record after the other.
 
     Safe beside a running instance: what is retried lies in the quarantine topic already, so no
-    recovery writes it. Safe beside another retry: whoever notes his attempt second steps back.
+    recovery writes it. Safe beside another retry: the one that notes its attempt second steps back.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Retry:
             why = "another retry is at it; try again in 2 minutes"
             if other.at_ms is None:
                 why = (
-                    "another retry is at it, or was: nobody knows for how long, until "
+                    "another retry is at it, or was; its outcome is unknown until "
                     f"{self._reader.place.topic} has {TIMESTAMP_TYPE}={APPEND_TIME}"
                 )
             return RetryOutcome(record, RecordState.TRYING, why)
@@ -151,7 +151,7 @@ class Retry:
         return RetryOutcome(record, state, detail)
 
     def _find(self, record: Quarantined, attempts: Sequence[Note]) -> Note | None:
-        """Where an attempt that nobody told the end of has written the record, if it has."""
+        """Where an attempt of unknown outcome has written the record, if it has."""
         for attempt in attempts:
             if attempt.by == self._by:
                 continue
@@ -223,7 +223,7 @@ def _settings(config: Config) -> dict[str, Any]:
         "enable.idempotence": True,
         "compression.type": jvm_settings(config.hub, "producer")["compression.type"],
         "delivery.timeout.ms": int(DELIVERY_SECONDS * 1000),
-        # The hub is to decide what is too large.
+        # The hub decides what is too large.
         "message.max.bytes": 1_000_000_000,
         "linger.ms": 0,
         "log_level": 0,

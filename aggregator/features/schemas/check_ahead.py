@@ -1,4 +1,4 @@
-"""Looks ahead of a run at the schemas that would meet at the hub. It changes nothing anywhere."""
+"""Checks before a run the schemas that would meet at the hub. It changes nothing anywhere."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from aggregator.model.errors import RegistryError
 from aggregator.model.values import Route
 
 LOOK_SECONDS = 10.0
-"""For all sources at once, and then for the hub: nobody waits longer for a registry."""
+"""For all sources at once, and then for the hub: the longest wait for a registry."""
 
 
 @dataclass(frozen=True, slots=True)

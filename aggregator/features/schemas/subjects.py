@@ -30,7 +30,7 @@ class Question(NamedTuple):
 
 
 def question(topic: str, side: str, schema: str) -> Question:
-    """The question out of what a task has told."""
+    """The question from a task's message."""
     return Question(topic, side, int(schema) if schema.isdecimal() else UUID(schema))
 
 
@@ -42,7 +42,7 @@ class NoSchema(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What is known of one source's ids, and why others cannot be told yet, in words."""
+    """What is known of one source's ids, and why others are not known yet, in words."""
 
     of: Mapping[Question, Named | NoSchema] = field(default_factory=dict)
     waits: Mapping[Question, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Answers:
         return tuple(it for it, answer in self.of.items() if isinstance(answer, NoSchema))
 
     def by_topic(self) -> SchemaIds:
-        """The same as tasks are told it."""
+        """The same in the form sent to tasks."""
         found: dict[str, dict[str, dict[str, dict[str, int | str]]]] = {}
         # One that was refused may be asked for again: what is known of it counts meanwhile.
         for (topic, side, schema), why in self.waits.items():
@@ -105,7 +105,7 @@ def refusal(schema: Named) -> NoSchema:
 def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str | None:
     """Which of the subjects that a schema has at its source's registry is that of a topic.
 
-    The strategies of Confluent's serializers are told apart by the names: by topic
+    The strategies of Confluent's serializers are recognised by the names: by topic
     (`orders-value`), by topic and record (`orders-com.acme.Order`), by record (`com.acme.Order`).
     One schema may be that of several topics and sides; None when it is only that of others.
     """
@@ -123,7 +123,7 @@ def plan_source_subject(subjects: Collection[str], topic: str, side: str) -> str
 def plan_subject(subjects: Collection[str], topic: str, hub_topic: str, side: str) -> str:
     """The subject at the hub's registry of a schema that has these at its source's.
 
-    A topic's name in it becomes that of the hub topic. A registry that does not tell subjects: by
+    A topic's name in it becomes that of the hub topic. A registry that does not list subjects: by
     topic.
     """
     found = plan_source_subject(subjects, topic, side) or f"{topic}-{side}"

@@ -1,6 +1,6 @@
-"""Finds out what the sources' schema ids are at the hub; a thread for each source.
+"""Finds the hub's schema ids for those of the sources; a thread for each source.
 
-Nobody waits for it: records whose ids are unknown wait where they are read, all others flow.
+Nothing waits for it: records whose ids are unknown wait where they are read, all others flow.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ LOOK_SECONDS = 60.0
 PACE_SECONDS = 0.1
 """Between two of these questions: they are no load for a registry, and give way to new ones."""
 MOST_NOTES = 20
-"""Of ids of a topic that nobody knows, in the log: there may be one in each record."""
+"""The most unknown ids of a topic in the log: there may be one in each record."""
 MAX_REPORTED = 1_000
 UNSURE = "whether the ids of its registry and the hub's are what they were is not known"
 
 
 class Asking(Protocol):
-    """A query of a lane, whose tasks may wait to be told of ids."""
+    """A query of a lane, whose tasks may wait for ids."""
 
     @property
     def report(self) -> LaneReport:
-        """The newest that its tasks have told."""
+        """Its tasks' newest report."""
 
     def schemas(self, known: Mapping[str, SchemaIds]) -> None:
-        """Tell its tasks what is known, by cluster."""
+        """Send its tasks the known ids, by cluster."""
 
 
 class Translator:
@@ -83,7 +83,7 @@ class Translator:
         self._workers[alias].ask(questions)
 
     def serve(self, query: Asking) -> None:
-        """Have found out what the tasks of a query ask for, and tell them what is known.
+        """Search for the ids that the tasks of a query ask for, and send them the known ones.
 
         Costs nothing where no topic asks for it.
         """
@@ -96,7 +96,7 @@ class Translator:
         query.schemas(self.known)
 
     def stop(self) -> None:
-        """End the threads soon; nobody waits for a registry that hangs."""
+        """End the threads soon; a registry that hangs is not waited for."""
         for worker in self._workers.values():
             worker.stop()
 
@@ -136,7 +136,7 @@ class Translator:
                 self.known = {**self.known, worker.alias: answers.by_topic()}
 
     def note(self, alias: str, words: str) -> None:
-        """Tell what happened to the schemas of a source."""
+        """Emit an event about the schemas of a source."""
         self._emit(Event("schemas", f"{alias}: {words}", {"source": alias}))
 
     def _follow_config(self) -> None:
@@ -235,7 +235,8 @@ class _Worker:
         with self._lock:
             self._wanted.discard(asked)
             if forgotten != self._forgotten:
-                # It may be an answer by a rule that holds no more; who still asks asks again.
+                # It may be an answer by a rule that no longer holds; tasks that still need it ask
+                # again.
                 return True
             is_new = self._answers.of.get(asked) != found.answer
             if found.copied is not None:
@@ -249,7 +250,7 @@ class _Worker:
         return True
 
     def _wait(self, asked: Question, why: str, forgotten: int) -> None:
-        """Tell why records wait: once, as often as they may look at it."""
+        """Report why records wait: once for each reason."""
         with self._lock:
             is_answered = asked in self._answers.of
             is_new = self._answers.waits.get(asked) != why and not is_answered

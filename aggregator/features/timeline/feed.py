@@ -17,7 +17,7 @@ UNSAVED = 10_000
 
 class Feed:
     """Thread-safe. Numbers are microseconds of the event's time, each larger than the one before,
-    so that they go on over restarts.
+    so that they continue over restarts.
     """
 
     def __init__(self, mask: Callable[[str], str]) -> None:

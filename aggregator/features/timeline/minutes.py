@@ -1,4 +1,4 @@
-"""What a minute comes to, out of two moments; how minutes are joined; which time is meant. Pure."""
+"""History rows of a minute from two views; joining rows; parsing times. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def history_rows(
     size, sizes = sizes_of(now), lag_bytes_of(now)
     rows: list[HistoryRow] = []
     for source in now.sources:
-        # Nothing that is counted goes back: these counts have begun anew.
+        # No count ever goes back: these counts have restarted.
         old = earlier.get(source.alias)
         if old is not None and old.records > source.records:
             old = None

@@ -25,10 +25,10 @@ STOP_SECONDS = 5.0
 
 
 class Recorder:
-    """Keeps what was. A table that cannot be written is an event and `failing`; the run goes on.
+    """Keeps the history. A failed write is an event and `failing`; the run continues.
 
-    `latest` makes the newest status, None before the first. `tell` is told when writing begins to
-    fail and when it works again. `bounds` are those of `history_rows`.
+    `latest` makes the newest status, None before the first. `emit` gets an event when writing
+    begins to fail and when it works again. `bounds` are those of `history_rows`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What was, as REST and commands tell it: figures by the minute, and events."""
+"""History as REST and commands show it: figures by the minute, and events."""
 
 from __future__ import annotations
 

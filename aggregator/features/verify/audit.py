@@ -34,7 +34,7 @@ from aggregator.features.verify.schema_meaning import SchemaPairs
 from aggregator.model.errors import AggregatorError, ClusterError, RefusedError
 
 JOB_OFFSETS = 50_000_000
-"""About so many offsets are compared at once: it bounds what Spark spills to the local disk."""
+"""About how many offsets are compared at once: it bounds what Spark spills to the local disk."""
 ATTEMPTS = 3
 """How often a job is begun: meanwhile a source may have gone, or retention may have taken what was
 to be read."""
@@ -49,7 +49,7 @@ class StoppedError(AggregatorError):
 
 @dataclass(frozen=True, slots=True)
 class VerifyRequest:
-    """What to verify, and how to tell it: so many examples of each kind of finding."""
+    """What to verify, and the most examples to report of each kind of finding."""
 
     scope: Scope = field(default_factory=Scope)
     examples: int = 5
@@ -67,9 +67,10 @@ def verify(
 ) -> VerifyReport:
     """Compare the hub with its sources; writes nothing, and disturbs no running instance.
 
-    A session of its own is started, unless one is given. A source that cannot be reached is told in
-    the report. Raises RefusedError when nothing is in the scope, ClusterError when the hub does not
-    answer or records cannot be read, StoppedError when `stop` was set, CheckpointError, JarsError.
+    A session of its own is started, unless one is given. A source that cannot be reached is named
+    in the report. Raises RefusedError when nothing is in the scope, ClusterError when the hub does
+    not answer or records cannot be read, StoppedError when `stop` was set, CheckpointError,
+    JarsError.
     """
     began = time.monotonic()
     stop = stop or threading.Event()

@@ -1,4 +1,4 @@
-"""What has to be known before records are read: checkpoint, hub and sources, asked in this order.
+"""The inputs of an audit before records are read: checkpoint, hub and sources, in this order.
 
 The order is what makes the comparison right while an instance runs: what is below the checkpoint's
 positions is in the hub when its ends are read, and what is in the hub then is in the sources when
@@ -179,7 +179,7 @@ def _hub_logs(config: Config, topics: Collection[str]) -> dict[TopicPartition, O
 def _offsets_at(
     config: Config, moment_ms: int | None, routes: Sequence[Route], failed: Collection[str]
 ) -> dict[SourcePartition, int]:
-    """The first offset of that time or later; a source that does not tell is left out."""
+    """The first offset of that time or later; a source that does not answer is left out."""
     if moment_ms is None:
         return {}
     timeout = config.supervision.connect_timeout

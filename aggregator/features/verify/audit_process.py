@@ -25,7 +25,7 @@ LOCAL = "local[*]"
 
 
 class AuditRun(Document):
-    """The audit that runs, or the last one that ran; `error` says why it has told nothing."""
+    """The audit that runs, or the last one that ran; `error` says why it has no result."""
 
     running: bool = False
     started_at: datetime | None = None
@@ -47,7 +47,7 @@ class AuditRunner:
 
     @property
     def latest(self) -> AuditRun:
-        """How it stands."""
+        """Its status."""
         return self._latest
 
     def start(self, config: Config, scope: Scope) -> AuditRun:
@@ -100,7 +100,7 @@ class AuditRunner:
             child.kill()
         code = child.wait()
         if not result.get("audit") and not result.get("error"):
-            result["error"] = f"it ended with {code}, and told nothing; try `aggregator verify`"
+            result["error"] = f"it ended with {code}, without a result; try `aggregator verify`"
         ended = {
             "running": False,
             "ended_at": datetime.now(UTC),
@@ -112,7 +112,7 @@ class AuditRunner:
 
 
 def main() -> None:
-    """Compare what stdin says, record it, and tell."""
+    """Run the audit given on stdin, record it, and send the result."""
     from aggregator.features.verify.audit import VerifyRequest, verify
     from aggregator.features.verify.audit_rows import record
 

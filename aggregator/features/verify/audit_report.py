@@ -13,7 +13,7 @@ from aggregator.model.errors import EXIT_CLUSTER, EXIT_DATA, EXIT_DONE
 from aggregator.status.schema import Document
 
 SILENT = (Standing.UNREACHABLE, Standing.UNREADABLE)
-"""Of these partitions nobody knows how they are."""
+"""The state of these partitions is unknown."""
 
 
 class PartitionResult(Document):

@@ -70,9 +70,9 @@ class Window:
 
     Origins below `read` are not judged; those from `read.latest` to `beyond` are not either, and
     one at `beyond` or above names nothing that exists. An absent record below `sure_from` was
-    perhaps never to be copied, as nobody knows where the copy began. Nobody has asked for what is
-    below `asked`. `loose`: a transform may drop or change records. `translated`: their schema ids
-    are others at the hub. `sparse`: the source topic is compacted, so it may have forgotten records
+    perhaps never to be copied, as it is unknown where the copy began. What is below `asked` is out
+    of scope. `loose`: a transform may drop or change records. `translated`: their schema ids are
+    others at the hub. `sparse`: the source topic is compacted, so it may have forgotten records
     that it had. `superseding`: so may the hub. `asides` are the topics that its records may be kept
     in instead. `ahead` offsets of the source are above its position.
     """
@@ -193,7 +193,7 @@ def _window(
 
 
 def _asked(sp: SourcePartition, scope: Scope, sight: AuditSight) -> tuple[int | None, int | None]:
-    """The range that was asked for; None for an end by time that the source did not tell."""
+    """The range that was asked for; None for an end by time that the source did not report."""
     lower: int | None = scope.from_offset or 0
     upper: int | None = NO_END if scope.to_offset is None else scope.to_offset
     if scope.since_ms is not None:

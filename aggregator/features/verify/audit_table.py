@@ -68,7 +68,7 @@ def append_audit(store: StateStore, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def is_trim_due(store: StateStore) -> bool:
-    """Whether whoever has just appended an audit is to trim the table as well."""
+    """Whether the writer that has just appended an audit must trim the table as well."""
     delta = store.table(TABLE).open()
     return delta is not None and is_tidy_due([int(delta.version())])
 

@@ -1,4 +1,4 @@
-"""What the checkpoint's history proves: where a copy began, and what lies behind what at the hub.
+"""What the checkpoint's history proves: where a copy began, and its bounds at the hub.
 
 All of it follows from one property of every commit: whatever its positions do not cover was written
 at or behind its hub ends. Where records were written again on purpose, it holds for the last copy
@@ -139,7 +139,7 @@ class Bounds:
     def hub_starts(self, lowers: Mapping[SourcePartition, int]) -> dict[TopicPartition, int]:
         """From where to read each hub partition, to see all records from `lowers` on.
 
-        A hub topic is absent when no commit tells it for one of the partitions of `lowers`.
+        A hub topic is absent when no commit has it for one of the partitions of `lowers`.
         """
         again = self._again()
         # Behind a commit of since then may lie the later copies alone.

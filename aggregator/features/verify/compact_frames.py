@@ -42,7 +42,7 @@ UNASKED, BEFORE, ALONE, OWN, BEYOND = -1, 0, 1, 2, 3
 """Zones of a hub record by its origin: not asked for; below what the source has; compared, and the
 source may have forgotten it; compared, and the source has to have it; beyond everything the source
 has."""
-NOBODY = -(2**31)
+UNREQUESTED = -(2**31)
 """The `sid` of hub records that are read only because they may have replaced others. Their `offset`
 is that of the hub."""
 NO_ORIGIN, UNKNOWN_SOURCE, OTHER_TOPIC = 10, 11, 12
@@ -134,7 +134,7 @@ def hub_rows(
     *,
     superseding: bool = False,
 ) -> DataFrame:
-    """The row frame of hub records; those that nobody asked for and do no harm are left out.
+    """The row frame of hub records; irrelevant ones outside the request are left out.
 
     The hub topics in `stamped` have timestamps of their own (LogAppendTime). With `superseding`
     none is left out: any may have replaced one that is judged.
@@ -155,7 +155,7 @@ def hub_rows(
     placed = tagged.join(_places(spark, numbers, stamped), ["hub_topic", "hub_partition"]).join(
         _origins(spark, numbers, others), ["cluster", "topic", "partition"], "left"
     )
-    foreign, own = F.col("zone") >= NO_ORIGIN, F.coalesce("sid", F.lit(NOBODY))
+    foreign, own = F.col("zone") >= NO_ORIGIN, F.coalesce("sid", F.lit(UNREQUESTED))
     loose = F.coalesce("loose", F.lit(False))
     digests = _digests(numbers, headers_before_origin(), _said())
     # By its key it may have replaced others, whatever a transform has made of it.
@@ -165,7 +165,7 @@ def hub_rows(
         .filter("zone is not null")
         .select(
             F.when(foreign, -1 - F.col("hid")).otherwise(own).alias("sid"),
-            F.when(foreign | (own == NOBODY), F.col("hub_offset"))
+            F.when(foreign | (own == UNREQUESTED), F.col("hub_offset"))
             .otherwise(F.col("offset"))
             .alias("offset"),
             "hid",
@@ -318,7 +318,7 @@ def _said() -> Column:
 
 
 def _unsaid() -> Column:
-    """The record's own timestamp, where nothing else tells that of its source."""
+    """The record's own timestamp, where nothing else gives that of its source."""
     return F.when(is_one_header() & ~F.col("stamped"), F.col("timestamp_ms"))
 
 

@@ -36,7 +36,7 @@ PROBLEMS = {
     "out_of_order": "late",
     "foreign": f"kind in {FOREIGN_KINDS}",
 }
-"""Kind of finding -> the condition that tells it."""
+"""Kind of finding -> its condition."""
 FOREIGN_DETAILS = {
     "no_origin": "has no origin",
     "unknown_source": "its origin is no partition of this config",

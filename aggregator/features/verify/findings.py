@@ -133,7 +133,7 @@ def with_superseded(origins: DataFrame) -> DataFrame:
     """Mark the absent records of a compacted hub topic that may have been replaced there.
 
     By a later record of the same key and source partition that is in the hub; by any record of that
-    key from elsewhere, as nobody knows which came first; or by a tombstone of either kind, which
+    key from elsewhere, as it is unknown which came first; or by a tombstone of either kind, which
     goes away itself.
     None was while an earlier record of the key and its source partition is still there, in the hub
     partition of what would have replaced it: compaction takes the older one first.

@@ -40,7 +40,7 @@ from aggregator.model.values import OffsetRange, SourcePartition, TopicPartition
 Read = Callable[[SparkSession, Mapping[TopicPartition, OffsetRange], Mapping[str, str]], DataFrame]
 """Reads ranges of one cluster, by its options, with the columns of `read_exactly`."""
 SameIds = Callable[[str, str, str], bool | None]
-"""Whether schema ids of a source (alias) and of the hub mean the same; None when nobody tells."""
+"""Whether schema ids of a source (alias) and of the hub mean the same; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def _limits(
         firsts[row["sid"]][numbers.hub[row["hid"]][0]] = row["opening"]
         lowest[row["sid"]] = min(row["lowest"], lowest.get(row["sid"], NO_END))
     limits = {}
-    # Older records stand behind newer ones: what was deleted may be of any age.
+    # Older records follow newer ones: what was deleted may be of any age.
     unordered = {it.partition for it in settings.accounted if it.backfilled}
     unordered |= set(settings.put_back)
     for sid, window in enumerate(numbers.windows):

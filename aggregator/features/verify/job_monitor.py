@@ -1,4 +1,4 @@
-"""Watches a Spark job from beside it: tells how far it is, and cancels it when asked to stop."""
+"""Monitors a Spark job: reports its progress, and cancels it when asked to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REPORT_SECONDS = 10.0
 def watched(
     spark: SparkSession, what: str, stop: threading.Event, progress: Callable[[str], None]
 ) -> Iterator[None]:
-    """While the block runs Spark jobs from this thread, tell every ten seconds how far they are.
+    """While the block runs Spark jobs from this thread, report their progress every ten seconds.
 
     When `stop` is set they are cancelled: the block then gets the error of a failed job.
     """

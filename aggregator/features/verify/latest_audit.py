@@ -1,6 +1,6 @@
-"""Looks now and then which audit is the newest, while an aggregation runs, so that it is shown.
+"""Polls for the newest audit while an aggregation runs, so that the status shows it.
 
-Off the critical path: a thread of its own, which reads a table that nobody waits for.
+Off the critical path: a thread of its own, which reads a table that nothing waits for.
 """
 
 from __future__ import annotations
@@ -72,6 +72,6 @@ class AuditWatch(Service):
 
 
 def audit_status(audit: AuditSummary) -> AuditStatus:
-    """An audit as the status tells it."""
+    """An audit as the status shows it."""
     counts = audit.model_dump(include=set(AuditCounts.model_fields))
     return AuditStatus(**counts, at=audit.at, wrong=audit.exit_code == EXIT_DATA)

@@ -37,7 +37,7 @@ class AuditsReport(Document):
 
 
 class PastAudits:
-    """The audits in a table; read anew only when there is a new version of it. For many threads."""
+    """The audits in a table, read again only after a new version of it. Thread-safe."""
 
     def __init__(self, store: StateStore) -> None:
         self._table = store.table(TABLE)

@@ -28,7 +28,7 @@ class SchemaPairs:
     def same(self, alias: str, theirs: str, ours: str) -> bool | None:
         """Whether the ids of a key and a value (hex, with a slash between) mean the same schemas.
 
-        None when a registry does not tell. An id that the hub's registry does not know means
+        None when a registry does not answer. An id that the hub's registry does not know means
         nothing to a reader there, so it is not the same.
         """
         pair = (alias, theirs, ours)

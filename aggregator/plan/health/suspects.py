@@ -57,7 +57,7 @@ class ReadPosition:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReadState:
     """Since when a reader has been at its position.
 
     `cut_at` is when its log was first seen to end before that, and `lowest` the lowest end of then
@@ -89,11 +89,11 @@ def foreign(
 
 
 def follow_progress(
-    before: Mapping[SourcePartition, Progress],
+    before: Mapping[SourcePartition, ReadState],
     readings: Mapping[SourcePartition, ReadPosition],
     seen: Mapping[str, Seen],
     now: float,
-) -> dict[SourcePartition, Progress]:
+) -> dict[SourcePartition, ReadState]:
     """The progress of each reader after one more round of probes.
 
     A probe is older than the moment of this comparison: only one that asked after the reader got to
@@ -103,12 +103,12 @@ def follow_progress(
     for sp, reading in readings.items():
         own = before.get(sp)
         if own is None or own.position != reading.position:
-            own = Progress(reading.position, now, None if own is None else own.cut_at)
+            own = ReadState(reading.position, now, None if own is None else own.cut_at)
         probe = seen.get(sp.cluster, Seen())
         end = probe.end(sp)
         if end is not None and probe.asked_at > own.since:
             if end >= own.position:
-                own = Progress(own.position, own.since)
+                own = ReadState(own.position, own.since)
             else:
                 lowest = end if own.lowest is None else min(end, own.lowest)
                 own = replace(own, cut_at=own.cut_at or now, lowest=lowest)
@@ -116,7 +116,7 @@ def follow_progress(
     return after
 
 
-def cut(progress: Mapping[SourcePartition, Progress], now: float) -> dict[SourcePartition, str]:
+def cut(progress: Mapping[SourcePartition, ReadState], now: float) -> dict[SourcePartition, str]:
     """Partitions whose log ends below what was read of it, with the reason.
 
     A reader that knows the epoch of what it has read finds out by itself, and from where on its log

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from aggregator.config.schema import Config
 from aggregator.model.values import Lane, Part, Route, SourcePartition, SourceState
-from aggregator.plan.health.suspects import Progress
+from aggregator.plan.health.suspects import ReadState
 from aggregator.plan.lanes.rate_limits import Pace
 from aggregator.plan.lifecycle.commands import Hole, Recovered
 from aggregator.plan.lifecycle.inputs import HubLogs
@@ -140,7 +140,7 @@ class State:
     recovers_alone: bool = False
     recovered: tuple[datetime, Recovered] | None = None
     hub_logs: HubLogs | None = None
-    progress: Mapping[SourcePartition, Progress] = field(default_factory=dict)
+    progress: Mapping[SourcePartition, ReadState] = field(default_factory=dict)
     gone: frozenset[tuple[str, str]] = frozenset()
     probed: Mapping[str, float] = field(default_factory=dict)
     until: Mapping[SourcePartition, int] = field(default_factory=dict)
