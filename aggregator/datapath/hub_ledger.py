@@ -3,7 +3,7 @@
 Everything that a task's positions do not cover was written by it later than its report point. So
 per hub partition it lies at or behind what the task had acknowledged by then, and also at or behind
 any snapshot of the hub's ends that was finished before that point. Snapshots are numbered, the
-tasks are told the newest number, and each report names the one that its task knew. They cost
+tasks are sent the newest number, and each report names the one that its task knew. They cost
 nothing: what any task has had acknowledged is a lower bound of the hub's end.
 """
 
@@ -38,7 +38,7 @@ class HubTail:
     number: int = 0
     """Of the newest; those of a later instance have to be higher, as a task may still name them."""
     most: int = 64
-    """So many are kept, and those that reports name."""
+    """How many are kept, beside those that reports name."""
     _snapshots: dict[int, HubSnapshot] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,22 +46,22 @@ class HubTail:
 
     @property
     def newest(self) -> HubSnapshot:
-        """The snapshot with the number that tasks are told now."""
+        """The snapshot with the number that tasks are sent now."""
         return self._snapshots[self.number]
 
     def read(self, snapshot: HubSnapshot) -> HubSnapshot:
-        """The hub was asked. Returns it, with older ends of partitions that did not tell theirs.
+        """The hub was asked. Returns it, with older ends of partitions that did not report theirs.
 
         Without any end, a recovery would read such a partition from its beginning.
         """
         return self._add(snapshot.taken_ms, snapshot.ends)
 
     def heard(self, tasks: Iterable[TaskReport], now_ms: int) -> None:
-        """Tasks have told how far the hub is; a new snapshot when that is news."""
+        """Tasks have reported how far the hub is; a new snapshot when that is news."""
         known, ends = self.newest.ends, dict[TopicPartition, int]()
         for task in tasks:
             for tp, end in task.ends.items():
-                # A partition that no snapshot knows may hold older records of ours.
+                # A partition that no snapshot knows may hold older copied records.
                 if tp in known and end > max(known[tp], ends.get(tp, 0)):
                     ends[tp] = end
         if ends:

@@ -13,7 +13,7 @@ class EventRuleTest {
     }
 
     private static String told(byte[] id) {
-        return id == null ? null : EventHash.told(id);
+        return id == null ? null : EventHash.describe(id);
     }
 
     private static String inValue(String path, String value) {
@@ -65,7 +65,7 @@ class EventRuleTest {
             assertEquals("x", inValue("id", "{\"deep\": " + deep + ", \"id\": \"x\"}"));
         }
         String digits = "7".repeat(2_000);
-        assertEquals(EventHash.told(bytes(digits)), inValue("id", "{\"id\": " + digits + "}"));
+        assertEquals(EventHash.describe(bytes(digits)), inValue("id", "{\"id\": " + digits + "}"));
     }
 
     @Test
@@ -90,9 +90,9 @@ class EventRuleTest {
 
     @Test
     void anIdIsToldAsTextIfItIsOne() {
-        assertEquals("grün", EventHash.told(bytes("grün")));
-        assertEquals("0x00ff", EventHash.told(new byte[] {0, -1}));
-        assertEquals(203, EventHash.told(bytes("a".repeat(1_000))).length());
-        assertEquals(2 + 128 + 3, EventHash.told(new byte[1_000]).length());
+        assertEquals("grün", EventHash.describe(bytes("grün")));
+        assertEquals("0x00ff", EventHash.describe(new byte[] {0, -1}));
+        assertEquals(203, EventHash.describe(bytes("a".repeat(1_000))).length());
+        assertEquals(2 + 128 + 3, EventHash.describe(new byte[1_000]).length());
     }
 }

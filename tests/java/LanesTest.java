@@ -19,7 +19,7 @@ class LanesTest {
     }
 
     private static long mayThenSend() {
-        return Lanes.told(new ReportPlugin.Report("1", List.of(), Map.of())).sendMillis();
+        return Lanes.receive(new ReportPlugin.Report("1", List.of(), Map.of())).sendMillis();
     }
 
     @Test
@@ -56,7 +56,7 @@ class LanesTest {
     @Test
     void ofAnExecutorThatHasExitedNothingIsSentAnyMore() {
         String task = "eu#1@run-0-0";
-        Lanes.told(new ReportPlugin.Report("1", List.of(task), Map.of()));
+        Lanes.receive(new ReportPlugin.Report("1", List.of(task), Map.of()));
         assertTrue(Lanes.isOpen("eu#1@run", LONG_MS));
         Lanes.gone("1");
         assertEquals(false, Lanes.isOpen("eu#1@run", LONG_MS));

@@ -109,7 +109,7 @@ class SamplesTest {
 
     private static JsonNode tell(Samples samples) {
         ArrayNode into = JsonNodeFactory.instance.arrayNode();
-        samples.tell(into);
+        samples.addTo(into);
         // As Python reads it: written and read, numbers of any type are alike.
         return Json.parse(into.toString());
     }

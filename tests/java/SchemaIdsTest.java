@@ -53,7 +53,7 @@ class SchemaIdsTest {
         asked.add(known);
         asked.add(known);
         assertEquals(3, asked.open().length);
-        asked.told(IDS);
+        asked.learn(IDS);
         assertArrayEquals(new Question[] {unknown, waits}, asked.open());
         assertEquals("4294967294", unknown.named());
         assertEquals(GUID.toString(), new Question("orders", Side.KEY, GUID).named());

@@ -19,7 +19,7 @@ WORDS = re.compile(
 """Say instead: report, show, continue, is, anyone who, no one, again, up to N, must be, our."""
 GENERATED = {"cli.md", "options.md", "modules.md"}
 """Written from the texts of the code, which have a limit of their own below."""
-IN_CODE = 235
+IN_CODE = 28
 """Lower it when you have rewritten a text in `aggregator/`; never raise it."""
 PAGES = sorted(
     [

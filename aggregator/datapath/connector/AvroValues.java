@@ -50,7 +50,7 @@ final class AvroValues {
         }
     }
 
-    /** Reads what stands at one place of a schema. */
+    /** Reads the value at one place of a schema. */
     interface Part {
         Object read(AvroInput in, Notes notes);
     }

@@ -1,7 +1,7 @@
 package aggregator.connector;
 
 /**
- * A token bucket over nanoseconds that the caller tells. Pure. Holds at most a quarter of a
+ * A token bucket over nanoseconds that the caller passes. Pure. Holds at most a quarter of a
  * second's worth, so that a pause is not made good by a burst; what is taken may exceed what is
  * there, and is waited for afterwards: a record larger than the bucket must pass.
  */

@@ -11,10 +11,10 @@ import java.util.concurrent.atomic.AtomicLong;
  * The events of one hub topic: those that the hub holds, and those that are claimed by a record on
  * its way there. For any thread, and pure but for the clock of {@link #await}.
  *
- * <p>A record is sent by whoever has its event claimed, and dropped only when the hub holds it. A
- * claim of a task that is gone is uncertain: its record may have arrived or not. It stays until the
- * hub was read from below where it could be, or until the same record is sent again, which a
- * recovery allows only for one that the hub has not.
+ * <p>A record is sent by the task that has claimed its event, and dropped only when the hub holds
+ * it. A claim of a task that is gone is uncertain: its record may have arrived or not. It stays
+ * until the hub was read from below where it could be, or until the same record is sent again,
+ * which a recovery allows only for one that the hub has not.
  */
 final class Claims {
     /** 128 bits of an event's id. */
@@ -92,8 +92,8 @@ final class Claims {
     final EventRule rule;
     private final Shard[] shards = new Shard[SHARDS];
     private final AtomicLong next = new AtomicLong();
-    /** How many events of each shard `fresh` told last. */
-    private final int[] told = new int[SHARDS];
+    /** How many events of each shard `fresh` listed last. */
+    private final int[] listed = new int[SHARDS];
     private boolean more;
     private Mark mark = new Mark(new long[0], 0);
     private long[] covered = new long[0];
@@ -130,7 +130,7 @@ final class Claims {
         }
     }
 
-    /** Returns when this claim holds no more, at the latest after so many milliseconds. */
+    /** Returns when this claim holds no more, at the latest after `millis`. */
     void await(Claim other, long millis) throws InterruptedException {
         Shard shard = of(other.event);
         long until = System.nanoTime() + millis * 1_000_000;
@@ -162,7 +162,7 @@ final class Claims {
     }
 
     /**
-     * The hub was seen to have a record of this event. One that is just being sent tells itself.
+     * The hub was seen to have a record of this event. One that is just being sent shows by itself.
      */
     void found(Event event, long sinceMs, long nowMs) {
         Shard shard = of(event);
@@ -234,7 +234,7 @@ final class Claims {
                 shard.freshSince = new int[0];
                 shard.freshCount = 0;
                 shard.ends = new long[0];
-                told[s] = 0;
+                listed[s] = 0;
             }
         }
     }
@@ -285,8 +285,8 @@ final class Claims {
         for (int s = 0; s < SHARDS; s++) {
             synchronized (shards[s]) {
                 more |= shards[s].freshCount > MOST_FRESH / SHARDS;
-                told[s] = Math.min(shards[s].freshCount, MOST_FRESH / SHARDS);
-                count += told[s];
+                listed[s] = Math.min(shards[s].freshCount, MOST_FRESH / SHARDS);
+                count += listed[s];
             }
         }
         ByteBuffer rows = ByteBuffer.allocate(count * ROW_BYTES).order(ByteOrder.LITTLE_ENDIAN);
@@ -294,7 +294,7 @@ final class Claims {
         for (int s = 0; s < SHARDS; s++) {
             Shard shard = shards[s];
             synchronized (shard) {
-                for (int i = 0; i < told[s]; i++, at++) {
+                for (int i = 0; i < listed[s]; i++, at++) {
                     rows.putLong(8 * at, shard.fresh[2 * i]);
                     rows.putLong(8 * (count + at), shard.fresh[2 * i + 1]);
                     rows.putInt(16 * count + 4 * at, shard.freshSince[i]);
@@ -304,22 +304,22 @@ final class Claims {
         return rows.array();
     }
 
-    /** Whether there were more than `fresh` told. */
+    /** Whether there were more than `fresh` listed. */
     synchronized boolean hasMore() {
         return more;
     }
 
-    /** What `fresh` told last is kept by whoever asked. */
+    /** What `fresh` listed last is kept by the caller. */
     synchronized void kept() {
         for (int s = 0; s < SHARDS; s++) {
             Shard shard = shards[s];
             synchronized (shard) {
-                int from = told[s];
+                int from = listed[s];
                 int to = Math.max(from + LEAST_FRESH, shard.freshCount);
                 shard.fresh = Arrays.copyOfRange(shard.fresh, 2 * from, 2 * to);
                 shard.freshSince = Arrays.copyOfRange(shard.freshSince, from, to);
                 shard.freshCount -= from;
-                told[s] = 0;
+                listed[s] = 0;
             }
         }
     }

@@ -6,7 +6,7 @@ import org.apache.kafka.common.errors.AuthenticationException;
 import org.apache.kafka.common.errors.AuthorizationException;
 
 /**
- * Tells of which partition a consumer cannot read on, by what it throws.
+ * Finds the partition that a consumer cannot read on, from what it throws.
  *
  * <p>A batch whose checksum is wrong, that cannot be decompressed, or that a broker refuses to hand
  * out is thrown as an exception whose text alone names the partition.

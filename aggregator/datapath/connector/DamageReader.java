@@ -37,7 +37,7 @@ public final class DamageReader implements AutoCloseable {
 
     /**
      * What is met at an offset: {"readable": true}, or {"batch": first offset of a batch that
-     * cannot be read, -1 where that is not told, "reason": why}; {} when there was no answer in
+     * cannot be read, -1 where that is unknown, "reason": why}; {} when there was no answer in
      * time.
      */
     public String met(String topic, int partition, long offset, long millis) {

@@ -17,11 +17,11 @@ import org.apache.kafka.common.TopicPartition;
 
 /**
  * The {@link Claims} of all hub topics of this JVM, and what Python calls for them: it keeps them
- * in a table, and has the hub read for what the table does not tell. All tasks are in this JVM.
+ * in a table, and has the hub read for what the table does not have. All tasks are in this JVM.
  */
 public final class Dedup {
     private static final Map<String, Claims> TOPICS = new ConcurrentHashMap<>();
-    /** A request of a task that is gone may be under way for so long. */
+    /** How long a request of a task that is gone may be in flight. */
     private static final long SETTLED_NANOS = 3_000_000_000L;
     /** A broker that hung carries out what it was sent before when it answers again. */
     private static final long LATER_MS = 1_000;
@@ -42,7 +42,7 @@ public final class Dedup {
     /** A task will send by this route: the claims to go by, null for none. */
     static Claims opened(TaskSpec.Route route) {
         return TOPICS.compute(route.hubTopic, (topic, known) -> {
-            // What is sent without claims is not in them: they begin anew after it.
+            // What is sent without claims is not in them: they start over after it.
             boolean same = known != null && known.rule.equals(route.events);
             return same ? known : route.events == null ? null : new Claims(route.events);
         });
@@ -146,12 +146,12 @@ public final class Dedup {
                 -> cancelled,
             (tp, record) -> take(claims, record, origins, hash, aged, nowMs));
         int released = first ? 0 : claims.release(settled);
-        ObjectNode told = JsonNodeFactory.instance.objectNode();
-        ArrayNode list = told.putArray("ends");
+        ObjectNode answer = JsonNodeFactory.instance.objectNode();
+        ArrayNode list = answer.putArray("ends");
         for (long end : ends) {
             list.add(end);
         }
-        return told.put("read", read).put("released", released).put("remade", remade).toString();
+        return answer.put("read", read).put("released", released).put("remade", remade).toString();
     }
 
     /** No events of this hub topic are known any more: records wait until `begin`. */
@@ -188,12 +188,12 @@ public final class Dedup {
         return claims(topic, by).fresh();
     }
 
-    /** Whether there were more than `fresh` told last. */
+    /** Whether there were more than `fresh` listed last. */
     public static boolean more(String topic, String by) {
         return claims(topic, by).hasMore();
     }
 
-    /** What `fresh` told last is in the table. */
+    /** What `fresh` listed last is in the table. */
     public static void kept(String topic, String by) {
         claims(topic, by).kept();
     }
@@ -206,7 +206,7 @@ public final class Dedup {
     private static Map<TopicPartition, Long> leaders(
         Map<String, String> settings, List<TopicPartition> all, long millis) throws Exception {
         Map<TopicPartition, Long> held = new HashMap<>();
-        // A leader that keeps no epochs does not tell.
+        // A leader that keeps no epochs does not report them.
         all.forEach(tp -> held.put(tp, 0L));
         held.putAll(HubEnds.read(settings, all, System.nanoTime() + millis * 1_000_000));
         return held;
@@ -242,7 +242,7 @@ public final class Dedup {
             ? null
             : claims.rule.id(record.key(), record.value(), record.headers());
         if (id != null) {
-            // When it arrived is not told: not later than now, and hardly before its own time.
+            // When it arrived is unknown: not later than now, and hardly before its own time.
             long oldest = nowMs - claims.rule.windowMs() + 1_000;
             long since = aged ? Math.min(nowMs, Math.max(record.timestamp(), oldest)) : nowMs;
             claims.found(hash.of(id), since, nowMs);

@@ -5,8 +5,8 @@ import org.apache.spark.util.Clock;
 import org.apache.spark.util.SystemClock;
 
 /**
- * The driver's time of day, in any JVM. Spark tells the end of a batch in the driver's time and has
- * the executor look at its own: one that is hours ahead would end each batch at once. So an
+ * The driver's time of day, in any JVM. Spark gives the end of a batch in the driver's time and has
+ * the executor compare its own: one that is hours ahead would end each batch at once. So an
  * executor learns from the driver's answers how far its clock is off, and Spark's tasks there and
  * ours go by that. Durations, such as the lease, are never measured with it.
  */

@@ -7,8 +7,8 @@ import java.security.NoSuchAlgorithmException;
 import java.util.HexFormat;
 
 /**
- * Makes 128 bits of an event's id, by the first half of its SHA-256: nobody can make two ids that
- * are one here. Of one thread.
+ * Makes 128 bits of an event's id, by the first half of its SHA-256: no one can make two ids with
+ * the same hash. Of one thread.
  */
 final class EventHash {
     private static final int TOLD_CHARS = 200;
@@ -30,7 +30,7 @@ final class EventHash {
     }
 
     /** An id for people: as text where it is one, else in hexadecimal digits. */
-    static String told(byte[] id) {
+    static String describe(byte[] id) {
         String text = new String(id, StandardCharsets.UTF_8);
         boolean readable = text.chars().noneMatch(c -> c == '\uFFFD' || Character.isISOControl(c));
         if (readable) {

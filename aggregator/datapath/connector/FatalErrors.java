@@ -3,9 +3,9 @@ package aggregator.connector;
 import org.apache.kafka.clients.producer.KafkaProducer;
 
 /**
- * Ends this JVM when a thread dies of an Error. Nobody takes the place of such a thread: without a
- * reporter records flow and no position is told, without a producer's thread nothing is sent, and
- * either would look like an instance that runs.
+ * Ends this JVM when a thread dies of an Error. Such a thread is not replaced: without a reporter
+ * records flow and no position is reported, without a producer's thread nothing is sent, and either
+ * would look like an instance that runs.
  */
 final class FatalErrors {
     private static final int CODE = 70;

@@ -17,7 +17,7 @@ final class Gate {
     private final OriginReader.Place[] places;
     private final long[] dropped;
     private final long[] without;
-    /** Of the record that was judged last: its claim if it is to be sent and has an event. */
+    /** Of the record that was judged last: its claim if it must be sent and has an event. */
     Claims.Claim claim;
     /** Why it is dropped, or waits. */
     String reason;
@@ -45,7 +45,7 @@ final class Gate {
         return claims[part] == some;
     }
 
-    /** Judges a record as it is to be sent; waits a little for one that is on its way. */
+    /** Judges a record in the form to send; waits a little for one that is in flight. */
     Verdict judge(int part, byte[] key, byte[] value, Headers headers, long offset) {
         Claims own = claims[part];
         claim = null;
@@ -71,7 +71,7 @@ final class Gate {
             found = own.take(mine, DriverClock.now());
         }
         if (found == null) {
-            reason = "duplicate " + own.rule.by() + " " + EventHash.told(id);
+            reason = "duplicate " + own.rule.by() + " " + EventHash.describe(id);
             dropped[part]++;
             return Verdict.DROP;
         }

@@ -4,7 +4,7 @@ package aggregator.connector;
  * Events by their hashes, each with the second since which it is held. Not for several threads.
  *
  * <p>A table of 20 bytes a slot, half to three quarters full: 27 to 36 bytes an event. What is
- * older than the window counts as absent, and is left out when the table is made anew.
+ * older than the window counts as absent, and is left out when the table is rebuilt.
  */
 final class HeldEvents {
     private static final int LEAST_SLOTS = 64;

@@ -25,15 +25,15 @@ import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Tells where the logs of hub partitions end at their leaders, which may be beyond what all
- * replicas have and anybody can read. Called from Python, on the driver.
+ * Finds where the logs of hub partitions end at their leaders, which may be beyond what all
+ * replicas have and consumers can read. Called from Python, on the driver.
  *
- * <p>No client asks for that by itself. But a leader tells it to a consumer that says it has read
- * further, in the leader's own epoch: it takes that for a log that was cut off.
+ * <p>No client asks for that by itself. But a leader reports it to a consumer that claims to have
+ * read further, in the leader's own epoch: it takes that for a log that was cut off.
  */
 public final class HubEnds {
     private static final Duration POLL = Duration.ofMillis(50);
-    /** When some leaders have answered, the others are given so long after each answer. */
+    /** When some leaders have answered, the others are given this long after each answer. */
     private static final long LATER_NANOS = 1_000_000_000L;
     private static final long SLICE_MS = 5;
     private static final long BEYOND = Long.MAX_VALUE - 1;
@@ -57,7 +57,7 @@ public final class HubEnds {
         json.get("partitions")
             .forEach(p -> wanted.add(new TopicPartition(p.get(0).asText(), p.get(1).asInt())));
         ArrayNode answer = JsonNodeFactory.instance.arrayNode();
-        told(settings, wanted, until)
+        answers(settings, wanted, until)
             .forEach((tp, end) -> answer.addArray().add(tp.topic()).add(tp.partition()).add(end));
         return answer.toString();
     }
@@ -68,20 +68,20 @@ public final class HubEnds {
     static Map<TopicPartition, Long> read(
         Map<String, String> settings, Collection<TopicPartition> wanted, long until)
         throws Exception {
-        Map<TopicPartition, Long> told = told(settings, wanted, until);
-        if (told.containsValue(null)) {
-            throw new TimeoutException("leaders of the hub do not tell where their logs end");
+        Map<TopicPartition, Long> found = answers(settings, wanted, until);
+        if (found.containsValue(null)) {
+            throw new TimeoutException("leaders of the hub do not report where their logs end");
         }
-        return told;
+        return found;
     }
 
-    private static Map<TopicPartition, Long> told(
+    private static Map<TopicPartition, Long> answers(
         Map<String, String> settings, Collection<TopicPartition> wanted, long until)
         throws Exception {
-        Map<TopicPartition, Long> told = new HashMap<>();
-        Map<TopicPartition, OffsetAndMetadata> beyond = beyond(settings, wanted, told, until);
-        told.putAll(ends(settings, beyond, until));
-        return told;
+        Map<TopicPartition, Long> found = new HashMap<>();
+        Map<TopicPartition, OffsetAndMetadata> beyond = beyond(settings, wanted, found, until);
+        found.putAll(ends(settings, beyond, until));
+        return found;
     }
 
     /**
@@ -135,7 +135,7 @@ public final class HubEnds {
         return Math.min(until, System.nanoTime() + LATER_NANOS);
     }
 
-    /** Where the logs end, null for those whose leader does not tell. */
+    /** Where the logs end, null for those whose leader does not answer. */
     private static Map<TopicPartition, Long> ends(
         Map<String, String> settings, Map<TopicPartition, OffsetAndMetadata> beyond, long until) {
         Map<TopicPartition, Long> ends = new HashMap<>();
@@ -143,12 +143,12 @@ public final class HubEnds {
             long limit = until;
             while (!beyond.isEmpty() && System.nanoTime() < limit) {
                 hub.assign(beyond.keySet());
-                // Again for those that are left: a broker's answer is told of once.
+                // Again for those that are left: a broker's answer is reported once.
                 beyond.forEach(hub::seek);
-                Map<TopicPartition, Optional<Long>> told = told(hub, limit);
-                told.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it)));
-                beyond.keySet().removeAll(told.keySet());
-                limit = told.isEmpty() ? limit : later(until);
+                Map<TopicPartition, Optional<Long>> answered = answersOf(hub, limit);
+                answered.forEach((tp, end) -> end.ifPresent(it -> ends.put(tp, it)));
+                beyond.keySet().removeAll(answered.keySet());
+                limit = answered.isEmpty() ? limit : later(until);
             }
         }
         beyond.keySet().forEach(tp -> ends.put(tp, null));
@@ -156,20 +156,20 @@ public final class HubEnds {
     }
 
     /** What leaders have answered by now: nothing when it is late. */
-    private static Map<TopicPartition, Optional<Long>> told(
+    private static Map<TopicPartition, Optional<Long>> answersOf(
         KafkaConsumer<byte[], byte[]> hub, long until) {
         while (System.nanoTime() < until) {
             try {
                 hub.poll(POLL);
             } catch (OffsetOutOfRangeException error) {
-                Map<TopicPartition, Optional<Long>> told = new HashMap<>();
+                Map<TopicPartition, Optional<Long>> answered = new HashMap<>();
                 error.offsetOutOfRangePartitions().keySet().forEach(
-                    tp -> told.put(tp, Optional.empty()));
+                    tp -> answered.put(tp, Optional.empty()));
                 if (error instanceof LogTruncationException cut) {
                     cut.divergentOffsets().forEach(
-                        (tp, end) -> told.put(tp, Optional.of(end.offset())));
+                        (tp, end) -> answered.put(tp, Optional.of(end.offset())));
                 }
-                return told;
+                return answered;
             }
         }
         return Map.of();

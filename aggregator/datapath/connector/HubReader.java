@@ -54,7 +54,7 @@ final class HubReader {
                 if (news || !polled.isEmpty()) {
                     heard = System.nanoTime();
                 } else if (System.nanoTime() - heard > SILENCE_NANOS) {
-                    throw new IllegalStateException("the hub has told nothing for a minute");
+                    throw new IllegalStateException("the hub has answered nothing for a minute");
                 }
             }
         }

@@ -20,7 +20,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 
 /**
- * Reads the hub's tail and tells which origins it holds at or beyond given positions: a bit for
+ * Reads the hub's tail and returns which origins it holds at or beyond given positions: a bit for
  * each offset, so that whole topics fit. Called from Python, on the driver; one at a time.
  */
 public final class HubTail {
@@ -63,7 +63,7 @@ public final class HubTail {
      * says. Answers {"read": n, "found": n, "partitions": [[cluster, topic, partition, [[from, to],
      * ...], [[hub topic, hub partition, [[key, offset], ...]], ...], samples], ...]}, the samples
      * as
-     * {@link Samples#tell} has them. Throws what a consumer throws, and CancellationException.
+     * {@link Samples#addTo} has them. Throws what a consumer throws, and CancellationException.
      */
     public static String read(String spec) throws Exception {
         JsonNode json = Json.parse(spec);
@@ -143,7 +143,7 @@ public final class HubTail {
                 ArrayNode keys = later.addArray().add(tp.topic()).add(tp.partition()).addArray();
                 offsets.forEach((key, offset) -> keys.addArray().add(base64(key)).add(offset));
             });
-            part.samples.tell(row.addArray());
+            part.samples.addTo(row.addArray());
         }
         return json.put("read", read).put("found", found).toString();
     }

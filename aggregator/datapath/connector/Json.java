@@ -6,7 +6,7 @@ import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 
-/** JSON between Python and Java. Malformed text is a defect of ours, so it is unchecked. */
+/** JSON between Python and Java. Malformed text is our own defect, so it is unchecked. */
 final class Json {
     /**
      * Without Jackson's own limits: keys of records stand in what is read, or it is a record, so a

@@ -13,8 +13,8 @@ import java.util.Set;
  * the newest report of each task. A lane's life is named by {@link TaskSpec#key}.
  */
 public final class Lanes {
-    private static final class Told {
-        long told;
+    private static final class Latest {
+        long number;
         String json;
     }
 
@@ -25,7 +25,7 @@ public final class Lanes {
 
     private static final Map<String, JsonNode> SPECS = new HashMap<>();
     private static final Map<String, String> ORDERS = new HashMap<>();
-    private static final Map<String, Told> REPORTS = new HashMap<>();
+    private static final Map<String, Latest> REPORTS = new HashMap<>();
     private static final Map<String, Jvm> JVMS = new HashMap<>();
     private static long seq;
     private static long snapshot;
@@ -42,7 +42,7 @@ public final class Lanes {
         Dedup.reset();
     }
 
-    /** An executor may send for so long after an answer, and no longer than we may ourselves. */
+    /** How long an executor may send after an answer, and no longer than the driver itself may. */
     public static synchronized void answerFor(long millis) {
         answerMillis = millis;
     }
@@ -78,9 +78,9 @@ public final class Lanes {
     public static synchronized String reports(long since) {
         StringBuilder text = new StringBuilder("{\"seq\":").append(seq).append(",\"tasks\":[");
         String comma = "";
-        for (Told told : REPORTS.values()) {
-            if (told.told > since) {
-                text.append(comma).append(told.json);
+        for (Latest latest : REPORTS.values()) {
+            if (latest.number > since) {
+                text.append(comma).append(latest.json);
                 comma = ",";
             }
         }
@@ -125,7 +125,7 @@ public final class Lanes {
     }
 
     /**
-     * The JVMs that have told of a task, for Spark to send it there again: task name -> executor.
+     * The JVMs that have reported a task, for Spark to send it there again: task name -> executor.
      */
     static synchronized Map<String, String> places() {
         Map<String, String> found = new HashMap<>();
@@ -133,16 +133,16 @@ public final class Lanes {
         return found;
     }
 
-    static synchronized ReportPlugin.Answer told(ReportPlugin.Report report) {
+    static synchronized ReportPlugin.Answer receive(ReportPlugin.Report report) {
         Jvm jvm = JVMS.computeIfAbsent(report.executor(), name -> new Jvm());
         jvm.heardAt = System.nanoTime();
         jvm.open = new HashSet<>(report.open());
         report.tasks().forEach((name, json) -> {
             if (SPECS.containsKey(
                     name.substring(0, name.lastIndexOf('-', name.lastIndexOf('-') - 1)))) {
-                Told told = REPORTS.computeIfAbsent(name, n -> new Told());
-                told.told = ++seq;
-                told.json = json;
+                Latest latest = REPORTS.computeIfAbsent(name, n -> new Latest());
+                latest.number = ++seq;
+                latest.json = json;
             }
         });
         List<String> live = new ArrayList<>(SPECS.keySet());

@@ -50,7 +50,7 @@ final class Limits implements Serializable {
         if (keyRequired && key == null) {
             return NO_KEY;
         }
-        // Below 0 stands for a record without a timestamp; the hub's is the time of arrival.
+        // Below 0 means a record without a timestamp; the hub's is the time of arrival.
         if (aheadMs != Long.MAX_VALUE && timestamp - now > aheadMs) {
             return TIMESTAMP;
         }

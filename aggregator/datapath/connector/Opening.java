@@ -21,7 +21,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Opening {
     private static final Logger LOG = LoggerFactory.getLogger(Opening.class);
-    /** As a rule it takes less, and then nobody does anything else meanwhile. */
+    /** As a rule it takes less, and then the caller just waits. */
     private static final long PATIENCE_MS = 50;
     private static final long LATE_NANOS = 5_000_000_000L;
 
@@ -41,7 +41,7 @@ final class Opening {
         });
     }
 
-    /** The consumer; null when there is none yet after so long. Throws what it failed with. */
+    /** The consumer; null when there is none yet after that time. Throws what it failed with. */
     Consumer<byte[], byte[]> await(long nanos) {
         try {
             long patience = Math.max(nanos, PATIENCE_MS * 1_000_000);
@@ -66,7 +66,7 @@ final class Opening {
                   "a client does not come to be: it may wait for a log in, a token or a name");
     }
 
-    /** Nobody wants it any more. */
+    /** It is no longer needed. */
     void abandon() {
         if (!opened.cancel(false) && !opened.isCompletedExceptionally()) {
             close(opened.join());

@@ -72,7 +72,7 @@ final class Origin implements Serializable {
         return false;
     }
 
-    /** Whether it has a whole origin: an own header may be called as one of ours is. */
+    /** Whether it has a whole origin: a source's own header may have one of our names. */
     private boolean hasOrigin(Headers own) {
         int found = 0;
         for (Header header : own) {

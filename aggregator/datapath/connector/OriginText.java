@@ -3,7 +3,7 @@ package aggregator.connector;
 import java.nio.charset.StandardCharsets;
 
 /**
- * The value of the one header that tells an origin: cluster/topic/partition/offset, none of which
+ * The value of the one header with an origin: cluster/topic/partition/offset, none of which
  * has a "/". Its form is ORIGIN_TEXT of aggregator/model/values.py. Pure.
  */
 final class OriginText {
@@ -12,7 +12,7 @@ final class OriginText {
 
     private OriginText() {}
 
-    /** All that stands before the offset; the same for every record of a source partition. */
+    /** All that comes before the offset; the same for every record of a source partition. */
     static byte[] place(String cluster, String topic, int partition) {
         String text = cluster + "/" + topic + "/" + partition + "/";
         return text.getBytes(StandardCharsets.UTF_8);

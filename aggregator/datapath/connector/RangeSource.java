@@ -165,7 +165,7 @@ public final class RangeSource implements TableProvider {
                     new TopicPartition(topic, it.partition()), new long[] {0, Long.MAX_VALUE}));
         }
 
-        /** What there is of these ranges, and of that what is as new as it is to be. */
+        /** What exists of these ranges, and of that what is new enough. */
         private void clamp(
             KafkaConsumer<byte[], byte[]> asked, Map<TopicPartition, long[]> ranges) {
             Set<TopicPartition> all = new HashSet<>(ranges.keySet());

@@ -130,7 +130,7 @@ final class ReadingStream implements MicroBatchStream, SupportsRealTimeMode {
         }
         if (Arrays.asList(tasks).contains(null)) {
             throw new IllegalStateException(
-                "not all tasks of lane " + key + " told where they are");
+                "not all tasks of lane " + key + " have reported their positions");
         }
         return new Positions(tasks);
     }

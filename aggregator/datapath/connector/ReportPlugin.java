@@ -13,12 +13,12 @@ import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
 
 /**
  * The way between the driver and the tasks of the lanes, by Spark's plugin messages: each JVM with
- * tasks asks the driver a few times a second, tells what they did, and gets what they are to do.
+ * tasks polls the driver a few times a second, reports what they did, and gets their orders.
  * Messages are made of the JDK's own classes: Spark reads them where it does not know ours yet.
  */
 public final class ReportPlugin implements SparkPlugin {
     /**
-     * What one JVM tells: the names of its open tasks, and reports (name -> JSON) that are news.
+     * What one JVM reports: the names of its open tasks, and new reports (name -> JSON).
      */
     record Report(String executor, List<String> open, Map<String, String> tasks) {
         Object message() {
@@ -36,7 +36,7 @@ public final class ReportPlugin implements SparkPlugin {
     }
 
     /**
-     * What it is told: orders by lane life, which lives there are, the newest hub snapshot, for how
+     * The answer: orders by lane life, which lives there are, the newest hub snapshot, for how
      * many milliseconds it may send from the moment on at which it began to ask, and what the
      * driver's clock said then.
      */
@@ -86,7 +86,7 @@ public final class ReportPlugin implements SparkPlugin {
 
             @Override
             public Object receive(Object message) {
-                return Lanes.told(Report.of(message)).message();
+                return Lanes.receive(Report.of(message)).message();
             }
         };
     }

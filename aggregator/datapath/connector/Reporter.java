@@ -15,11 +15,11 @@ import org.slf4j.LoggerFactory;
 final class Reporter extends Thread {
     private static final Logger LOG = LoggerFactory.getLogger(Reporter.class);
     private static final long PERIOD_MS = 200;
-    /** Without other news a task is looked at so often: its counters may have moved. */
+    /** How often a task without other news is checked: its counters may have moved. */
     private static final long QUIET_NANOS = 1_000_000_000L;
 
-    /** What was told of a task last, and how it stood then. */
-    private record Told(LaneTask.Stand stand, String report, long atNanos) {}
+    /** The last report of a task, and its state then. */
+    private record Sent(LaneTask.Stand stand, String report, long atNanos) {}
 
     private static final CountDownLatch ANSWERED = new CountDownLatch(1);
 
@@ -27,7 +27,7 @@ final class Reporter extends Thread {
     private static volatile long snapshot;
 
     private final PluginContext context;
-    private final Map<String, Told> told = new HashMap<>();
+    private final Map<String, Sent> sent = new HashMap<>();
     private Map<String, String> ordersTold = Map.of();
     private boolean silent = true;
     private volatile boolean over;
@@ -38,7 +38,7 @@ final class Reporter extends Thread {
         setDaemon(true);
     }
 
-    /** The newest orders for a task; those that it has while the driver has not told any. */
+    /** The newest orders for a task; its initial ones until the driver has sent any. */
     static Orders orders(TaskSpec spec, Orders known) {
         return orders.getOrDefault(spec.key, known);
     }
@@ -92,7 +92,7 @@ final class Reporter extends Thread {
         for (LaneTask task : LaneTask.open()) {
             String name = task.spec.name;
             open.add(name);
-            Told before = told.get(name);
+            Sent before = sent.get(name);
             LaneTask.Stand stand = task.stand();
             long now = System.nanoTime();
             if (before != null && before.stand.equals(stand)
@@ -100,12 +100,12 @@ final class Reporter extends Thread {
                 continue;
             }
             String report = task.report().toString();
-            told.put(name, new Told(stand, report, now));
+            sent.put(name, new Sent(stand, report, now));
             if (before == null || !report.equals(before.report)) {
                 news.put(name, report);
             }
         }
-        told.keySet().retainAll(Set.copyOf(open));
+        sent.keySet().retainAll(Set.copyOf(open));
         if (!open.isEmpty()) {
             Failpoint.pass("task-report");
         }
@@ -117,7 +117,7 @@ final class Reporter extends Thread {
         try {
             answered = context.ask(message.message());
         } catch (Exception failure) {
-            told.clear();
+            sent.clear();
             throw failure;
         }
         silent = open.isEmpty();

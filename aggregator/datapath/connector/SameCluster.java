@@ -7,7 +7,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 /**
  * Sees whether the cluster behind an address is the one that the positions are of.
  *
- * <p>Kafka's clients tell the id of a cluster to deserializers that listen, each time when they
+ * <p>Kafka's clients pass the id of a cluster to deserializers that listen, each time when they
  * have read its metadata; and without these nothing of a topic is fetched, as a topic of another
  * cluster has another id.
  */

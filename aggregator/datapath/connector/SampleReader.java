@@ -32,7 +32,7 @@ final class SampleReader {
     private static final Duration POLL = Duration.ofMillis(50);
 
     final List<ConsumerRecord<byte[], byte[]>> found = new ArrayList<>();
-    /** Partitions of which nothing can be told now, and why. */
+    /** Partitions that cannot be answered now, and why. */
     final Map<TopicPartition, String> silent = new HashMap<>();
     /** Where the logs end of which no record was found. */
     final Map<TopicPartition, Long> ends = new HashMap<>();
@@ -48,7 +48,7 @@ final class SampleReader {
 
     /**
      * Of each partition `enough` of the wanted offsets are read, in their order; what is not there
-     * does not count. After a silence of so long the source gives no answer.
+     * does not count. After this long a silence the source gives no answer.
      */
     SampleReader(
         Map<TopicPartition, List<Long>> wanted,
@@ -159,7 +159,7 @@ final class SampleReader {
         }
     }
 
-    /** Goes on with the next offset of a partition, if it needs one. */
+    /** Continues with the next offset of a partition, if it needs one. */
     private void next(Consumer<byte[], byte[]> source, TopicPartition tp) {
         heard = System.nanoTime();
         Deque<Long> offsets = left.get(tp);

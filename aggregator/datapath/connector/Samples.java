@@ -20,7 +20,7 @@ final class Samples {
     /** Of a larger key or value only the beginning counts, and its length. */
     private static final int HASHED_BYTES = 4096;
 
-    /** The timestamp at the source, null where the hub does not tell it; key and value; where. */
+    /** The timestamp at the source, null where the hub does not have it; key and value; where. */
     record Print(Long timestamp, long content, String topic) {}
 
     private final TreeMap<Long, List<Print>> prints = new TreeMap<>();
@@ -40,7 +40,7 @@ final class Samples {
     }
 
     /** Adds [[offset, [[timestamp, content, hub topic], ...]], ...], by offset. */
-    void tell(ArrayNode into) {
+    void addTo(ArrayNode into) {
         for (Map.Entry<Long, List<Print>> each : prints.entrySet()) {
             ArrayNode row = into.addArray().add(each.getKey());
             ArrayNode all = row.addArray();
@@ -50,7 +50,7 @@ final class Samples {
         }
     }
 
-    /** A number for a key and a value, by which unlike ones are told apart. */
+    /** A number for a key and a value, to distinguish unlike ones. */
     static long content(byte[] key, byte[] value) {
         return (long) hash(key) << 32 | hash(value) & 0xFFFFFFFFL;
     }
@@ -85,12 +85,12 @@ final class Samples {
     }
 
     private static Print print(ConsumerRecord<byte[], byte[]> record, OriginReader reader) {
-        Long told = reader.timestamp(record.headers());
-        if (told == null && record.timestampType() == TimestampType.CREATE_TIME) {
+        Long timestamp = reader.timestamp(record.headers());
+        if (timestamp == null && record.timestampType() == TimestampType.CREATE_TIME) {
             // Without a header that says so it is the record's own: the hub keeps it.
-            told = record.timestamp();
+            timestamp = record.timestamp();
         }
-        return new Print(told, content(record.key(), record.value()), record.topic());
+        return new Print(timestamp, content(record.key(), record.value()), record.topic());
     }
 
     private static int hash(byte[] bytes) {

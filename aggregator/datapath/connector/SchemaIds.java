@@ -10,12 +10,12 @@ import java.util.UUID;
 
 /**
  * What the schema ids in keys, values and their headers are at the hub, as far as the driver has
- * told. An id is an Integer and of its own cluster's registry; a GUID is a UUID.
+ * reported. An id is an Integer and of its own cluster's registry; a GUID is a UUID.
  */
 final class SchemaIds {
     static final SchemaIds NONE = new SchemaIds(null);
 
-    /** Where an id stands: in a key or a value, or in a header that speaks for one. */
+    /** The place of an id: in a key or a value, or in a header for one. */
     enum Side {
         KEY("key", "__key_schema_id"),
         VALUE("value", "__value_schema_id");
@@ -30,7 +30,7 @@ final class SchemaIds {
         }
     }
 
-    /** An id or a GUID at the hub; or why there is none; or why nobody can tell yet. */
+    /** An id or a GUID at the hub; or why there is none; or why it is not known yet. */
     record Answer(Object schema, String refusal, String waits) {
         private static Answer of(JsonNode json) {
             if (json.has("id")) {
@@ -43,7 +43,7 @@ final class SchemaIds {
             return new Answer(null, json.path("refused").asText(null), waits);
         }
 
-        /** Whether a record may go on with it. */
+        /** Whether a record may continue with it. */
         boolean isKnown() {
             return waits == null;
         }
@@ -51,7 +51,7 @@ final class SchemaIds {
 
     /** One question to the driver: what is this of a topic's keys or values? */
     record Question(String topic, Side side, Object schema) implements Comparable<Question> {
-        /** The id or the GUID as the driver is told it. */
+        /** The id or the GUID in the form for the driver. */
         String named() {
             return schema instanceof Integer id ? Integer.toUnsignedString(id) : schema.toString();
         }
@@ -83,7 +83,7 @@ final class SchemaIds {
         }
     }
 
-    /** What was told of an id; null when nothing was yet. */
+    /** What is known of an id; null when nothing is yet. */
     Answer answer(String topic, Side side, Object schema) {
         Map<Object, Answer> answers = bySide.get(side.ordinal()).get(topic);
         return answers == null ? null : answers.get(schema);
@@ -94,7 +94,7 @@ final class SchemaIds {
                                      : UUID.fromString(text);
     }
 
-    /** What the records of a task want to know, kept until all of it was told. */
+    /** What the records of a task ask for, kept until all of it is answered. */
     static final class Asked {
         private final TreeSet<Question> open = new TreeSet<>();
 
@@ -102,7 +102,7 @@ final class SchemaIds {
             open.add(question);
         }
 
-        synchronized void told(SchemaIds ids) {
+        synchronized void learn(SchemaIds ids) {
             open.removeIf(it -> {
                 Answer answer = ids.answer(it.topic(), it.side(), it.schema());
                 return answer != null && answer.isKnown();

@@ -44,7 +44,7 @@ final class SchemaPatch {
         if (ids != known) {
             known = ids;
             Arrays.fill(lastAnswers, null);
-            asked.told(ids);
+            asked.learn(ids);
         }
     }
 
@@ -69,7 +69,7 @@ final class SchemaPatch {
         return null;
     }
 
-    /** A key or value with the hub's id; in place where these bytes are nobody else's. */
+    /** A key or value with the hub's id; in place where these bytes are not shared. */
     byte[] patched(Side side, byte[] content, boolean own) {
         Answer answer = answers[side.ordinal()];
         if (answer == null || places[side.ordinal()] != null) {

@@ -22,7 +22,7 @@ public final class SessionLoader extends ClassLoader {
         super(parent);
     }
 
-    /** Give the thread such a loader; returns what {@link #leave} is to be given. */
+    /** Give the thread such a loader; returns the argument for {@link #leave}. */
     public static ClassLoader enter() {
         ClassLoader before = Thread.currentThread().getContextClassLoader();
         Thread.currentThread().setContextClassLoader(new SessionLoader(before));

@@ -94,17 +94,17 @@ public final class SourceSamples {
             isOpen.set(true);
             return consumer;
         });
-        ObjectNode told = empty();
+        ObjectNode answer = empty();
         reader.found.forEach(
             record
-            -> row(told, "records", record.topic(), record.partition())
+            -> row(answer, "records", record.topic(), record.partition())
                    .add(record.offset())
                    .add(record.timestamp())
                    .add(Samples.content(record.key(), record.value())));
-        reader.ends.forEach((tp, end) -> row(told, "ends", tp.topic(), tp.partition()).add(end));
+        reader.ends.forEach((tp, end) -> row(answer, "ends", tp.topic(), tp.partition()).add(end));
         reader.silent.forEach(
-            (tp, why) -> row(told, "silent", tp.topic(), tp.partition()).add(why));
-        return told;
+            (tp, why) -> row(answer, "silent", tp.topic(), tp.partition()).add(why));
+        return answer;
     }
 
     private static ObjectNode answer(Future<ObjectNode> job, JsonNode source, LongSupplier until)
@@ -130,17 +130,17 @@ public final class SourceSamples {
             }
             why = failed.getCause().toString();
         }
-        ObjectNode told = empty();
+        ObjectNode answer = empty();
         for (JsonNode each : source.get("wanted")) {
-            row(told, "silent", each.get(0).asText(), each.get(1).asInt()).add(why);
+            row(answer, "silent", each.get(0).asText(), each.get(1).asInt()).add(why);
         }
-        return told;
+        return answer;
     }
 
     private static ObjectNode empty() {
-        ObjectNode told = JsonNodeFactory.instance.objectNode();
-        List.of("records", "ends", "silent").forEach(told::putArray);
-        return told;
+        ObjectNode answer = JsonNodeFactory.instance.objectNode();
+        List.of("records", "ends", "silent").forEach(answer::putArray);
+        return answer;
     }
 
     private static ArrayNode row(ObjectNode into, String name, String topic, int partition) {

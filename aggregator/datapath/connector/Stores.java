@@ -71,7 +71,7 @@ final class Stores {
         String kind, String type, byte[] content, char[] password, char[] own)
         throws StoreException, GeneralSecurityException {
         if (kind.equals("chain") || kind.equals("roots")) {
-            return told(certificates(content), null, kind.equals("chain"));
+            return toPem(certificates(content), null, kind.equals("chain"));
         }
         KeyStore store = load(type, content, password);
         return kind.equals("key") ? ofKey(store, own == null ? password : own) : ofTrust(store);
@@ -110,7 +110,7 @@ final class Stores {
             }
             Certificate[] chain = store.getCertificateChain(alias);
             if (key != null && key.getEncoded() != null && chain != null) {
-                return told(List.of(chain), pem("PRIVATE KEY", key.getEncoded()), true);
+                return toPem(List.of(chain), pem("PRIVATE KEY", key.getEncoded()), true);
             }
         }
         throw new StoreException("content", "it holds no private key with a certificate");
@@ -127,7 +127,7 @@ final class Stores {
         if (found.isEmpty()) {
             throw new StoreException("content", "no certificate in it can be read");
         }
-        return told(found, null, false);
+        return toPem(found, null, false);
     }
 
     private static List<Certificate> certificates(byte[] content) throws GeneralSecurityException {
@@ -135,7 +135,7 @@ final class Stores {
         return List.copyOf(factory.generateCertificates(new ByteArrayInputStream(content)));
     }
 
-    private static String told(List<Certificate> chain, String key, boolean ours)
+    private static String toPem(List<Certificate> chain, String key, boolean ours)
         throws GeneralSecurityException {
         StringBuilder text = new StringBuilder();
         long until = 0;

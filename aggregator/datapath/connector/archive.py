@@ -16,7 +16,7 @@ from aggregator.model.errors import JarsError
 
 MANIFEST = "META-INF/MANIFEST.MF"
 LINE_BYTES = 72
-"""The most that a line of a manifest may have; a longer one goes on in the next."""
+"""The most that a line of a manifest may have; a longer one continues in the next."""
 
 
 def render_jar(classes: Path, attributes: Mapping[str, str]) -> bytes:
@@ -76,7 +76,7 @@ def _render_manifest(attributes: Mapping[str, str]) -> bytes:
     for name, value in attributes.items():
         line = f"{name}: {value}"
         lines.append(line[:LINE_BYTES])
-        # The space that marks a line that goes on counts.
+        # The space that marks a continued line counts.
         step = LINE_BYTES - 1
         lines += (f" {line[at : at + step]}" for at in range(LINE_BYTES, len(line), step))
     return "".join(f"{line}\r\n" for line in [*lines, ""]).encode()

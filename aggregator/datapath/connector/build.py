@@ -1,9 +1,9 @@
 """Compiles the Java of this folder into one jar, ahead of any run, and hands that jar out checked.
 
 `python -m aggregator.datapath.connector.build` does it, and nothing when the jar is current. The
-compiler is a jar that any Java 17 runs, so no JDK is needed; whoever installs a wheel or an sdist
-does not even need that, as both carry the jar. Only the standard library is imported, because a
-wheel may be built where nothing else is installed.
+compiler is a jar that any Java 17 runs, so no JDK is needed; a user who installs a wheel or an
+sdist does not even need that, as both carry the jar. Only the standard library is imported, because
+a wheel may be built where nothing else is installed.
 """
 
 from __future__ import annotations

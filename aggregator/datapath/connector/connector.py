@@ -131,7 +131,7 @@ class Connector:
         self._lanes.order(key, json.dumps(message))
 
     def poll(self) -> None:
-        """Take what the tasks have told since the last call."""
+        """Take the tasks' reports since the last call."""
         with self._lock:
             self._since, found = parse_reports(str(self._lanes.reports(self._since)))
             for task in found:
@@ -139,18 +139,18 @@ class Connector:
                     own[task.task] = task
 
     def report(self, lane: str, generation: int, tasks: int) -> LaneReport:
-        """The newest of one life of a lane that has so many tasks, as of the last `poll`."""
+        """The newest report of one life of a lane with `tasks` tasks, as of the last `poll`."""
         with self._lock:
             return join(list(self._tasks.get((lane, generation), {}).values()), tasks)
 
     def snapshot(self, number: int) -> None:
-        """Tell the number of the newest hub snapshot: reports name the one that they knew."""
+        """Send the number of the newest hub snapshot: reports name the one that they knew."""
         if number != self._sent_snapshot:
             self._lanes.snapshot(number)
             self._sent_snapshot = number
 
     def is_open(self, key: str, lost_seconds: float) -> bool:
-        """Whether a task of this lane may still send; one that was not heard of for so long not."""
+        """Whether a task of this lane may still send: not after a silence of `lost_seconds`."""
         return bool(self._lanes.isOpen(key, round(lost_seconds * 1000)))
 
     def forget(self, key: str, lane: str, generation: int) -> None:
@@ -201,8 +201,8 @@ class Connector:
     ) -> SampleAnswers:
         """What the sources hold at these offsets, until there is `enough` of each partition.
 
-        `consumers` are the settings for a Java consumer of each source. One that has told nothing
-        for `silence` seconds is silent, or where a login takes more than `opening` seconds.
+        `consumers` are the settings for a Java consumer of each source. One that has answered
+        nothing for `silence` seconds is silent, or where a login takes more than `opening` seconds.
         ClusterError when it was cancelled.
         """
         aliases = sorted({sp.cluster for sp in wanted})

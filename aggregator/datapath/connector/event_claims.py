@@ -81,13 +81,13 @@ class DedupConnector:
         return bytes(self._dedup.fresh(topic, by))
 
     def more(self, topic: str, by: str) -> bool:
-        """Whether there were more than `fresh` told last."""
+        """Whether there were more than `fresh` returned last."""
         return bool(self._dedup.more(topic, by))
 
     def kept(self, topic: str, by: str) -> None:
-        """What `fresh` told last is kept."""
+        """What `fresh` returned last is kept."""
         self._dedup.kept(topic, by)
 
     def cancel(self) -> None:
-        """End a `read` that goes on in another thread, and each one to come."""
+        """End a `read` that runs in another thread, and each one to come."""
         self._dedup.cancel()

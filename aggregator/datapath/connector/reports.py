@@ -43,13 +43,13 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class TaskReport:
-    """The newest that one task told; `states` has only partitions that are not being read.
+    """The newest report of one task; `states` has only partitions that are not being read.
 
     `reasons` says why in words, of those that have one. `cuts` are those whose log is another one
-    from an offset on, as the epochs of its leaders tell. `ended`: it sends nothing more, and its
+    from an offset on, as the epochs of its leaders show. `ended`: it sends nothing more, and its
     positions are exact. `skipping`: part of what it reads may lie in the tail of before its start.
     `age` and `flight` are counts by the buckets of `bucket_bounds`. `unknown` are schema
-    ids of which it has to be told what they are at the hub: source topic, "key" or "value", id or
+    ids whose hub ids it needs: source topic, "key" or "value", id or
     GUID.
     """
 
@@ -81,14 +81,14 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """The newest reports of all tasks of one life of a lane; `whole` when each has told."""
+    """The newest reports of all tasks of one life of a lane; `whole` when each has reported."""
 
     tasks: tuple[TaskReport, ...]
     whole: bool
 
     @property
     def positions(self) -> Positions:
-        """The position of every partition whose task has told."""
+        """The position of every partition whose task has reported."""
         return Positions({sp: at for task in self.tasks for sp, at in task.positions.items()})
 
     @property
@@ -118,7 +118,7 @@ class LaneReport:
 
     @property
     def unread(self) -> dict[SourcePartition, str]:
-        """The partitions that its readers cannot go on with, and why: in words, else the state."""
+        """The partitions that its readers cannot read, and why: in words, else the state."""
         return {
             sp: task.reasons.get(sp, state.replace("_", " "))
             for task in self.tasks
@@ -128,7 +128,7 @@ class LaneReport:
 
     @property
     def errors(self) -> dict[str, str]:
-        """Source -> why it gives nothing, as its readers tell."""
+        """Source -> why it gives nothing, as its readers report."""
         return {task.cluster: task.error for task in self.tasks if task.error}
 
     @property

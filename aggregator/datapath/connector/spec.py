@@ -1,6 +1,6 @@
-"""A lane as the connector is told of it: what each task reads, from where, and where it goes. Pure.
+"""The spec of a lane for the connector: what each task reads, from where, and where to. Pure.
 
-The shape is that of `TaskSpec.java`. It holds logins, so it is shown to nobody: it goes to the JVM
+The shape is that of `TaskSpec.java`. It holds logins, so it is never shown: it goes to the JVM
 by a call, never by the options of a source, which Spark shows.
 """
 
@@ -128,7 +128,7 @@ def _careful(clients: Clients) -> dict[str, Any]:
 
 
 def origin_names() -> dict[str, Any]:
-    """The headers of an origin, as whoever is to read them has to know them: five, or one."""
+    """The headers of an origin, for their readers: five, or one."""
     return {"names": ORIGIN_HEADERS, "compact": ORIGIN_HEADER}
 
 

@@ -91,7 +91,7 @@ def _folder_of(variable: str) -> Path | None:
 
 
 def _silent(_line: str) -> None:
-    """Progress nobody asked for."""
+    """Progress that is not shown."""
 
 
 def _from_folder(set_name: str, wanted: Sequence[Jar], folder: Path) -> list[Path]:
@@ -149,7 +149,7 @@ def _verify(jar: Jar, path: Path) -> None:
         path.unlink(missing_ok=True)
         raise JarsError(
             f"{jar.file_name} has sha256 {got}, expected {jar.sha256}; it is not used and was "
-            f"removed from {path.parent}. Run again to fetch it anew; when it differs again, the "
+            f"removed from {path.parent}. Run the command again; when it differs again, the "
             "Maven repository you reach serves another file."
         )
 

@@ -43,7 +43,7 @@ def spark_java_home() -> Path:
 
 
 def has_module(home: Path) -> bool:
-    """Whether a Java has the module; one that does not tell is taken for a whole one."""
+    """Whether a Java has the module; one that does not say is taken for a whole one."""
     try:
         release = (home / "release").read_text("utf-8")
     except OSError:

@@ -32,9 +32,9 @@ RETRY_SECONDS = 3600
 UNUSED_SECONDS = 14 * 24 * 3600
 LAUNCHER = ("org.apache.spark.launcher.Main", "org.apache.spark.deploy.SparkSubmit")
 JAVA_ENVIRONMENT = "SPARK_SUBMIT_OPTS"
-"""Options for a driver's Java, which the launcher tells among others; each start has its own."""
+"""Options for a driver's Java, which the launcher prints among others; each start has its own."""
 SCALA_VERSION = "2.13"
-"""What `spark-submit` tells the launcher."""
+"""The arguments of `spark-submit` for the launcher."""
 QUIET = "-Xlog:disable -Xlog:all=error:stderr"
 
 Progress = Callable[[str], None]
@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 
 def archive_options(archive: Path | None) -> str:
     """Java options that start from the archive; nothing for None."""
-    # A Java that finds something wrong with it goes on without, and need not say so each time.
+    # A Java that finds something wrong with it continues without, and need not say so each time.
     return "" if archive is None else f"-XX:SharedArchiveFile={archive} -Xshare:auto {QUIET}"
 
 
@@ -66,7 +66,7 @@ def class_archive(
         return None
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        # Each has its own: nobody waits for the archives of other installations.
+        # Each has its own: none waits for the archives of other installations.
         with archive.with_suffix(".lock").open("w") as lock:
             # Another process may make it meanwhile; the kernel frees the lock of one that dies.
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -92,7 +92,7 @@ def _is_refused(note: Path) -> bool:
 
 
 def launcher_words(archive: Path | None) -> tuple[str, ...]:
-    """The command that Spark's launcher told when the archive was made, up to the class to start.
+    """The command that Spark's launcher printed for the archive, up to the class to start.
 
     Nothing where that is not known.
     """
@@ -119,7 +119,7 @@ def _identity(java_home: Path, class_path: Sequence[Path]) -> str:
 
 
 def _stamp(path: Path) -> str:
-    """A jar by all that Java compares: the same one installed anew is another one to it."""
+    """A jar by all that Java compares: the same one installed again is another one to it."""
     try:
         found = path.stat()
     except OSError:
@@ -128,8 +128,8 @@ def _stamp(path: Path) -> str:
 
 
 def _drop_unused(cache: Path) -> None:
-    """Remove archives that nobody has started from for a while; each has some 100 MB."""
-    # A lock is as old as its archive was begun: whoever made that one has long ended.
+    """Remove archives that have not been used for a while; each has some 100 MB."""
+    # A lock is as old as its archive was begun: its maker has long ended.
     for old in cache.glob("classes-*"):
         # Another process may do the same now.
         with contextlib.suppress(OSError):

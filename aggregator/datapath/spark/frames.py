@@ -69,7 +69,7 @@ def read_records(spark: SparkSession, lane: str, reading: int) -> DataFrame:
 def to_sink_rows(records: DataFrame, reading: Reading, *, whole: bool) -> DataFrame:
     """Rows for the sink: transformed where the reading says so.
 
-    `whole`: with all of SINK_COLUMNS, as frames that are to be unioned have the same ones.
+    `whole`: with all of SINK_COLUMNS, as frames for a union have the same ones.
     """
     if reading.transform:
         return load_transform(reading.transform)(records).select(*SINK_COLUMNS)

@@ -56,7 +56,7 @@ def quick_command(
     """The command of a driver's Java that begins with the server; nothing where Spark starts it.
 
     `words` are what Spark's launcher said, up to the class that is started; none are known where
-    there is no archive of classes. `told` are the settings that a launch is told.
+    there is no archive of classes. `conf` are the settings of a launch.
     """
     if "-cp" not in words or set(conf) - set(KNOWN):
         return ()
@@ -136,14 +136,14 @@ def connect(server: Server) -> None:
     try:
         SparkContext._ensure_initialized()
     finally:
-        # A child of ours is not one that spark-submit has started.
+        # Our child is not one that spark-submit has started.
         del os.environ[PORT], os.environ[SECRET]
     gateway: Any = SparkContext._gateway
     gateway.proc = server.process
 
 
 def _has_connected(connection_file: Path, child: subprocess.Popen[bytes]) -> bool:
-    """Wait until Java has told its port; whether it has."""
+    """Wait until Java has written its port; whether it has."""
     deadline = time.monotonic() + START_SECONDS
     while not connection_file.exists():
         if child.poll() is not None or time.monotonic() > deadline:

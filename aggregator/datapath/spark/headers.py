@@ -88,7 +88,7 @@ def timestamp_ms(frame: DataFrame) -> Column:
 
 
 def is_of_origin(header: Column) -> Column:
-    """Whether a header tells of an origin: that of the last hop, or an earlier one."""
+    """Whether a header is of an origin: that of the last hop, or an earlier one."""
     return header["key"].isin(*ORIGIN_HEADERS) | F.coalesce(_is_whole_text(header), F.lit(False))
 
 

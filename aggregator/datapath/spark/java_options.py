@@ -1,6 +1,6 @@
 """The options of Java: which collector, how eager a compiler, and the archive of classes.
 
-A user's own options come last and win; a collector of theirs takes the place of ours, because Java
+A user's own options come last and win; a collector of theirs replaces ours, because Java
 refuses to start with two.
 """
 

@@ -22,7 +22,7 @@ def has_new_field(
 ) -> Column:
     """Whether the object in a value (binary) has a field, with a type, that is not known.
 
-    `struct` is `StructType.json()`, `left_out` are paths, as a.b, of fields that nobody wants to
+    `struct` is `StructType.json()`, `left_out` are paths, as a.b, of fields not to
     know of. One struct for a session at a time.
     """
     jvm: Any = spark.sparkContext._jvm

@@ -19,7 +19,7 @@ from aggregator.model.errors import AggregatorError
 from aggregator.plan.lanes.producer import is_local
 
 AT_LAUNCH = ("spark.driver.", "spark.master", "spark.jars", "spark.submit.")
-"""What a JVM with a local master has to be told when it is launched. All else can wait for the
+"""The settings that a JVM with a local master needs at its launch. All else can wait for the
 session, and does, because a command line can be read by everybody on the machine."""
 
 LAUNCHER_OPTIONS = "SPARK_LAUNCHER_OPTS"

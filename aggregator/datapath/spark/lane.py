@@ -28,7 +28,7 @@ from aggregator.plan.lanes.rate_limits import Pace, rate_shares
 from aggregator.plan.lanes.tasks import deal_tasks
 
 BATCH_SECONDS = 600
-"""A batch has nothing to do with positions: at its end its tasks only start anew."""
+"""A batch has nothing to do with positions: at its end its tasks only restart."""
 STOP_SECONDS = 30.0
 
 
@@ -146,7 +146,7 @@ class LaneQuery:
 
     @property
     def report(self) -> LaneReport:
-        """The newest that its tasks have told."""
+        """Its tasks' newest report."""
         return self._connector.report(self.lane.name, self.generation, len(self._dealt))
 
     def failure(self) -> str | None:
@@ -159,7 +159,7 @@ class LaneQuery:
         self._order(replace(self._orders, end=True))
 
     def hold(self, partitions: Collection[SourcePartition]) -> None:
-        """Let these partitions be read no more; the others go on. Returns at once."""
+        """Stop reading these partitions; the others continue. Returns at once."""
         self._order(replace(self._orders, held=self._orders.held | frozenset(partitions)))
 
     def pace(self, pace: Pace) -> None:
@@ -167,13 +167,13 @@ class LaneQuery:
         self._order(replace(self._orders, rates=rates_of(self._dealt, pace, self._partitions)))
 
     def schemas(self, known: Mapping[str, SchemaIds]) -> None:
-        """Tell its tasks what schema ids are at the hub, by cluster."""
+        """Send its tasks the hub's schema ids, by cluster."""
         self._order(replace(self._orders, schemas=known))
 
     def stop(self) -> None:
         """Stop the query; what its tasks have not sent by then they never do.
 
-        Raises AggregatorError when it goes on.
+        Raises AggregatorError when it keeps running.
         """
         stopper = threading.Thread(target=self._stop, name="stop-query", daemon=True)
         stopper.start()
@@ -194,7 +194,7 @@ class LaneQuery:
     def _stop(self) -> None:
         try:
             self._query.stop()
-        except Exception:  # whoever waits sees that it goes on, and says so
+        except Exception:  # the waiting caller sees that it keeps running, and says so
             return
 
 

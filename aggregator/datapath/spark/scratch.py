@@ -1,7 +1,7 @@
 """The scratch folder of one generation of a lane; those that killed runs have left are removed.
 
-A folder is locked while its run lives. The kernel lets go of the lock with the process, so whoever
-gets the lock knows that nobody needs the folder any more, also where several containers share one
+A folder is locked while its run lives. The kernel lets go of the lock with the process, so a
+process that gets the lock knows that the folder is unused, also where several containers share one
 folder for temporary files and each has process ids of its own.
 """
 

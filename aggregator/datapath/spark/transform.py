@@ -74,7 +74,7 @@ def check_transform(spark: SparkSession, name: str) -> Transform:
 def _others(plan: Any) -> set[str]:
     """The parts of a logical plan that do not take record by record, in order, in the JVM.
 
-    A task knows where it is by the record that it handed out last. What deals rows out anew, keeps
+    A task knows where it is by the record that it handed out last. What redistributes rows, keeps
     them, or sends them through Python would take them away from it.
     """
     found = set() if plan.nodeName() in RECORD_BY_RECORD else {str(plan.nodeName())}

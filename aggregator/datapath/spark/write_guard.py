@@ -11,7 +11,7 @@ from aggregator.model.errors import AggregatorError
 
 
 class Guard:
-    """The `WriteGuard` of the driver's JVM. Executors that are other JVMs are told what is left of
+    """The `WriteGuard` of the driver's JVM. Executors that are other JVMs are sent what is left of
     the lease with each answer to what they report.
     """
 
@@ -25,7 +25,7 @@ class Guard:
         return int(self._jvm.java.lang.ProcessHandle.current().pid())
 
     def until(self, millis: int, left: int) -> None:
-        """Let records be sent until then (ms since 1970), and for so many ms from now on at most.
+        """Let records be sent until then (ms since 1970), and for at most this many ms from now.
 
         From then on they wait; below 0: never again.
         """
